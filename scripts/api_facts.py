@@ -10,6 +10,8 @@ not written), `merge=KEY` / `merge` (a strategic merge patch merges the list, by
 object), `map=K1,K2` / `set` / `atomic` (how an apply merges the list).
 """
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess

@@ -11,6 +11,8 @@ types with a size in their name (m8g.metal-24xl) are of the generations whose vo
 are described as "shared".
 """
 
+from __future__ import annotations
+
 import gzip
 import importlib.util
 import json

@@ -59,7 +59,7 @@ def test_a_container_that_was_added_stays_as_it_is(serve):
     async def story(api):
         await with_pod(api)
         await api.patch(PATH, added(DEBUGGER))
-        for change, said in (
+        for change, words in (
             (added(), "may not be removed"),
             ({"spec": {"ephemeralContainers": None}}, "may not be removed"),
             (added({**DEBUGGER, "image": "other"}), "may not be changed"),
@@ -69,7 +69,7 @@ def test_a_container_that_was_added_stays_as_it_is(serve):
             (added(DEBUGGER, {**DEBUGGER, "name": "x", "ports": [{"containerPort": 1}]}), "cannot be set"),
         ):
             refusal = await api.refused(422, api.patch(PATH, change))
-            assert said in refusal.message
+            assert words in refusal.message
 
     serve(story)
 

@@ -230,12 +230,12 @@ def test_a_refusal_does_not_tell_what_is_in_anothers_pod(attacked):
         def test(value):
             return [{"op": "test", "path": "/spec/serviceAccountName", "value": value}]
 
-        told = [
+        answers = [
             await node("PATCH", f"{path}/status", test(value), (), patch)
             for value in (f"{OTHER}-account", "x")
         ]
-        assert told[0] == told[1]
-        assert told[0][0] == 403
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 403
         for version in ("1", ""):
             body = {"metadata": {"name": f"{OTHER}-pod", "resourceVersion": version, "uid": version}}
             assert (await node("PUT", f"{path}/status", body))[0] == 403

@@ -33,11 +33,11 @@ def test_the_only_container_needs_no_name():
 
 
 def test_among_several_one_must_be_named():
-    told = (
+    message = (
         r"a container name must be specified for pod web, choose one of: \[a b\] or one of the init containers: "
         r"\[c\]"
     )
-    with pytest.raises(BadRequest, match=told):
+    with pytest.raises(BadRequest, match=message):
         container_of(pod("a", "b", init=("c",)), "")
     with pytest.raises(BadRequest, match="container d is not valid for pod web"):
         container_of(pod("a", "b"), "d")

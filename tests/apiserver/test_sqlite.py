@@ -1,5 +1,5 @@
-"""The SQLite log: durable, one owner at a time, clear when it cannot be read. (`test_kill9` kills its
-owner.)"""
+"""The SQLite log: durable, one owner at a time, clear when it cannot be read. `test_kill9` kills its
+owner."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SCHEMA = {
 }  # fmt: skip
 
 
-def told(value):
+def errors_of(value):
     return [str(each) for each in value_errors(SCHEMA, value)]
 
 
@@ -39,7 +39,7 @@ def told(value):
      {"one": {"l": 1}}, {"any": 0}, {"m": {"k": {"n": 1.5}}}, {"a": 3.0}],
 )  # fmt: skip
 def test_what_fits_is_not_complained_about(value):
-    assert told(value) == []
+    assert errors_of(value) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_fits_is_not_complained_about(value):
     ],
 )
 def test_what_does_not_fit_is_told(value, words):
-    assert any(words in each for each in told(value)), told(value)
+    assert any(words in each for each in errors_of(value)), errors_of(value)
 
 
 def test_defaults_fill_also_what_defaults_made():

@@ -129,8 +129,8 @@ def test_a_pod_whose_node_does_not_answer(serve, status, deleted, word):
         await api.pod(node="n")
         condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady", **status}
         running = [{"name": "c", "ready": True, "state": {"running": {}}}]
-        told = {"phase": "Running", "conditions": [condition], "containerStatuses": running}
-        await api.patch(f"{PODS}/p/status", {"status": told})
+        reported = {"phase": "Running", "conditions": [condition], "containerStatuses": running}
+        await api.patch(f"{PODS}/p/status", {"status": reported})
         if deleted:
             await api.delete(f"{PODS}/p")
         assert (await shown(api, PODS))[0]["Status"] == word
@@ -259,7 +259,7 @@ def external(**target):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "current", "told"),
+    ("metrics", "current", "targets"),
     [
         ([], [], "cpu: <unknown>/80%"),
         ([cpu(70)], [], "cpu: <unknown>/70%"),
@@ -272,7 +272,7 @@ def external(**target):
         ),
     ],
 )
-def test_what_an_autoscaler_aims_at(serve, metrics, current, told):
+def test_what_an_autoscaler_aims_at(serve, metrics, current, targets):
     async def story(api):
         path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
@@ -281,7 +281,7 @@ def test_what_an_autoscaler_aims_at(serve, metrics, current, told):
         status = {"currentMetrics": current, "currentReplicas": 2, "desiredReplicas": 2}
         await api.patch(f"{path}/h/status", {"status": status})
         [row] = await shown(api, path)
-        assert (row["Reference"], row["Targets"]) == ("Deployment/web", told)
+        assert (row["Reference"], row["Targets"]) == ("Deployment/web", targets)
         assert (row["MinPods"], row["MaxPods"], row["Replicas"]) == ("1", 3, 2)
 
     serve(story)
@@ -306,8 +306,8 @@ def test_what_was_decided_about_a_certificate_request(serve, conditions, word):
             "expirationSeconds": 3600,
         }
         await api.create(path, {"metadata": {"name": "c"}, "spec": spec})
-        told = [{"type": each, "status": "True"} for each in conditions]
-        await api.patch(f"{path}/c/status", {"status": {"conditions": told}})
+        listed = [{"type": each, "status": "True"} for each in conditions]
+        await api.patch(f"{path}/c/status", {"status": {"conditions": listed}})
         [row] = await shown(api, path)
         assert (row["Condition"], row["RequestedDuration"], row["SignerName"]) == (
             word,

@@ -53,9 +53,9 @@ def test_a_cron_job_is_kept_with_a_warning_and_only_when_its_spec_is_written(ser
 def test_a_service_with_an_address_has_none_here(serve, spec, expected):
     async def story(api):
         body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec}
-        said = await warning(api, "POST", f"{BASE}/services", body)
-        assert bool(said) is bool(expected)
-        assert expected in said
+        words = await warning(api, "POST", f"{BASE}/services", body)
+        assert bool(words) is bool(expected)
+        assert expected in words
 
     serve(story)
 
@@ -69,8 +69,8 @@ def test_a_quota_names_what_is_not_enforced(serve):
             "metadata": {"name": "q"},
             "spec": {"hard": hard},
         }
-        said = await warning(api, "POST", f"{BASE}/resourcequotas", body)
-        assert "not pods, requests.cpu" in said
+        words = await warning(api, "POST", f"{BASE}/resourcequotas", body)
+        assert "not pods, requests.cpu" in words
 
     serve(story)
 
@@ -86,11 +86,11 @@ def test_a_quota_names_what_is_not_enforced(serve):
 def test_a_job_is_run_and_what_of_it_is_not_acted_on_is_named(serve, spec, expected):
     async def story(api):
         body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
-        said = await warning(
+        words = await warning(
             api, "POST", "/apis/batch/v1/namespaces/default/jobs", {**body, "spec": {"template": POD, **spec}}
         )
-        assert bool(said) is bool(expected)
-        assert expected in said
+        assert bool(words) is bool(expected)
+        assert expected in words
 
     serve(story)
 

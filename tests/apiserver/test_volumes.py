@@ -87,7 +87,7 @@ def test_a_claim_without_a_class_gets_the_default_one(serve):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ({"accessModes": []}, "spec.accessModes: Required value: at least 1 access mode is required"),
         ({"accessModes": ["Sometimes"]}, 'spec.accessModes: Unsupported value: "Sometimes"'),
@@ -100,16 +100,16 @@ def test_a_claim_without_a_class_gets_the_default_one(serve):
         ({"resources": {"requests": {"storage": "0"}}}, "must be greater than zero"),
     ],
 )
-def test_a_claim_that_asks_for_the_impossible_is_refused(serve, spec, told):
+def test_a_claim_that_asks_for_the_impossible_is_refused(serve, spec, message):
     async def story(api):
         refusal = await api.refused(422, api.create(CLAIMS, api.new_claim(**spec)))
-        assert told in refusal.message
+        assert message in refusal.message
 
     serve(story)
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ({"csi": None}, "spec: Required value: must specify a volume type"),
         ({"hostPath": {"path": "/x"}}, "may not specify more than 1 volume type"),
@@ -125,10 +125,10 @@ def test_a_claim_that_asks_for_the_impossible_is_refused(serve, spec, told):
         ),
     ],
 )
-def test_a_volume_that_makes_no_sense_is_refused(serve, spec, told):
+def test_a_volume_that_makes_no_sense_is_refused(serve, spec, message):
     async def story(api):
         refusal = await api.refused(422, api.create(VOLUMES, api.new_volume(**spec)))
-        assert told in refusal.message
+        assert message in refusal.message
 
     serve(story)
 

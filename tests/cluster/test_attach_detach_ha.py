@@ -90,7 +90,7 @@ async def play(tmp_path: Path, number: int, how: signal.Signals) -> float:
             await cluster.until(lambda: len(cluster.attached) > VOLUMES // 3)
             first.process.send_signal(how)
             watching = asyncio.create_task(longest_pause(cluster))
-            await cluster.until(lambda: everything_is_told(cluster))
+            await cluster.until(lambda: everything_is_reported(cluster))
             waited = await watching
             await pods
             if how is signal.SIGSTOP:
@@ -123,7 +123,7 @@ async def all_pods(cluster: CsiCluster) -> None:
         await asyncio.sleep(0.02)  # or all are attached before the signal
 
 
-async def everything_is_told(cluster: CsiCluster) -> bool:
+async def everything_is_reported(cluster: CsiCluster) -> bool:
     listed = [len(await cluster.listed(f"n{number}")) for number in range(NODES)]
     return sum(listed) == VOLUMES
 

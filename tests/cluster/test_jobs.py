@@ -34,8 +34,8 @@ async def test_an_indexed_job_completes_and_goes_with_its_pods(stage: Stage) -> 
     shown = await stage.kubectl_do("get", "jobs")
     assert shown.split()[:5] == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"]
     assert "3/3" in shown
-    said = await stage.kubectl_do("logs", "-l", "batch.kubernetes.io/job-completion-index=2")
-    assert said.strip() == "index 2"
+    output = await stage.kubectl_do("logs", "-l", "batch.kubernetes.io/job-completion-index=2")
+    assert output.strip() == "index 2"
     await stage.kubectl_do("delete", "job", "j")
     await stage.until("no pod is left", lambda: _none_left(stage))
 

@@ -42,3 +42,10 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
     for contract in contracts():
         for source in contract.get("source_modules", ()):
             assert packages() - set(contract["forbidden_modules"]) == may[source] | {source}
+
+
+def test_the_page_of_the_house_has_each_package_and_each_controller():
+    page = (ROOT / "docs/architecture.md").read_text()
+    folders = [*(ROOT / "src/mooring").iterdir(), *(ROOT / "src/mooring/controllers").iterdir()]
+    rooms = [folder.name for folder in folders if (folder / "__init__.py").exists()]
+    assert not [room for room in rooms if f"\n  {room}/" not in page and f"\n    {room}/" not in page]

@@ -26,7 +26,8 @@ PAGE = re.compile(
     r"\bdocs/([\w-]+)\.md(?:[,:]? ((?:[CR]\d+b?|[SL]\d+'?|D1|P1)(?:, (?:[CR]\d+b?|[SL]\d+'?))*))?"
 )
 ELSEWHERE = re.compile(
-    r"design section|reference section|\bdesign\.md\b|\breference/\w|(?<!docs/)(?<!\w/)(?<![(\[\x22])\bprotocol\.md\b"
+    r"design section|reference section|\b(?:design|reference) \d"
+    r"|\bdesign\.md\b|\breference/\w|(?<!docs/)(?<!\w/)(?<![(\[\x22])\bprotocol\.md\b"
 )
 """Documents that are not in this repository, and pages that are named without their folder."""
 OWN = Path(__file__)
@@ -99,6 +100,7 @@ def test_a_reference_that_leads_nowhere_is_found() -> None:
     """Each pattern finds what it is for."""
     assert ELSEWHERE.search("the rules (design section 2; protocol.md C10)")
     assert ELSEWHERE.search("rule C4 of protocol.md")
+    assert ELSEWHERE.search("integration (reference 7.1)")
     assert not ELSEWHERE.search("docs/protocol.md C10; [protocol](protocol.md)")
     assert PAGE.findall("docs/protocol.md C5, C6 say") == [("protocol", "C5, C6")]
     assert LINK.findall("[a](b.md#c) [d](https://e/f)") == [("b.md", "c")]

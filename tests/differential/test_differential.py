@@ -83,8 +83,8 @@ def test_the_list_is_short_and_says_nothing_of_codes_or_reasons() -> None:
 
 
 def test_entries_about_messages_say_which() -> None:
-    told = ("body.message", "body.details", "body.details.causes", "body.details.causes[0].message")
+    worded = ("body.message", "body.details", "body.details.causes", "body.details.causes[0].message")
     vague = [
-        entry for entry in known() if any(map(entry.is_about, told)) and not (entry.texts or entry.steps)
+        entry for entry in known() if any(map(entry.is_about, worded)) and not (entry.texts or entry.steps)
     ]
     assert not vague

@@ -154,7 +154,7 @@ async def test_the_command_counts_what_its_controller_asks(monkeypatch: pytest.M
         async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
             raise refused
 
-    monkeypatch.setattr(aws, "aws_api", lambda *told: Refuses())
+    monkeypatch.setattr(aws, "aws_api", lambda *options: Refuses())
     for _ in range(2):  # what it registers goes with it
         async with contextlib.AsyncExitStack() as stack:
             controller = await ebs_serving.make_controller(Options(mode=Mode.CONTROLLER, region="r"), stack)

@@ -1,4 +1,4 @@
-"""Runs one target's fuzzer:
+"""Runs one target's fuzzer.
 
     python -m tests.fuzz TARGET --seconds N [--corpus DIR] [--seed S]
 
@@ -73,10 +73,10 @@ def _by_chance(target: str, seconds: float, corpus: Path, seed: int) -> int:
             continue
         if took > MOST_CPU_S and measured(data) > MOST_CPU_S:
             failed += _save(corpus, "stall", data, f"{took * 1e3:.0f} ms")
-    return _told(target, seed, measured, resident_mib() - resting, failed)
+    return _report(target, seed, measured, resident_mib() - resting, failed)
 
 
-def _told(target: str, seed: int, measured: Measured, grown: float, failed: int) -> int:
+def _report(target: str, seed: int, measured: Measured, grown: float, failed: int) -> int:
     print(
         f"{target}: seed {seed}, {measured.count} inputs, longest {measured.longest * 1e3:.1f} ms of CPU, "
         f"grown by {grown:.0f} MiB, {failed} findings",

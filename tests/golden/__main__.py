@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
 
 from tests.golden.golden import DIRECTORY, path, texts
 

@@ -21,13 +21,13 @@ _OBJECT = re.compile(r"/(nodes|volumeattachments|persistentvolumes)(?:/([^/]+))?
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z")
 _UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 KINDS = {"nodes": "Node", "volumeattachments": "VolumeAttachment", "persistentvolumes": "PersistentVolume"}
-TOLD = {
+SHOWN = {
     "Node": ("volumesAttached", "volumesInUse", "conditions", "bootID", "taints"),
     "VolumeAttachment": ("attached", "finalizers", "message"),
     "PersistentVolume": (),
 }
-"""Fields of a write that are written down; beside them the annotations of Mooring, but for `UNTOLD`."""
-UNTOLD = ("mooring.dev/plugin", "mooring.dev/volume-name", "mooring.dev/status-write")
+"""Fields of a write that are written down; beside them the annotations of Mooring, but for `NOT_SHOWN`."""
+NOT_SHOWN = ("mooring.dev/plugin", "mooring.dev/volume-name", "mooring.dev/status-write")
 WHEN_CHANGED = ("reconstructed", "bootID", "conditions")
 """What an agent repeats in each status write is told when it differs from the write before."""
 DOMAIN = "mooring.dev/"
@@ -41,7 +41,7 @@ class Recorder:
         self.lines: list[str] = []
         self.aliases: dict[str, str] = {}
         self._heartbeats = heartbeats
-        self._told: dict[tuple[str, str], str] = {}
+        self._last_shown: dict[tuple[str, str], str] = {}
         self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._uids: dict[str, str] = {}
         self._counted: defaultdict[str, int] = defaultdict(int)
@@ -130,11 +130,13 @@ class Recorder:
         return f"{KINDS[resource]} {self._names.get(name, self.aliases.get(name, name))}"
 
     def _condition(self, resource: str, name: str, body: dict[str, Any]) -> str:
-        told = body.get("preconditions") or body.get("metadata", {})
-        version = told.get("resourceVersion")
+        preconditions = body.get("preconditions") or body.get("metadata", {})
+        version = preconditions.get("resourceVersion")
         if version:
             return f" if still v{self._versions[resource + name].get(version, '?')}"
-        return f" if it is {self._uids[told['uid']]}" if told.get("uid") in self._uids else ""
+        return (
+            f" if it is {self._uids[preconditions['uid']]}" if preconditions.get("uid") in self._uids else ""
+        )
 
     def _outcome(self, resource: str, request: Request, answer: Response) -> str:
         body = json.loads(answer.body) if answer.body else {}
@@ -169,15 +171,15 @@ class Recorder:
         annotations: dict[str, Any] = body.get("metadata", {}).get("annotations", {})
         kind, fields = KINDS[resource], list[tuple[str, Any]]()
         for key, value in annotations.items():
-            told = key.startswith(DOMAIN) and key not in UNTOLD
-            if told and not (kind == "Node" and value is None):
+            shown = key.startswith(DOMAIN) and key not in NOT_SHOWN
+            if shown and not (kind == "Node" and value is None):
                 fields.append((key.removeprefix(DOMAIN), value))
-        fields += [(key, value) for key, value in _flat(body) if key in TOLD[kind]]
+        fields += [(key, value) for key, value in _flat(body) if key in SHOWN[kind]]
         for key, value in fields:
             text = self._value(value)
-            if key not in WHEN_CHANGED or self._told.get((name, key)) != text:
+            if key not in WHEN_CHANGED or self._last_shown.get((name, key)) != text:
                 yield f"{key}{text}"
-            self._told[name, key] = text
+            self._last_shown[name, key] = text
 
     def _value(self, value: Any) -> str:
         if value is None:

@@ -153,7 +153,9 @@ SCHEDULES = (
         InstancesScene,
         instances.stale_statement,
         "a statement counts for the uid alone",
-        lambda patch: patch.setattr(release, "statement_holds", lambda said, node, uid: said.node_uid == uid),
+        lambda patch: patch.setattr(
+            release, "statement_holds", lambda statement, node, uid: statement.node_uid == uid
+        ),
     ),
     Schedule(
         "C13",

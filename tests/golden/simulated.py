@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from mooring.kube.objects import Node, PersistentVolume, Pod, VolumeAttachment
+from mooring.kube.objects.pods import ContainerState
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.trace import Event, Trace
@@ -27,6 +28,17 @@ SMALL = Scenario(nodes=2, sets={"db": 1}, minutes=6, faults=0, actions=0)
 SHOWN = 30
 """Lines of a run with a known bug, from the first that differs."""
 POWER = msgspec.structs.replace(SMALL, minutes=9)
+SILENT = Scenario(
+    nodes=2,
+    sets={"web": 1},
+    minutes=7,
+    faults=0,
+    actions=0,
+    storage="cloud",
+    evict_after_s=30,
+    force_detach_after_s=45,
+    calm_minutes=0,
+)
 
 
 @dataclass
@@ -49,7 +61,7 @@ class Teller:
     """Follows one trace. Volumes are called d1, d2 ... in the order in which they were made."""
 
     def __init__(self, trace: Trace) -> None:
-        self._told: list[_Line] = []
+        self._lines: list[_Line] = []
         self._written_at: dict[tuple[str, str, int], _Line] = {}
         self.disks: dict[str, str] = {}
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -72,14 +84,14 @@ class Teller:
             trace.listen(f"truth.{what}", self._true)
 
     def lines(self) -> list[str]:
-        return [line.text() for line in self._told]
+        return [line.text() for line in self._lines]
 
     def _head(self, event: Event, text: str) -> None:
-        self._told += [_Line(event.time, "", ""), _Line(event.time, "", text)]
+        self._lines += [_Line(event.time, "", ""), _Line(event.time, "", text)]
 
     def _line(self, event: Event, who: str, text: str) -> _Line:
-        self._told.append(_Line(event.time, who, text))
-        return self._told[-1]
+        self._lines.append(_Line(event.time, who, text))
+        return self._lines[-1]
 
     def _step(self, event: Event) -> None:
         step = PlanStep(0.0, *(event.fields[key] for key in ("what", "on", "value")))
@@ -222,9 +234,14 @@ def _facts(resource: str, body: bytes, disk: Callable[[str], str]) -> Iterator[s
         pod = msgspec.json.decode(body, type=Pod)
         yield f"node={pod.spec.node_name or 'none'}"
         yield f"phase={pod.status.phase}"
+        yield from (f"container={_state(each.state)}" for each in pod.status.container_statuses[:1])
         yield from ["being deleted"] if pod.deleting else []
     elif resource == "persistentvolumes":
         yield f"phase={msgspec.json.decode(body, type=PersistentVolume).status.phase}"
+
+
+def _state(state: ContainerState) -> str:
+    return "ended" if state.terminated else "running" if state.running else "waiting"
 
 
 @dataclass(frozen=True)
@@ -309,6 +326,19 @@ STORIES = (
     hazard("H4a", "The PersistentVolume of an attachment is gone when the controller starts"),
     hazard("H4b", "A VolumeAttachment that arrives late"),
     hazard("H4c", "An attach of unknown outcome, and another node that wants the volume"),
-    hazard("H5", "A pod without a running container on a silent node"),
+    hazard("H5", "A pod whose container waits, on a silent node"),
+    SimulatedStory(
+        "H5b",
+        "A pod of which no container is known yet, on a silent node",
+        scripted(
+            SILENT,
+            PlanStep(30, "slow-unmount", "n0", 300),
+            PlanStep(60, "delete-pod", "web", 0, 1),
+            PlanStep(
+                60.012, "cut", "n0", 200
+            ),  # after its pod is bound, before its agent has said a word of it
+        ),
+        "H5",
+    ),
     hazard("B13", "Mounted for longer than the timer, on a node that answers"),
 )

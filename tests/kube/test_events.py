@@ -151,7 +151,7 @@ def test_recording_never_blocks_and_drops_what_is_too_much(play: Play):
 def test_what_is_dropped_is_said_once_and_counted(play: Play):
     async def story(api: Any):
         recorder = Recorder(api.client, "tester", now=api.now, random=Random(5))
-        with structlog.testing.capture_logs() as said:
+        with structlog.testing.capture_logs() as logged:
             for number in range(PENDING + 3):
                 recorder.event(POD, "Normal", "R", f"m{number}")
             api.task = asyncio.create_task(recorder.run())
@@ -159,7 +159,7 @@ def test_what_is_dropped_is_said_once_and_counted(play: Play):
             await asyncio.sleep(1)
             recorder.event(POD, "Normal", "Last", "m")
             await recorder.flush()
-        assert [(each["event"], each.get("number")) for each in said if each["log_level"] == "warning"] == [
+        assert [(each["event"], each.get("number")) for each in logged if each["log_level"] == "warning"] == [
             ("events are dropped: too many are waiting", None),
             ("events were dropped", 3),
         ]

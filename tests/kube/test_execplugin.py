@@ -31,7 +31,7 @@ class ExecPluginScript:
         (folder / "bin").mkdir()
         script = folder / "bin" / "plugin"
         script.write_text(
-            '#!/bin/sh\ncd "$(dirname "$0")/.."\necho "$KUBERNETES_EXEC_INFO $EXTRA $*" >> told\ncat answer\n'
+            '#!/bin/sh\ncd "$(dirname "$0")/.."\necho "$KUBERNETES_EXEC_INFO $EXTRA $*" >> calls\ncat answer\n'
             "test ! -e status || exit $(cat status)\n"
         )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -58,8 +58,8 @@ class ExecPluginScript:
         return read(path, now=lambda: self.time)
 
     @property
-    def told(self) -> list[str]:
-        path = self.folder / "told"
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
         return path.read_text().splitlines() if path.exists() else []
 
 
@@ -78,7 +78,7 @@ async def test_it_gets_its_arguments_its_environment_and_what_is_to_be_known(plu
     plugin.answers(token="t")
     env = [{"name": "EXTRA", "value": "more"}]
     await plugin.access(args=["a", "b"], env=env, provideClusterInfo=True).credentials.current()
-    info, _, rest = plugin.told[0].rpartition("}")
+    info, _, rest = plugin.calls[0].rpartition("}")
     assert rest == " more a b"
     assert json.loads(info + "}") == {
         "apiVersion": V1,
@@ -93,7 +93,7 @@ async def test_it_gets_its_arguments_its_environment_and_what_is_to_be_known(plu
 async def test_without_provide_cluster_info_it_is_told_nothing_of_the_cluster(plugin: ExecPluginScript):
     plugin.answers(token="t")
     await plugin.access().credentials.current()
-    assert json.loads(plugin.told[0])["spec"] == {"interactive": False}
+    assert json.loads(plugin.calls[0])["spec"] == {"interactive": False}
 
 
 async def test_it_runs_again_when_the_credential_has_expired_and_not_before(plugin: ExecPluginScript):
@@ -105,7 +105,7 @@ async def test_it_runs_again_when_the_credential_has_expired_and_not_before(plug
     plugin.answers(token="t2", expirationTimestamp="2030-01-01T00:20:00Z")
     plugin.time = BEGIN + timedelta(minutes=10)
     assert (await credentials.current()).token == "t2"
-    assert len(plugin.told) == 2
+    assert len(plugin.calls) == 2
 
 
 async def test_a_credential_without_an_expiry_is_kept_until_it_is_refused(plugin: ExecPluginScript):
@@ -119,7 +119,7 @@ async def test_a_credential_without_an_expiry_is_kept_until_it_is_refused(plugin
     assert (await credentials.current()).token == "t2"
     credentials.refused(shown)
     assert (await credentials.current()).token == "t2"
-    assert len(plugin.told) == 2, "the refusal of an older credential runs nothing"
+    assert len(plugin.calls) == 2, "the refusal of an older credential runs nothing"
 
 
 async def test_requests_that_wait_share_one_run(plugin: ExecPluginScript):
@@ -127,7 +127,7 @@ async def test_requests_that_wait_share_one_run(plugin: ExecPluginScript):
     credentials = plugin.access().credentials
     found = await asyncio.gather(*(credentials.current() for _ in range(10)))
     assert {each.token for each in found} == {"t"}
-    assert len(plugin.told) == 1
+    assert len(plugin.calls) == 1
 
 
 async def test_a_certificate_with_its_key_is_a_credential_too(plugin: ExecPluginScript):
@@ -181,4 +181,4 @@ async def test_a_plugin_that_needs_a_terminal_is_not_started_without_one(plugin:
     plugin.answers(token="t")
     with pytest.raises(CredentialError, match="wants a terminal"):
         await plugin.access(interactiveMode="Always").credentials.current()
-    assert plugin.told == []
+    assert plugin.calls == []

@@ -45,8 +45,8 @@ class Watched:
 
     def __init__(self, api: Any, **options: Any) -> None:
         self.informer = Informer(api.client, ConfigMap, random=Random(3), **options)
-        self.told: list[tuple[str | None, str | None]] = []
-        self.informer.add_handler(lambda old, new: self.told.append((value_of(old), value_of(new))))
+        self.changes: list[tuple[str | None, str | None]] = []
+        self.informer.add_handler(lambda old, new: self.changes.append((value_of(old), value_of(new))))
         self.task = asyncio.create_task(self.informer.run())
 
     async def synced(self) -> Watched:
@@ -91,7 +91,7 @@ def test_changes_reach_handlers_in_order_with_old_and_new(play: Play):
         await change(api, "m", "2")
         await remove(api, "m")
         await asyncio.sleep(1)
-        assert watched.told == [(None, "1"), ("1", "2"), ("2", None)]
+        assert watched.changes == [(None, "1"), ("1", "2"), ("2", None)]
 
     play(story)
 
@@ -196,7 +196,7 @@ def test_a_dropped_watch_goes_on_where_it_was_and_tells_nothing_twice(play: Play
         breaking.whole = None
         await change(api, "m", "3")
         await watched.until({"m": "3"})
-        assert watched.told == [(None, "1"), ("1", "2"), ("2", "3")]
+        assert watched.changes == [(None, "1"), ("1", "2"), ("2", "3")]
         assert sum(line.startswith("GET") for line in api.wire.sent) == 1 + len(breaking.watches), (
             "one list only"
         )
@@ -229,7 +229,7 @@ def test_a_list_is_streamed_and_its_stream_goes_on_as_the_watch(play: Play):
         assert watched.values() == {"a": "1", "b": "1"}
         await change(api, "a", "2")
         await watched.until({"a": "2", "b": "1"})
-        assert watched.told == [(None, "1"), (None, "1"), ("1", "2")]
+        assert watched.changes == [(None, "1"), (None, "1"), ("1", "2")]
         assert breaking.watches == [""]
         assert [line for line in api.wire.sent if "configmaps" in line] == ["GET /api/v1/configmaps"]
 
@@ -248,7 +248,7 @@ def test_a_streamed_list_that_breaks_changes_nothing_until_one_is_whole(play: Pl
         assert not await watched.is_synced()
         breaking.whole = None
         await watched.synced()
-        assert watched.told == [(None, "1")] * 3
+        assert watched.changes == [(None, "1")] * 3
 
     play(story)
 
@@ -259,7 +259,7 @@ def test_a_streamed_list_after_a_gap_tells_the_differences(play: Play):
             await create(api, name, "1")
         breaking = api.client.transport = Breaking(api.client.transport, streams=True)
         watched = await Watched(api).synced()
-        watched.told.clear()
+        watched.changes.clear()
         api.wire.down = True
         await asyncio.sleep(5)
         api.server.store.window = 3
@@ -269,7 +269,7 @@ def test_a_streamed_list_after_a_gap_tells_the_differences(play: Play):
             await change(api, "changed", str(value))
         api.wire.down = False
         await watched.until({"changed": "9", "added": "1"})
-        assert sorted(watched.told, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
+        assert sorted(watched.changes, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
         assert breaking.watches.count("") == 2
 
     play(story)
@@ -331,7 +331,7 @@ def test_a_version_that_is_too_old_leads_to_a_list_whose_differences_are_told(pl
             await create(api, name, "1")
         breaking = api.client.transport = Breaking(api.client.transport)
         watched = await Watched(api).synced()
-        watched.told.clear()
+        watched.changes.clear()
         api.wire.down, breaking.whole = True, 0
         await change(api, "kept", "1")
         await asyncio.sleep(5)
@@ -343,7 +343,7 @@ def test_a_version_that_is_too_old_leads_to_a_list_whose_differences_are_told(pl
             await change(api, "changed", str(value))
         api.wire.down, breaking.whole = False, None
         await watched.until({"kept": "1", "changed": "9", "added": "1"})
-        assert sorted(watched.told, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
+        assert sorted(watched.changes, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
         assert api.wire.sent.count("GET /api/v1/configmaps") >= 3
 
     play(story)
@@ -382,7 +382,7 @@ def test_ones_own_write_is_in_the_cache_at_once_and_is_told_once(play: Play):
         watched.informer.accept(made)
         assert watched.values() == {"m": "1"}
         await asyncio.sleep(1)
-        assert watched.told == [(None, "1")]
+        assert watched.changes == [(None, "1")]
 
     play(story)
 
@@ -397,7 +397,7 @@ def test_the_cache_holds_of_an_object_what_is_to_be_kept(play: Play):
         await watched.until({"m": "kept 1"})
         watched.informer.accept(await change(api, "m", "2"))
         assert watched.values() == {"m": "kept 2"}
-        assert watched.told == [(None, "kept 1"), ("kept 1", "kept 2")]
+        assert watched.changes == [(None, "kept 1"), ("kept 1", "kept 2")]
         watched.task.cancel()
 
     play(story)
@@ -411,7 +411,7 @@ def test_handlers_need_not_be_told_of_what_was_created_here(play: Play):
         await watched.until({"m": "1"})
         await change(api, "m", "2")
         await watched.until({"m": "2"})
-        assert watched.told == [("1", "2")]
+        assert watched.changes == [("1", "2")]
         watched.task.cancel()
 
     play(story)
@@ -448,9 +448,9 @@ def version(number: int, value: str = "") -> ConfigMap:
 
 def alone(api: Any) -> tuple[Informer[ConfigMap], list[tuple[str | None, str | None]]]:
     informer = Informer(api.client, ConfigMap, random=Random(0))
-    told: list[tuple[str | None, str | None]] = []
-    informer.add_handler(lambda old, new: told.append((value_of(old), value_of(new))))
-    return informer, told
+    changes: list[tuple[str | None, str | None]] = []
+    informer.add_handler(lambda old, new: changes.append((value_of(old), value_of(new))))
+    return informer, changes
 
 
 def event(kind: str, number: int) -> WatchEvent[ConfigMap]:
@@ -459,24 +459,24 @@ def event(kind: str, number: int) -> WatchEvent[ConfigMap]:
 
 def test_an_older_event_that_comes_after_the_answer_of_ones_own_write_is_not_applied(play: Play):
     async def story(api: Any):
-        informer, told = alone(api)
+        informer, changes = alone(api)
         informer.apply(event("ADDED", 5))
         informer.accept(version(9))
         informer.apply(event("MODIFIED", 7))
         assert informer.get("default/m") == version(9)
-        assert told == [(None, "5"), ("5", "9")]
+        assert changes == [(None, "5"), ("5", "9")]
 
     play(story)
 
 
 def test_an_answer_that_comes_after_the_deletion_was_seen_brings_nothing_back(play: Play):
     async def story(api: Any):
-        informer, told = alone(api)
+        informer, changes = alone(api)
         informer.apply(event("ADDED", 5))
         informer.apply(event("DELETED", 8))
         informer.accept(version(7))
         assert informer.get("default/m") is None
-        assert told == [(None, "5"), ("5", None)]
+        assert changes == [(None, "5"), ("5", None)]
 
     play(story)
 
@@ -514,7 +514,7 @@ def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_end
     play: Play, kinds: list[str], own: set[int], late: list[int]
 ):
     async def story(api: Any):
-        informer, told = alone(api)
+        informer, changes = alone(api)
         history = consistent(kinds)
         # Every own write's answer arrives at some time relative to the events: before event number late[i].
         answers = {i: late[i] for i in own if i < len(history) and history[i].type != "DELETED"}
@@ -530,7 +530,7 @@ def test_however_answers_and_events_interleave_the_cache_never_goes_back_and_end
             seen = now
         last = history[-1]
         assert informer.get("default/m") == (None if last.type == "DELETED" else last.object)
-        assert all(old == previous for (old, _), (_, previous) in zip(told[1:], told, strict=False)), (
+        assert all(old == previous for (old, _), (_, previous) in zip(changes[1:], changes, strict=False)), (
             "a chain"
         )
 

@@ -400,10 +400,10 @@ def test_a_sub_path_that_leads_out_of_its_volume_is_waited_for_and_said_without_
         volume.mkdir(parents=True)
         (volume / "escape").symlink_to("/etc")
         del stage.machine.failures["set-up"]
-        said = 'failed to prepare subPath for volumeMount "data" of container "main"'
+        message = 'failed to prepare subPath for volumeMount "data" of container "main"'
         waiting = await stage.until(lambda: reason(stage, "CreateContainerConfigError"))
-        assert waiting.message == said
-        await stage.until(lambda: told(stage, ("Failed", f"Error: {said}")))
+        assert waiting.message == message
+        await stage.until(lambda: is_reported(stage, ("Failed", f"Error: {message}")))
         assert not any(step.startswith("start main") for step in stage.machine.journal)
         (volume / "escape").unlink()
         await stage.until(lambda: running(stage))
@@ -411,7 +411,7 @@ def test_a_sub_path_that_leads_out_of_its_volume_is_waited_for_and_said_without_
         assert (await stage.pod()).status.container_statuses[0].restart_count == 0
         stage.machine.failures["tear-down"] = OSError("the volume is real")
 
-    async def told(stage: Any, event: tuple[str, str]) -> bool:
+    async def is_reported(stage: Any, event: tuple[str, str]) -> bool:
         return event in await stage.events()
 
     play(story)

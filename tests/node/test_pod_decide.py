@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.node.pods.decide import decide, next_attempt, outcome
 from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
-from mooring.node.pods.facts import Decision, Do, Facts, Memory, Termination
+from mooring.node.pods.facts import Do, Facts, Memory, Plan, Termination
 from mooring.node.runtime import ContainerRecord, Sandbox
 from mooring.node.volumes.decide import PodVolumes
 
@@ -43,8 +43,8 @@ def sandbox_of(running: bool = True, number: int = 0, **containers: ContainerRec
     return Sandbox(running=running, number=number, containers=containers)
 
 
-def actions(decision: Decision) -> list[Do]:
-    return [action for action, _ in decision.actions]
+def actions(plan: Plan) -> list[Do]:
+    return [action for action, _ in plan.actions]
 
 
 def next_actions(facts: Facts, memory: Memory | None = None, now: float = 1000) -> list[Do]:
@@ -86,13 +86,13 @@ def test_the_first_restart_is_immediate_and_the_next_ones_wait_longer_and_longer
     memory, now, waited = Memory(), 1000.0, []
     for attempt in range(9):
         facts = Facts(make_pod(), sandbox_of(main=ran(1, attempt=attempt)), READY)
-        decision = decide(facts, memory, now)
-        seen, memory = now, decision.memory
-        while Do.START_CONTAINER not in actions(decision):
-            assert decision.wake_at is not None
-            now = decision.wake_at
-            decision = decide(facts, memory, now)
-            memory = decision.memory
+        plan = decide(facts, memory, now)
+        seen, memory = now, plan.memory
+        while Do.START_CONTAINER not in actions(plan):
+            assert plan.wake_at is not None
+            now = plan.wake_at
+            plan = decide(facts, memory, now)
+            memory = plan.memory
         waited.append(now - seen)
     assert waited == [0, 10, 20, 40, 80, 160, 300, 300, 300]
 

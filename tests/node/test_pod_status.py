@@ -166,11 +166,11 @@ def test_a_pod_has_no_address_before_its_sandbox_and_then_its_own() -> None:
 
 
 def test_a_pod_is_ready_when_its_gates_are_open() -> None:
-    for gate, said in (("False", "False"), ("True", "True")):
+    for gate, ready in (("False", "False"), ("True", "True")):
         pod = make_pod(conditions=(Condition(type="example.com/gate", status=gate),))
         gated = replace(pod.spec, readiness_gates=({"conditionType": "example.com/gate"},))
         status = status_of(facts(replace(pod, spec=gated), main=record()))
-        assert conditions(status)["Ready"] == said
+        assert conditions(status)["Ready"] == ready
         assert conditions(status)["ContainersReady"] == "True"
 
 

@@ -49,9 +49,9 @@ class ProcessApi:
         return answer.status, json.loads(answer.body)
 
     async def send(self, method: str, path: str, body: Any = b"", content: str = "application/json") -> Obj:
-        status, told = await self.ask(method, path, body, content)
-        assert status < 300, f"{method} {path}: {told}"
-        return told
+        status, answer = await self.ask(method, path, body, content)
+        assert status < 300, f"{method} {path}: {answer}"
+        return answer
 
     async def get(self, path: str) -> Obj:
         return await self.send("GET", path)

@@ -12,9 +12,9 @@ from tests.real.server import RealServer
 def test_the_real_server_answers_as_recorded(real: RealServer) -> None:
     found, kept = asyncio.run(play_to_real(real)), recorded()
     assert found.keys() == kept.keys(), "the script has changed: record it again"
-    told = [
+    found_differences = [
         f"{name} {kept[name]['request']}\n    {difference}"
         for name in kept
         for difference in differences(kept[name], found[name])
     ]
-    assert not told, "\n".join(told)
+    assert not found_differences, "\n".join(found_differences)

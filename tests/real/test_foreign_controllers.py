@@ -408,5 +408,5 @@ async def test_what_a_node_out_of_service_held_is_released(api: ProcessApi) -> N
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_nothing_was_missed(cluster: ProcessApi, folder: Path, program: str) -> None:
     """Stands last: what the programs said while the other tests ran."""
-    said = (folder / f"{program}.log").read_text()
-    assert not [line for line in said.splitlines() if COMPLAINT.search(line)]
+    logged = (folder / f"{program}.log").read_text()
+    assert not [line for line in logged.splitlines() if COMPLAINT.search(line)]

@@ -40,8 +40,8 @@ def test_recorded_outcomes_are_true_and_new_mutations_agree(programs: Path, tmp_
         programs, tmp_path
     ) as server:  # one of its own: the samples would be in the way of other tests
         found = asyncio.run(play_to_real([*known, *drawn], server))
-    told = [outcome for _, outcome in recorded()]
-    changed = compare(known, told, found[: len(known)])
+    answers = [outcome for _, outcome in recorded()]
+    changed = compare(known, answers, found[: len(known)])
     assert not changed.disagreements, f"record again:\n{changed.listed()}"
     compared = compare(drawn, found[len(known) :], asyncio.run(ours()))
     print(f"seed {seed}, {len(hostile())} hostile ones beside: {compared.summary()}")

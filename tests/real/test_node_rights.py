@@ -78,11 +78,11 @@ class Both:
             connection = self._connect() if streams else self._held
             connection.request(method, target, data, headers)
             answer = connection.getresponse()
-            told = "" if streams and answer.status == 200 else _decoded(answer.read())
+            text = "" if streams and answer.status == 200 else _decoded(answer.read())
             if streams:
                 answer.close()
                 connection.close()
-            return answer.status, told
+            return answer.status, text
 
         return await asyncio.to_thread(ask)
 
@@ -161,8 +161,8 @@ def test_the_real_server_judges_every_row_of_the_table_as_ours(both: Both):
                             whose,
                             theirs[0],
                             ours[0],
-                            _told(theirs),
-                            _told(ours),
+                            _message(theirs),
+                            _message(ours),
                         )
                     )
         return differ
@@ -206,7 +206,7 @@ def test_the_real_server_judges_changes_as_ours(both: Both):
             content = MERGE if method == "PATCH" else ""
             theirs, ours = await both.node(method, path, (body, body), world.DRY, content)
             if theirs[0] != ours[0]:
-                differ.append((method, path, body, theirs[0], ours[0], _told(theirs), _told(ours)))
+                differ.append((method, path, body, theirs[0], ours[0], _message(theirs), _message(ours)))
         return differ
 
     assert asyncio.run(story()) == []
@@ -245,7 +245,7 @@ def test_the_real_server_judges_mirrors_as_ours(both: Both):
             bodies = [world.mirror(OWN, uid, f"m{number}", **spec) for uid in both.uids]
             theirs, ours = await both.node("POST", world.COLLECTIONS["pods"], bodies, world.DRY)
             if theirs[0] != ours[0]:
-                differ.append((spec, theirs[0], ours[0], _told(theirs), _told(ours)))
+                differ.append((spec, theirs[0], ours[0], _message(theirs), _message(ours)))
         return differ
 
     assert asyncio.run(story()) == []
@@ -283,11 +283,11 @@ def test_the_real_server_judges_drawn_reads_as_ours(both: Both):
                 query.append(("limit", "1"))
             theirs, ours = await both.node("GET", path, (None, None), query)
             if theirs[0] != ours[0]:
-                differ.append((path, query, theirs[0], ours[0], _told(theirs), _told(ours)))
+                differ.append((path, query, theirs[0], ours[0], _message(theirs), _message(ours)))
         return differ
 
     assert asyncio.run(story()) == []
 
 
-def _told(answer: Any) -> str:
+def _message(answer: Any) -> str:
     return str(answer[1].get("message", "") if isinstance(answer[1], dict) else answer[1])[:200]

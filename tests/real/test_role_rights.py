@@ -58,8 +58,8 @@ def admin(real: RealServer):
         for manifest in MANIFESTS:
             for each in yaml.safe_load_all((ROOT / "deploy" / manifest).read_text()):
                 if each["kind"] in PLURALS:
-                    status, told = made.post(_collection(each), each)
-                    assert status in (201, 409), told
+                    status, body = made.post(_collection(each), each)
+                    assert status in (201, 409), body
         yield made
     finally:
         made.close()

@@ -99,7 +99,7 @@ def pod_gone() -> tuple[str, dict[str, Any]]:
 
 
 def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> tuple[str, dict[str, Any]]:
-    told = {
+    fields = {
         "life": life,
         "resource": "pods",
         "name": "default/db-0",
@@ -107,7 +107,7 @@ def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> 
         "uid": uid,
         "version": version,
     }
-    return "asked.write", told
+    return "asked.write", fields
 
 
 def answered(version: int) -> tuple[str, dict[str, Any]]:
@@ -301,8 +301,8 @@ def test_a_record_speaks_of_the_disk_of_its_persistent_volume_whatever_the_stora
 @pytest.mark.parametrize("late", ["va", "another"])
 def test_a_volume_that_a_late_attachment_has_taken_keeps_the_next_node_waiting_at_the_storage(late: str):
     """It was not known when the next node was granted the volume: the storage refuses, or the lock."""
-    told = ("asked.late", {"name": late})
-    taken = [told, record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach", "n2"))]
+    late_request = ("asked.late", {"name": late})
+    taken = [late_request, record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach", "n2"))]
     assert found(taken) == ([] if late == "va" else ["S20'"])
 
 

@@ -18,6 +18,8 @@ The core (`server` and what it imports) knows no HTTP framework; `transport.http
 puts the parts together.
 """
 
+from __future__ import annotations
+
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.message import ADMIN, Request, Response, User, node_user
 from mooring.apiserver.server import Server

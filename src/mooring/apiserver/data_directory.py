@@ -5,6 +5,8 @@ others. A directory that has lost a file is refused with the file's name and lef
 the place of a lost one would be taken for the truth, and all volumes for unused ones.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import os
@@ -103,7 +105,7 @@ def write_kubeconfig(path: Path, url: str, token: str, authority: bytes, name: s
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically by one that only its owner can read."""
+    """Replaces a file atomically by one that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

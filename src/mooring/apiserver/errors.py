@@ -14,6 +14,8 @@
 The wording is upstream's, because people search for it and clients (client-go, kubectl) match on it.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,8 @@
 module knows nothing of Kubernetes objects or of any web framework.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -72,7 +74,7 @@ class Request(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     """Warnings for the client beside the answer; the code that answers adds to it."""
 
-    def by(self, user: User) -> "Request":
+    def by(self, user: User) -> Request:
         """The same, of a user that has been authenticated."""
         if user is self.user:
             return self

@@ -1,5 +1,7 @@
 """Running the server on this machine: on a data directory and a port on loopback."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import resource
@@ -32,7 +34,7 @@ from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network
 from mooring.apiserver.transport.node_proxy import NodeProxy
 
 HOST = "127.0.0.1"
-_SHUTDOWN_SECONDS = 1.0
+_SHUTDOWN_S = 1.0
 _OPEN_FILES = 65536
 
 
@@ -59,7 +61,7 @@ class Running:
     _proxy: NodeProxy
 
     async def close(self) -> None:
-        """Stop answering, end the watches, finish the writes under way."""
+        """Stops answering, ends the watches, finishes the writes under way."""
         self._listener.close()
         await self._runner.cleanup()
         await self._proxy.close()
@@ -76,7 +78,7 @@ async def serve(
     random: Random | None = None,
     node_endpoints: Sequence[Network] = LOOPBACK,
 ) -> Running:
-    """Serve the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
+    """Serves the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
     The server calls agents for logs and commands only in the networks `node_endpoints`, whatever address
     their Nodes report. It writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default
@@ -117,7 +119,7 @@ async def _listen(
     runner = web.AppRunner(
         application(server, proxy, gate),
         access_log=None,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
+        shutdown_timeout=_SHUTDOWN_S,
         handler_cancellation=True,
         keepalive_timeout=IDLE_S,
         max_line_size=LONGEST_LINE,

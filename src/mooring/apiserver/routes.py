@@ -1,5 +1,7 @@
 """The meaning of a path: kind, namespace, name, subresource and verb. Pure."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 import msgspec

@@ -25,7 +25,7 @@ from mooring.apiserver.requests import access_reviews, discovery, openapi
 from mooring.apiserver.requests.custom_object_cleanup import Cleanup
 from mooring.apiserver.requests.reads import Reader
 from mooring.apiserver.requests.subresources import PodLogs, Subresources, no_pod_logs
-from mooring.apiserver.requests.watch import BOOKMARK_SECONDS
+from mooring.apiserver.requests.watch import BOOKMARK_S
 from mooring.apiserver.requests.writes import Writer
 from mooring.apiserver.routes import Route, resolve
 from mooring.apiserver.store.log import Log, MemoryLog
@@ -74,7 +74,7 @@ class Server:
         now: Callable[[], datetime],
         random: Random,
         pod_logs: PodLogs = no_pod_logs,
-        bookmark_s: float = BOOKMARK_SECONDS,
+        bookmark_s: float = BOOKMARK_S,
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
@@ -119,7 +119,7 @@ class Server:
         return cls(MemoryLog(), tokens or Tokens(b"in-memory"), now=now, random=random or Random(0))
 
     async def start(self) -> None:
-        """Create the objects that always exist, if they do not."""
+        """Creates the objects that always exist, if they do not."""
         for storage, objects in _ALWAYS_THERE.items():
             for obj in objects:
                 if self.store.head(storage, ("", obj["metadata"]["name"])) is None:
@@ -127,11 +127,11 @@ class Server:
         await self._cleanup.run()
 
     async def close(self) -> None:
-        """Finish the writes under way and release the log."""
+        """Finishes the writes under way and releases the log."""
         await self.store.close()
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request. A watch's answer has a `stream`, which the caller closes with `aclose()`."""
+        """Answers one request. A watch's answer has a `stream`, which the caller closes with `aclose()`."""
         try:
             answer = await self._answer(request)
         except ApiError as error:

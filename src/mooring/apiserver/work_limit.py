@@ -7,6 +7,8 @@ Past the limit `spend` raises `TooMuch`: the decision is abandoned, nothing has 
 simulations, `spend` does nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar

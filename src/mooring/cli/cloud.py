@@ -195,7 +195,7 @@ def _number_or_text(text: str) -> str | float:
 @click.argument("instance", required=False)
 @click.pass_context
 def env(context: click.Context, data_dir: Path | None, instance: str | None) -> None:
-    """Print what a client needs: `eval "$(mooring cloud env)"`; with INSTANCE (an id, or 1, 2, ...), on that
+    """Prints what a client needs: `eval "$(mooring cloud env)"`; with INSTANCE (an id, or 1, 2, ...), on that
     one."""
     running = _Running.found(context, data_dir)
     variables = running.environment()
@@ -215,7 +215,7 @@ def env(context: click.Context, data_dir: Path | None, instance: str | None) -> 
 @JSON
 @click.pass_context
 def status(context: click.Context, data_dir: Path | None, output: str) -> None:
-    """Show instances and volumes."""
+    """Shows instances and volumes."""
     shown = _Running.found(context, data_dir).ask("GET", "")
     if output == "json":
         click.echo(json.dumps(shown, indent=2))
@@ -232,7 +232,7 @@ def status(context: click.Context, data_dir: Path | None, output: str) -> None:
 @SETTING
 @click.pass_context
 def settings(context: click.Context, data_dir: Path | None, settings: tuple[str, ...]) -> None:
-    """Show the settings of a cloud that runs, and with --set change them."""
+    """Shows the settings of a cloud that runs, and with --set changes them."""
     running = _Running.found(context, data_dir)
     shown = (
         running.ask("PATCH", "/settings", parsed(settings)) if settings else running.ask("GET", "/settings")
@@ -246,7 +246,7 @@ def settings(context: click.Context, data_dir: Path | None, settings: tuple[str,
 @click.option("--reset", is_flag=True, help="Count from 0 again.")
 @click.pass_context
 def counters(context: click.Context, data_dir: Path | None, output: str, reset: bool) -> None:
-    """Show how often each action was called, failed and was throttled."""
+    """Shows how often each action was called, failed and was throttled."""
     running = _Running.found(context, data_dir)
     shown: dict[str, dict[str, int]] = running.ask("GET", "/counters")
     if reset:

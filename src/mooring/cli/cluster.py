@@ -143,7 +143,7 @@ def up(
 @click.command()
 @DATA_DIR
 def down(data_dir: str | None) -> None:
-    """Take a cluster down: stop the `up` that runs, and clean up what a killed one left."""
+    """Takes a cluster down: stops the `up` that runs, and cleans up what a killed one left."""
     from mooring.cluster.foreground import take_down
     from mooring.cluster.layout import open_layout
 
@@ -159,7 +159,7 @@ def down(data_dir: str | None) -> None:
 @click.option("--volumes", is_flag=True, help="How full each pod's volumes are, instead.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def status(data_dir: str | None, volumes: bool, output: str) -> None:
-    """Show nodes, claims, pods and volumes once."""
+    """Shows nodes, claims, pods and volumes once."""
     from mooring.cluster.layout import open_layout
     from mooring.cluster.usage import usage
     from mooring.cluster.view import as_json, sections, table, take

@@ -124,7 +124,7 @@ async def driver_name(driver: Driver, address: str) -> str:
                 break
             log.info("the driver is not ready yet", address=address)
         except CsiError as error:
-            if error.code in (Code.UNIMPLEMENTED,):
+            if error.code == Code.UNIMPLEMENTED:
                 break
             log.info("waiting for the driver", address=address, error=str(error))
         await asyncio.sleep(PROBE_S)

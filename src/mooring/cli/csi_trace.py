@@ -34,7 +34,7 @@ def trace(
     failed: bool,
     output: str,
 ) -> None:
-    """Show the calls of CSI drivers that `mooring up --csi` has noted, without secrets."""
+    """Shows the calls of CSI drivers that `mooring up --csi` has noted, without secrets."""
     from mooring.cluster.layout import open_layout
     from mooring.csi.trace import shown
 

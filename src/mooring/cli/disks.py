@@ -25,7 +25,7 @@ def disk(
     stick: tuple[str, ...],
     delay: tuple[str, ...],
 ) -> None:
-    """Make the storage misbehave, to see what becomes of pods.
+    """Makes the storage misbehave, to see what becomes of pods.
 
     Without NAME: lists the disks. NAME is a disk's, which is its PersistentVolume's. What is not given is as
     it should be: so `mooring disk NAME` alone ends all trouble.

@@ -27,7 +27,7 @@ KUBECONFIG = click.option(
 
 @click.group()
 def node() -> None:
-    """Stop, kill or start a node's machine; say that a node is dead."""
+    """Stops, kills or starts a node's machine; says that a node is dead."""
 
 
 def _say(command: str, name: str, data_dir: str | None) -> None:
@@ -41,7 +41,7 @@ def _say(command: str, name: str, data_dir: str | None) -> None:
 @click.argument("name")
 @DATA_DIR
 def stop(name: str, data_dir: str | None) -> None:
-    """Shut a node's machine down cleanly: pods end, volumes are unmounted, then the power goes."""
+    """Shuts a node's machine down cleanly: pods end, volumes are unmounted, then the power goes."""
     _say("stop", name, data_dir)
 
 
@@ -49,7 +49,7 @@ def stop(name: str, data_dir: str | None) -> None:
 @click.argument("name")
 @DATA_DIR
 def kill(name: str, data_dir: str | None) -> None:
-    """Cut a node's power: what was not synced to disk is lost."""
+    """Cuts a node's power: what was not synced to disk is lost."""
     _say("kill", name, data_dir)
 
 
@@ -57,7 +57,7 @@ def kill(name: str, data_dir: str | None) -> None:
 @click.argument("name")
 @DATA_DIR
 def start(name: str, data_dir: str | None) -> None:
-    """Boot a node's machine again."""
+    """Boots a node's machine again."""
     _say("start", name, data_dir)
 
 
@@ -90,7 +90,7 @@ def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_
 @KUBECONFIG
 @DATA_DIR
 def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | None) -> None:
-    """State that a node's machine is off and writes nothing any more, so that its volumes may move.
+    """States that a node's machine is off and writes nothing any more, so that its volumes may move.
 
     Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's
     VolumeAttachments, also after its Node object is gone. Refused while the node still answers; void once it
@@ -110,7 +110,7 @@ def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | No
 @KUBECONFIG
 @DATA_DIR
 def break_attachment(name: str, confirmed: bool, kubeconfig: str | None, data_dir: str | None) -> None:
-    """Take a PersistentVolume from its node without asking. Without --confirm: say what that would do.
+    """Takes a PersistentVolume from its node without asking. Without --confirm: says what that would do.
 
     The last resort for storage that cannot cut a node off (iSCSI, FC, NFS). If a process still writes there,
     the volume's content is lost.

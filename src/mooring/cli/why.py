@@ -61,9 +61,9 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
     sys.exit(0 if all(cause.ok for cause in causes) else 1)
 
 
-def _paint(said: str, colour: str) -> str:
+def _paint(text: str, colour: str) -> str:
     """click drops the colours where standard output is not a terminal."""
-    return click.style(said, bold=True) if colour == "bold" else click.style(said, fg=colour)
+    return click.style(text, bold=True) if colour == "bold" else click.style(text, fg=colour)
 
 
 COMMANDS = (why,)

@@ -176,14 +176,14 @@ class Cloud:
     async def restore(self) -> None:
         """Makes every attached volume a device of its instance again, after a restart of this machine."""
         for volume in list(self.region.store.volumes.records.values()):
-            for one in volume.attachments:
-                if one.state in ("attached", "busy"):
-                    await backing.attach_again(self.region, volume.id, one.instance, one.device)
+            for each in volume.attachments:
+                if each.state in ("attached", "busy"):
+                    await backing.attach_again(self.region, volume.id, each.instance, each.device)
         self.region.store.commit()
 
     def instances(self) -> list[InstanceView]:
         """All instances, also those that are terminated and still described."""
-        return [view(self.region, one) for one in self.region.store.instances.records.values()]
+        return [view(self.region, each) for each in self.region.store.instances.records.values()]
 
     def launch(self, count: int, instance_type: str = "", zone: str = "") -> list[str]:
         """Launches instances until there are at least `count`, and returns the ids of all; new ones are
@@ -207,7 +207,7 @@ class Cloud:
 
     def _alive(self) -> list[str]:
         found = self.region.store.instances.records.values()
-        return [one.id for one in found if one.state not in ("shutting-down", "terminated")]
+        return [each.id for each in found if each.state not in ("shutting-down", "terminated")]
 
     @property
     def clock(self) -> Callable[[], float]:

@@ -193,9 +193,9 @@ def _wrong_by_action(settings: Settings) -> list[str]:
             if of[0] < 1 or of[1] < 0
         ),
         *(
-            f"the share of the fault of {one.action} is not 0 to 1"
-            for one in settings.faults
-            if not 0 <= one.share <= 1
+            f"the share of the fault of {each.action} is not 0 to 1"
+            for each in settings.faults
+            if not 0 <= each.share <= 1
         ),
     ]
 

@@ -34,7 +34,7 @@ async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an ope
         count = await _state(client, _of(records, statement.node_uid), statement)
         return (
             f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: "
-            + (f"{count} volumes may move as soon as no pod uses them there")
+            f"{count} volumes may move as soon as no pod uses them there"
         )
     if uid and node.uid != uid:
         raise ClusterError(

@@ -69,7 +69,7 @@ def parse_drivers(
                 f"unix:///tmp/{name}-{HOLE}.sock, or start the cluster with --nodes 1"
             )
     if missing := of_controllers.keys() - addresses.keys():
-        raise ValueError(f"--csi-controller {sorted(missing)[0]}: give its nodes' address with --csi, too")
+        raise ValueError(f"--csi-controller {min(missing)}: give its nodes' address with --csi, too")
     for fault in faults:
         parse_fault(fault)
     return CSIDrivers(addresses, of_controllers, tuple(faults), tuple(logs))

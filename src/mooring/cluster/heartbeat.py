@@ -51,7 +51,7 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._timer: asyncio.TimerHandle | None = None
-        self._loop.add_reader(self._reader, self._heard)
+        self._loop.add_reader(self._reader, self._read)
 
     def started(self) -> None:
         """The part has its end: this process lets go of it."""
@@ -63,7 +63,7 @@ class Listener:
         self._loop.remove_reader(self._reader)
         os.close(self._reader)
 
-    def _heard(self) -> None:
+    def _read(self) -> None:
         if not os.read(self._reader, 4096):
             self._stop_timer()  # its end is closed: it has ended, or does not want to be watched
             self._loop.remove_reader(self._reader)

@@ -61,7 +61,7 @@ class NodeMachine:
         self._lock = asyncio.Lock()  # one change of power at a time
 
     async def start(self) -> None:
-        """Power on: a new boot. Nothing happens if it is on."""
+        """Powers on: a new boot. Nothing happens if it is on."""
         async with self._lock:
             if not self.on:
                 await self._boot()

@@ -34,7 +34,7 @@ def parse_address(text: str) -> Address:
     if text.startswith("/"):
         return _unix(text, text)
     if scheme == "unix" and colon:
-        return _unix(rest[2:] if rest.startswith("//") else rest, text)
+        return _unix(rest.removeprefix("//"), text)
     if scheme in ("tcp", "dns") and rest.startswith("//"):
         return _tcp(rest.lstrip("/"), text)
     raise _invalid(text, "it must be unix:///PATH or tcp://HOST:PORT")

@@ -36,8 +36,8 @@ def limits(quota: Json) -> Amounts:
 
 def usage(claim: Json) -> Amounts:
     """What one claim counts for. Storage in bytes: what is asked for, or allocated if that is more."""
-    asked = _storage(_at(_at(claim, "spec"), "resources").get("requests"))
-    size = max(asked, _storage(_at(claim, "status").get("allocatedResources")))
+    requested = _storage(_at(_at(claim, "spec"), "resources").get("requests"))
+    size = max(requested, _storage(_at(claim, "status").get("allocatedResources")))
     found: Amounts = {CLAIMS: Decimal(1), COUNT: Decimal(1), STORAGE: size}
     if name := _class_of(claim):
         found |= {f"{name}{OF_CLASS}{CLAIMS}": Decimal(1), f"{name}{OF_CLASS}{STORAGE}": size}

@@ -132,7 +132,7 @@ class Client:
         self._watch_s = watch_s
 
     def elected(self, transport: Transport, leads: Callable[[], bool]) -> Client:
-        """The same for an owner who works while `leads`."""
+        """The same for a controller that works while `leads`."""
         return Client(transport, watch_s=self._watch_s, leads=leads)
 
     def check_leading(self) -> None:

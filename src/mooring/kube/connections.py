@@ -262,8 +262,8 @@ class Connections:
         if self._tls is None:
             return
         where = f"{self._host}:{self._port}"
-        asked = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{authorization(proxy)}\r\n".encode()
-        answer, _ = await near.exchange(asked, timeout=CONNECT_S, bodiless=True)
+        connect = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{authorization(proxy)}\r\n".encode()
+        answer, _ = await near.exchange(connect, timeout=CONNECT_S, bodiless=True)
         if answer.status != 200:
             near.abort()
             raise ConnectionRefusedError(
@@ -278,5 +278,5 @@ def authorization(proxy: SplitResult) -> str:
     """The header line for the user and password that a proxy's URL has, if any."""
     if proxy.username is None:
         return ""
-    said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
-    return f"Proxy-Authorization: Basic {base64.b64encode(said).decode()}\r\n"
+    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return f"Proxy-Authorization: Basic {base64.b64encode(credentials).decode()}\r\n"

@@ -79,15 +79,15 @@ class Recorder:
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
         self._dropped = 0  # since nothing was waiting
         self._written: OrderedDict[Key, _Written] = OrderedDict()
-        self._said: OrderedDict[str, Reason] = OrderedDict()
+        self._last_reasons: OrderedDict[str, Reason] = OrderedDict()
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
     def once(self, about: Object, type_: EventType, reason: Reason) -> bool:
         """An event about the object, unless the last one of this method about it said the same. Whether it is
         new."""
-        if self._said.get(about.uid) == reason:
+        if self._last_reasons.get(about.uid) == reason:
             return False
-        _keep(self._said, about.uid, reason)
+        _keep(self._last_reasons, about.uid, reason)
         self.event(about, type_, *reason)
         return True
 

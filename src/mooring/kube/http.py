@@ -51,14 +51,14 @@ class HttpTransport:
         self._proxy = proxy
         self._connections: Connections | None = None
         self._shown = Credential()  # the certificate of the connections
-        self._target, self._said = self._prefix()
+        self._target, self._common_headers = self._prefix()
 
     def _prefix(self) -> tuple[str, str]:
         """What comes before a path, and the headers of every request."""
-        said = f"Host: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
+        headers = f"Host: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
         if self._proxy and self._url.scheme == "http":
-            return self._server, said + authorization(urlsplit(self._proxy))
-        return self._url.path, said
+            return self._server, headers + authorization(urlsplit(self._proxy))
+        return self._url.path, headers
 
     async def send(self, request: Request) -> Response:
         credential = await self._credentials.current()
@@ -114,7 +114,7 @@ class HttpTransport:
                 f"no path of a request: {request.method!a} {request.path[:200]!a}; it was not sent"
             )
         query = "?" + urlencode(request.query, safe="(),/=") if request.query else ""
-        lines = [f"{request.method} {self._target}{request.path}{query} HTTP/1.1\r\n{self._said}"]
+        lines = [f"{request.method} {self._target}{request.path}{query} HTTP/1.1\r\n{self._common_headers}"]
         lines += [_field(name, value) for name, value in request.headers.items()]
         if token:
             if not _FIELD_VALUE.fullmatch(token):

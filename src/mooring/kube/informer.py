@@ -11,6 +11,9 @@ Guarantees:
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
   `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
+
+The Kubernetes clients for Python have informers, too. None of those that were tried resumes a watch correctly
+after 410 and asks for bookmarks, streaming lists and pages (docs/decisions/http-client.md).
 """
 
 from __future__ import annotations
@@ -127,7 +130,7 @@ class Informer(Generic[T]):
         if version > self._version:
             held = self._objects.get(written.key)
             if held is None or _version_of(held) < version:
-                self._store(written.key, self._kept(written), tell=tell)
+                self._store(written.key, self._trimmed(written), tell=tell)
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
@@ -159,7 +162,9 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
-        self._replace({item.key: self._kept(item) for item in listing.items}, int(listing.resource_version))
+        self._replace(
+            {item.key: self._trimmed(item) for item in listing.items}, int(listing.resource_version)
+        )
 
     def _replace(self, fresh: dict[str, T], version: int) -> None:
         """Makes the cache what was there at a version; newer writes of our own stay."""
@@ -212,7 +217,7 @@ class Informer(Generic[T]):
             key = event.object.key
             held = self._objects.get(key)
             if held is None or _version_of(held) <= version:
-                self._store(key, None if event.type == "DELETED" else self._kept(event.object))
+                self._store(key, None if event.type == "DELETED" else self._trimmed(event.object))
         self._advance(version)
 
     def _gather(self, initial: dict[str, T], event: WatchEvent[T]) -> None:
@@ -222,9 +227,9 @@ class Informer(Generic[T]):
         if event.type == "DELETED":
             initial.pop(event.object.key, None)
         else:
-            initial[event.object.key] = self._kept(event.object)
+            initial[event.object.key] = self._trimmed(event.object)
 
-    def _kept(self, item: T) -> T:
+    def _trimmed(self, item: T) -> T:
         return item if self._keep is None else self._keep(item)
 
     def _store(self, key: str, new: T | None, *, tell: bool = True) -> None:

@@ -195,7 +195,7 @@ def _cluster_info(cluster: _Entry, trust: Trust) -> dict[str, Any]:
     """What a plugin is told about the cluster: ExecCredential's spec.cluster."""
     extensions: list[Any] = cluster.fields.get("extensions") or []
     config = next((each.get("extension") for each in extensions if each.get("name") == EXEC_EXTENSION), None)
-    told = {
+    info = {
         "server": cluster.text("server"),
         "tls-server-name": trust.server_name,
         "insecure-skip-tls-verify": trust.insecure,
@@ -203,4 +203,4 @@ def _cluster_info(cluster: _Entry, trust: Trust) -> dict[str, Any]:
         "proxy-url": cluster.text("proxy-url"),
         "config": config,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in info.items() if value}

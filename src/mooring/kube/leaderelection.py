@@ -17,6 +17,8 @@ Guarantees:
 
 Hand-written, because the leader election of the official Python client runs in threads, counts by the wall
 clock (a clock that is set moves its deadlines), and calls a callback at the end without stopping the work.
+(Tried with version 37.0: renewals failed, `onstopped_leading` was called when the deadline was over, and the
+work of `onstarted_leading` went on, two seconds later as well.)
 
 It knows nothing of controllers: a `Candidacy` is anything that can follow and lead.
 """
@@ -87,7 +89,8 @@ class LeaseLost(KubeError):
 
 
 class Timing(NamedTuple):
-    """Seconds. A lease is valid for `lease_duration`; who could not renew for `renew_deadline` stops."""
+    """Seconds. A lease is valid for `lease_duration`; a leader that could not renew it for `renew_deadline`
+    stops."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -236,7 +239,7 @@ class LeaderElector:
             await self._look()
         lease = self._lease
         if lease is None:
-            metadata = {"name": self.name, "namespace": self._namespace, **self._said()}
+            metadata = {"name": self.name, "namespace": self._namespace, **self._promise()}
             body = {"metadata": metadata, "spec": self._record(None)}
             self._observe(await self._client.create(Lease, body, self._namespace))
             return True
@@ -262,7 +265,7 @@ class LeaderElector:
             self._seen_at = asyncio.get_running_loop().time()
         self._lease = lease
 
-    def _said(self) -> dict[str, Any]:
+    def _promise(self) -> dict[str, Any]:
         return {"annotations": {STOPS_AFTER: f"{self._timing.renew_deadline:g} {self.identity}"}}
 
     def _record(self, old: Lease | None) -> dict[str, Any]:
@@ -281,7 +284,7 @@ class LeaderElector:
         return await self._client.patch(
             Lease,
             self.name,
-            {"metadata": self._said(), "spec": record},
+            {"metadata": self._promise(), "spec": record},
             self._namespace,
             uid=lease.uid,
             resource_version=lease.metadata.resource_version,

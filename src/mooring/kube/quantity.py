@@ -4,6 +4,8 @@ Pure; knows nothing of objects. Grammar and canonical form: the `resource.Quanti
 Kubernetes API.
 """
 
+from __future__ import annotations
+
 import re
 from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any

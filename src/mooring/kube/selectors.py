@@ -1,9 +1,11 @@
-"""Label and field selectors: parse, match, print.
+r"""Label and field selectors: parse, match, print.
 
 Pure. Grammar: `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, and
 for node affinity `key>1`, `key<1`, joined by commas (all must hold). Field selectors know `=`, `==` and `!=`,
-with `\\` before a literal comma, equals sign or backslash.
+with `\` before a literal comma, equals sign or backslash.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -224,8 +226,8 @@ class _Parser:
     def _integer(self) -> str:
         token = self._take()
         if _as_int(token) is None:
-            told = f"values[0]: Invalid value: \"{token}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            raise self._error(told)
+            detail = f"values[0]: Invalid value: \"{token}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            raise self._error(detail)
         return token
 
     def _values(self) -> tuple[str, ...]:
@@ -247,9 +249,9 @@ class _Parser:
         self._next += 1
         return token
 
-    def _expect(self, wanted: str, told: str) -> None:
+    def _expect(self, wanted: str, detail: str) -> None:
         if (found := self._take()) != wanted:
-            raise self._error(f"found '{found}', expected: {told}")
+            raise self._error(f"found '{found}', expected: {detail}")
 
     def _error(self, why: str) -> InvalidSelector:
         return InvalidSelector(f"unable to parse requirement: {why}")

@@ -147,7 +147,7 @@ class WorkQueue(Generic[K]):
         self._ready = deque(sorted(self._ready, key=self._dirty.__getitem__, reverse=True))
 
     def close(self) -> None:
-        """Drops what waits, wakes who waits."""
+        """Drops the keys that wait, and wakes the workers that wait for keys."""
         self._closed = True
         self._ended.set()
         for _, timer in self._timers.values():

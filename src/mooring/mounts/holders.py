@@ -95,7 +95,7 @@ def open_files(pid: int) -> list[str]:
 
 
 def describe_process(pid: int) -> str:
-    """ "process 123 (postgres)"."""
+    """A process in words: "process 123 (postgres)"."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (*_GONE_OR_HIDDEN, OSError):

@@ -187,8 +187,8 @@ class Agent:
                     self._pods.accept(await self._vouch_for(pod))
 
     async def _vouch_for(self, pod: Pod) -> Pod:
-        word = {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}
-        patch = {"status": word}
+        status = {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}
+        patch = {"status": status}
         return await self._client.revise(
             pod, patch, subresource="status", any_version=True, strategy="strategic"
         )

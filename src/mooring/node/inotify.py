@@ -1,4 +1,8 @@
-"""Reports changes in directories by the kernel's inotify, without polling."""
+"""Reports changes in directories by the kernel's inotify, without polling.
+
+The watchdog library could do this, with threads; here it is three system calls in the event loop, because
+what has changed need not be known: the directory is read again.
+"""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ class ProcessRuntime:
     async def _launch(self, spec: SandboxSpec, directory: Path) -> tuple[int | None, str]:
         """The launcher's exit status, and what it said."""
         document = msgspec.to_builtins(spec) | {"directory": str(directory), "bootID": self._boot_id}
-        status, said = await self._launchers.launch(spec.network, document)
-        return status, said or f"the supervisor ended at once: see {directory}/supervisor.log"
+        status, output = await self._launchers.launch(spec.network, document)
+        return status, output or f"the supervisor ended at once: see {directory}/supervisor.log"
 
     def _kill_remains(self, directory: Path) -> None:
         """A supervisor that did not get ready in time."""
@@ -304,8 +304,8 @@ async def _connect(directory: Path) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 def _start_time(pid: int) -> int | None:
-    """See `supervisor.main`: clock ticks from boot to the start; None if the process is gone or only waits to
-    be reaped."""
+    """Clock ticks from the machine's boot to the start (`supervisor.main`); None if the process is gone or
+    only waits to be reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

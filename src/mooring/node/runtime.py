@@ -21,7 +21,9 @@ START_ERROR = 128
 
 
 class RuntimeFailure(Exception):
-    """The runtime could not carry out a request. The message is fit for a pod's event. Base of this tree:
+    """The runtime could not carry out a request. The message is fit for a pod's event.
+
+    Base of this tree:
 
     RuntimeFailure
     ├── SandboxStartFailure   the pod's sandbox could not be prepared

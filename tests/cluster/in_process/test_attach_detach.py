@@ -310,8 +310,8 @@ def test_c5_does_harm_if_an_agent_speaks_before_it_has_looked(play: Play, monkey
 
 
 async def c6_late_word(cluster: InProcessCluster) -> tuple[int, bool]:
-    """ "Not in use any more" is under way while the volume is mounted again: is it said of what is
-    mounted?"""
+    """A report "not in use any more" is under way while the volume is mounted again: the answer to the late
+    report, and whether the Node denies what is mounted."""
     await cluster.start(nodes=1)
     await cluster.claim("c")
     await cluster.create_pod("p", "c", nodeName="n0")

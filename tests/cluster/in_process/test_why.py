@@ -37,14 +37,14 @@ async def why(cluster: InProcessCluster, target: str) -> Cause:
 async def says(cluster: InProcessCluster, target: str, *codes: str) -> Cause | None:
     """The explanation once its chain, along the first causes, has these codes."""
     try:
-        told = found = await why(cluster, target)
+        causes = found = await why(cluster, target)
     except NoSuchObject:
         return None
     for code in codes:
         if found.reason.code != code:
             return None
         found = found.causes[0] if found.causes else found
-    return told
+    return causes
 
 
 async def until_says(cluster: InProcessCluster, target: str, *codes: str) -> Cause:
@@ -62,7 +62,7 @@ def test_of_what_is_healthy_it_says_so_in_one_line(play: Play):
         for target in ("pod/app-0", "pvc/data-app-0", f"pv/{pv}", f"node/{node}"):
             cause = explain(target, "default", known)
             assert cause.ok
-            assert len(list(text.lines(cause, cluster.now(), lambda said, _: said))) == 1
+            assert len(list(text.lines(cause, cluster.now(), lambda plain, _: plain))) == 1
 
     play(story)
 
@@ -147,11 +147,11 @@ def test_an_exclusive_volume_that_another_node_has_is_named_with_its_pod(play: P
         assert "for default/first" in volume.reason.message
         assert "delete one of the pods (default/first" in volume.next_step
         assert volume.causes[0].about.startswith("volumeattachment/")
-        told = [
+        messages = [
             f'Multi-Attach error for volume "{disk}" Volume is already used by pod(s) first'
             for disk in cluster.array.disks
         ]
-        await cluster.until(lambda: cluster.event("FailedAttachVolume", told[0]))  # in upstream's words
+        await cluster.until(lambda: cluster.event("FailedAttachVolume", messages[0]))  # in upstream's words
 
     play(story)
 
@@ -166,7 +166,7 @@ def test_a_silent_node_is_the_end_of_the_chain_and_the_operator_is_told_what_to_
         known = await snapshot(cluster)
         assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod"}
         (line,) = [
-            text.one_line(c, cluster.now(), lambda said, _: said) for c in stuck(known) if "pod/" in c.about
+            text.one_line(c, cluster.now(), lambda plain, _: plain) for c in stuck(known) if "pod/" in c.about
         ]
         assert f"node/{node}: node {node} does not answer" in line
         await cluster.out_of_service(node)
@@ -200,11 +200,11 @@ def test_the_last_error_of_an_attach_that_is_tried_again_is_shown(play: Play):
         cluster.array.failure = StorageRefused("the array is on fire")
         await cluster.stateful_set()
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             cause = await says(cluster, "pod/app-0", "WaitingForVolumes", "Attaching")
             return cause is not None and "the array is on fire" in cause.causes[0].reason.message
 
-        await cluster.until(told)
+        await cluster.until(is_reported)
         cause = (await why(cluster, "pod/app-0")).causes[0]
         assert cause.about.startswith("volumeattachment/")
         assert "tries again by itself" in cause.next_step
@@ -278,10 +278,10 @@ def test_a_pod_of_a_kept_volume_and_the_volume_itself_can_be_read_by_a_program(p
         (pv,) = (await cluster.api.list(PersistentVolume)).items
         await cluster.api.delete(PersistentVolumeClaim, "c", "default")
         cause = await until_says(cluster, f"pv/{pv.name}", "Retained")
-        told = json.loads(json.dumps(cause.as_json()))
-        assert told["object"] == f"pv/{pv.name}"
-        assert (told["ok"], told["reason"]) == (False, "Retained")
-        assert "claimRef" in told["nextStep"]
+        as_json = json.loads(json.dumps(cause.as_json()))
+        assert as_json["object"] == f"pv/{pv.name}"
+        assert (as_json["ok"], as_json["reason"]) == (False, "Retained")
+        assert "claimRef" in as_json["nextStep"]
 
     play(story)
 

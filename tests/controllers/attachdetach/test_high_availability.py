@@ -64,11 +64,11 @@ def test_the_leader_dies_among_many_attaches_and_the_other_goes_on(
         await cluster.until(lambda: creations(second), seconds=LEASE_S + MARGIN_S)
         assert loop.time() - died <= LEASE_S + MARGIN_S
 
-        async def all_told() -> bool:
+        async def all_reported() -> bool:
             listed = [len(await cluster.listed(f"n{number}")) for number in range(10)]
             return work.done() and sum(listed) == VOLUMES
 
-        await cluster.until(all_told)
+        await cluster.until(all_reported)
         assert cluster.both == [], "no volume was ever on two nodes"
         records = Counter(each.spec.source.persistent_volume_name for each in await cluster.records())
         assert records == Counter(f"v{number}" for number in range(VOLUMES))

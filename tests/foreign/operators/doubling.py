@@ -1,6 +1,8 @@
 """An operator as its users write them: it doubles a number, and takes its leave when the object is
 deleted."""
 
+from __future__ import annotations
+
 import kopf
 
 
@@ -17,4 +19,4 @@ def double(spec, patch, **_):
 
 @kopf.on.delete("test.mooring.dev", "v1", "numbers")
 def farewell(name, logger, **_):
-    logger.info(f"farewell to {name}")
+    logger.info("farewell to %s", name)

@@ -68,8 +68,8 @@ def test_the_server_takes_it_strictly(
     programs: Path, kubeconfig: Path, made: dict[str, str], choice: str
 ) -> None:
     where = (f"--kubeconfig={kubeconfig}", "apply", "--validate=strict", "-f", "-")
-    said = kubectl(programs, *where, given=made[choice])
-    assert "daemonset.apps/ebs-csi-node" in said
+    output = kubectl(programs, *where, given=made[choice])
+    assert "daemonset.apps/ebs-csi-node" in output
     kubectl(programs, *where, "--dry-run=server", "--server-side", "--force-conflicts", given=made[choice])
 
 

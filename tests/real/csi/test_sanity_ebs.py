@@ -40,8 +40,8 @@ def cloud(directory: Path) -> Generator[dict[str, str]]:
                 break
             subprocess.run(["sleep", "0.05"], check=True)
         command = [sys.executable, *MOORING, "cloud", "env", data, "1"]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        yield dict(line.removeprefix("export ").split("=", 1) for line in told.splitlines())
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        yield dict(line.removeprefix("export ").split("=", 1) for line in printed.splitlines())
 
 
 def driver(directory: Path, mode: str, environment: Mapping[str, str]) -> AbstractContextManager[str]:

@@ -13,6 +13,8 @@ administrator, whatever its verb, its kind of patch or its subresource. It must 
 or bodies as sent.
 """
 
+from __future__ import annotations
+
 from mooring.apiserver.access.authorizer import Attributes, Authorizer, attributes_of
 
 __all__ = ["Attributes", "Authorizer", "attributes_of"]

@@ -3,6 +3,8 @@
 It derives all tokens from one secret and keeps no other state.
 """
 
+from __future__ import annotations
+
 import hmac
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """Reading what a client sends: JSON or YAML within limits, or else a clear 400, 413 or 415."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """In which form a client wants its answer, from the Accept header. Pure."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal

@@ -4,6 +4,8 @@ store.
 A definition takes effect with its commit: every request after that finds the new kinds.
 """
 
+from __future__ import annotations
+
 from mooring.apiserver.errors import Obj
 from mooring.apiserver.objects.custom.kinds import kinds_of
 from mooring.apiserver.objects.kinds import BUILT_IN, KINDS, Kinds

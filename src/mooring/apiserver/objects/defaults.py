@@ -4,6 +4,8 @@ A path is dotted; `[]` after a name means every entry of that list; `?` after a 
 there. A missing parent without `?` is created. A value that is a function is called with the parent object.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -26,7 +28,7 @@ _Plan: TypeAlias = dict[_Step, "str | _Plan"]
 
 
 def fill(obj: Obj, rules: Rules) -> None:
-    """Set every field of `rules` that `obj` lacks. An explicit null counts as lacking."""
+    """Sets every field of `rules` that `obj` lacks. An explicit null counts as lacking."""
     _fill(obj, _plan(tuple(rules)), rules)
 
 

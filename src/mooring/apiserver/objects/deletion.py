@@ -5,6 +5,8 @@ the deletion is in progress already (`Pending`). The garbage collector deletes d
 sets the finalizers that tell it what to do.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -156,7 +158,7 @@ def _mark(meta: Obj, when: datetime, grace: int) -> None:
 
 
 def _shorten(meta: Obj, options: DeleteOptions, now: datetime) -> bool:
-    """Shorten a grace period under way. It never grows; False if nothing changes."""
+    """Shortens a grace period under way. It never grows; False if nothing changes."""
     have = int(meta["deletionGracePeriodSeconds"])
     if options.grace is None or options.grace >= have:
         return False

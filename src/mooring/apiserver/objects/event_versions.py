@@ -1,5 +1,7 @@
 """The two faces of an Event: core/v1, which is stored, and events.k8s.io/v1. Pure renaming of fields."""
 
+from __future__ import annotations
+
 from mooring.apiserver.errors import Obj
 
 _RENAMED = {

@@ -5,6 +5,8 @@ value in a list of values. Which lists are named is said by the facts of the API
 is one field.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Hashable, Iterable, Set
 from typing import Any, TypeAlias, cast

@@ -4,6 +4,8 @@ special.
 Kinds of CustomResourceDefinitions are added to them by `catalog`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +32,7 @@ _ORDINARY = Strategy()
 class Conversion:
     """How a second group-version of a kind maps to the one that is stored."""
 
-    stored: "Kind"
+    stored: Kind
     to_stored: Callable[[Obj], Obj]
     from_stored: Callable[[Obj], Obj]
 

@@ -4,6 +4,8 @@
 `old`. The caller stores the result in the same turn of the event loop, so that no other write comes between.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any

@@ -5,6 +5,8 @@ upstream's: a field that an applier leaves out and no other manager owns is remo
 manager set to another value is a conflict, unless forced; an update takes ownership of what it changes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

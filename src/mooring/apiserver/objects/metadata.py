@@ -1,5 +1,7 @@
 """Metadata: the client's fields, the server's fields, and their validation. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,7 +43,7 @@ def _check_form(metadata: Obj) -> None:
 
 
 def tidy(metadata: Obj) -> None:
-    """Drop fields that say nothing (null, empty), so that equal objects are stored equal."""
+    """Drops fields that say nothing (null, empty), so that equal objects are stored equal."""
     for field in [field for field, value in metadata.items() if value is None or value in ("", [], {})]:
         del metadata[field]
 
@@ -57,7 +59,7 @@ def stamp_new(metadata: Obj, *, uid: str, now: str, generation: int) -> None:
 
 
 def carry_over(metadata: Obj, old: Obj) -> None:
-    """Keep what an update can never change or remove (upstream's `BeforeUpdate`)."""
+    """Keeps what an update can never change or remove (upstream's `BeforeUpdate`)."""
     metadata.pop("selfLink", None)
     metadata["uid"] = metadata.get("uid") or old["uid"]
     for field in ("creationTimestamp", "generation"):

@@ -4,6 +4,8 @@ A strategy is stateless and pure but for the `Admission` that it is given: it ch
 or returns the field errors that make it invalid. It knows nothing of requests or of the store.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -68,21 +70,21 @@ class Strategy:
     """Fields (dotted) that an update may not change, each with upstream's words."""
 
     def default(self, obj: Obj) -> None:
-        """Fill in the fields that the client left out; also run on every update."""
+        """Fills in the fields that the client left out; also run on every update."""
         fill(obj, self.defaults)
 
     def prepare_create(self, obj: Obj, admission: Admission) -> None:
-        """Change an object on its way in: status, finalizers and what admission adds."""
+        """Changes an object on its way in: status, finalizers and what admission adds."""
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        """Change an object on its way over an existing one."""
+        """Changes an object on its way over an existing one."""
 
     def admit_update(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        """Refuse an update that is valid, for what other objects say (upstream: admission plugins that
+        """Refuses an update that is valid, for what other objects say (upstream: admission plugins that
         validate). Raises Forbidden."""
 
     def prepare_status(self, obj: Obj, old: Obj, admission: Admission) -> None:
-        """Change an object on its way through /status."""
+        """Changes an object on its way through /status."""
 
     def validate(self, obj: Obj) -> list[FieldError]:
         """All errors of an object. Not called for an update that changes neither the object nor its
@@ -112,7 +114,7 @@ class Strategy:
         return False
 
     def mark_deleted(self, obj: Obj) -> None:
-        """Change an object that stays although it is deleted."""
+        """Changes an object that stays although it is deleted."""
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int | None:
         """The grace period of a deletion, or None if the kind is deleted at once."""

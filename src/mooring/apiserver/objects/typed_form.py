@@ -5,6 +5,8 @@ For the API's own kinds the facts of their types define the fields and their typ
 for custom kinds their schema does.
 """
 
+from __future__ import annotations
+
 from mooring.apiserver.errors import Obj, Unreadable
 from mooring.apiserver.objects.custom import structural
 from mooring.apiserver.objects.custom.list_types import SchemaPlace
@@ -52,7 +54,7 @@ def _message(kind: Kind) -> str:
 
 
 def clear_status(kind: Kind, obj: Obj) -> None:
-    """Make the status that of an object of which nothing is known yet."""
+    """Makes the status that of an object of which nothing is known yet."""
     obj.pop("status", None)
     if kind.custom is None:
         obj["status"] = zero_of(message(_message(kind)).fields["status"].type)

@@ -5,6 +5,8 @@ The answers are those of `access.authorizer` itself. Every user may ask about it
 about others.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

@@ -5,6 +5,8 @@ claims that come together cannot both have what is left. The quota controller co
 quota that it has not counted yet the claims are counted here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from decimal import Decimal

@@ -4,6 +4,8 @@ Upstream has a controller for this. Here the request that makes the next step po
 deletion of the definition, and that of its last objects if finalizers hold some back.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import Obj
@@ -34,7 +36,7 @@ class Cleanup:
         return concerned and route.verb in _CHANGES
 
     async def run(self) -> None:
-        """Take every step that is possible now."""
+        """Takes every step that is possible now."""
         for definition in self.catalog.definitions():
             if is_terminating(definition) and CLEANUP in list_at(definition, "metadata.finalizers"):
                 await self._run(definition)

@@ -1,6 +1,8 @@
 """Discovery: what groups, versions and resources there are, in the legacy form and in the aggregated one.
 Pure, from the kinds."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

@@ -5,6 +5,8 @@ subresource spends them. A budget that no controller has counted since it was ch
 client gets 429 with a time to wait.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from copy import deepcopy
 
@@ -104,7 +106,7 @@ def _with_disruption(budget: Obj, pod: Obj, now: str) -> Obj:
 
 
 def _note_allowed(status: Obj, now: str) -> None:
-    """Say in the conditions whether more disruptions are allowed."""
+    """Says in the conditions whether more disruptions are allowed."""
     value, reason = (
         ("True", "SufficientPods") if status["disruptionsAllowed"] > 0 else ("False", "InsufficientPods")
     )

@@ -1,5 +1,7 @@
 """The selection of a get, list or watch (namespace, labels, fields) and its numeric options. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 

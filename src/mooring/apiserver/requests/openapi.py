@@ -4,6 +4,8 @@ The fields of the API's own types come from the facts (`schema.published`), thos
 definition. Documents are made when they are first asked for.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256

@@ -1,5 +1,7 @@
 """get, list and watch. Reads the store's committed state; changes nothing."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import re

@@ -4,6 +4,8 @@ only.
 The plain form is the stored bytes themselves: nothing is decoded or encoded again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
 

@@ -1,6 +1,8 @@
 """Subresources that are more than a view of the object: binding, eviction, scale, finalize, log, ephemeral
 containers."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -60,7 +62,7 @@ class Subresources:
     pod_logs: PodLogs
 
     async def bind(self, request: Request, route: Route) -> Response:
-        """Bind the pod of the path, or of the body, to a node, once: 409 if it is bound or being deleted."""
+        """Binds the pod of the path, or of the body, to a node, once: 409 if it is bound or being deleted."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
         settle_namespace(metadata.of(sent), route)
         route = msgspec.structs.replace(route, name=route.name or text_at(sent, "metadata.name"))
@@ -76,7 +78,7 @@ class Subresources:
         return respond(201, encode(_CREATED), negotiate(""))
 
     async def evict(self, request: Request, route: Route) -> Response:
-        """Delete a pod as its disruption budgets allow: 429 if they do not."""
+        """Deletes a pod as its disruption budgets allow: 429 if they do not."""
         sent = read_object(request.body, request.headers.get("content-type", ""))
         if text_at(sent, "metadata.name") not in ("", route.name):
             raise BadRequest("name in URL does not match name in Eviction object")
@@ -90,7 +92,7 @@ class Subresources:
         return respond(201, encode(_CREATED), negotiate(""))
 
     async def _spend(self, pod: Obj, *, dry_run: bool) -> None:
-        """Take the eviction of `pod` from its budget. Raises TooManyRequests."""
+        """Takes the eviction of `pod` from its budget. Raises TooManyRequests."""
         store = self.writer.store
         budget = eviction.budget_for(pod, [decode(item.body) for item in store.heads(_BUDGETS)])
         if budget is None:
@@ -108,7 +110,7 @@ class Subresources:
         return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))
 
     async def set_scale(self, request: Request, route: Route) -> Response:
-        """Change how many replicas are wanted, by PUT or PATCH of the Scale."""
+        """Changes how many replicas are wanted, by PUT or PATCH of the Scale."""
         head = self._head(request, route)
         old = decode(head.body)
         if route.verb == "patch":
@@ -127,7 +129,7 @@ class Subresources:
         return respond(200, encode(scale_of(route.kind, decode(item.body))), negotiate(""))
 
     async def finalize(self, request: Request, route: Route) -> Response:
-        """Set a namespace's own finalizers; the namespace goes when it is being deleted and the last one is
+        """Sets a namespace's own finalizers; the namespace goes when it is being deleted and the last one is
         gone."""
         head = self._head(request, route)
         sent = read_sent(request, route.kind)
@@ -140,11 +142,11 @@ class Subresources:
         return self.writer.answer(request, route.kind, item)
 
     async def update_ephemeral_containers(self, request: Request, route: Route) -> Response:
-        """Add ephemeral containers to a pod, by PUT of the pod."""
+        """Adds ephemeral containers to a pod, by PUT of the pod."""
         return await self.writer.update(request, _through_ephemeral_containers(route))
 
     async def patch_ephemeral_containers(self, request: Request, route: Route) -> Response:
-        """Add ephemeral containers to a pod, by PATCH of the pod."""
+        """Adds ephemeral containers to a pod, by PATCH of the pod."""
         return await self.writer.patch(request, _through_ephemeral_containers(route))
 
     async def log(self, request: Request, route: Route) -> Response:

@@ -4,6 +4,8 @@ A kind that upstream's controllers, or others that the user runs, may act on is 
 prints a warning beside its answer, so that a user does not wait for what never comes. Pure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from mooring.apiserver.errors import Obj

@@ -5,6 +5,8 @@ the selection appears as DELETED. Pending lines are joined into one piece. A wat
 position: a reader that is too slow gets 410 and ends, and the server never waits for it.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from mooring.apiserver.requests.watch_broadcast import ANY, Broadcaster
 from mooring.apiserver.store.history import Change, ChangeType, Cursor, Item
 from mooring.apiserver.store.object_store import Store, decode, encode
 
-BOOKMARK_SECONDS = 60.0
+BOOKMARK_S = 60.0
 _CHUNK_CHANGES = 100
 _CHUNK_LISTED = 5000
 """The most stored objects in one piece."""
@@ -149,7 +151,7 @@ class Watch:
                 due = loop.time() + self._bookmark_s
 
     async def _news(self, cursor: Cursor) -> None:
-        """Return as soon as there may be something to take."""
+        """Returns as soon as there may be something to take."""
         if self._sink is None:
             await cursor.changed()
         else:

@@ -10,6 +10,8 @@ before that piece: no watch waits for another.
 It must not know of kinds, encodings or HTTP.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

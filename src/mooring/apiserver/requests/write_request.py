@@ -1,6 +1,8 @@
 """The content of a writing request: its object, its patch, its options and preconditions, checked against its
 path. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -108,7 +110,7 @@ def options_of(request: Request) -> str:
 
 
 def settle_namespace(meta: Obj, route: Route) -> None:
-    """Give the object the namespace of its path. Raises BadRequest if it says another one."""
+    """Gives the object the namespace of its path. Raises BadRequest if it says another one."""
     if not route.kind.namespaced:
         meta.pop("namespace", None)
         return
@@ -123,7 +125,7 @@ def settle_namespace(meta: Obj, route: Route) -> None:
 
 
 def settle_name(meta: Obj, route: Route, *, needed: bool = True) -> None:
-    """Give the object the name of its path. Raises BadRequest if it says another one, or none where it is
+    """Gives the object the name of its path. Raises BadRequest if it says another one, or none where it is
     needed."""
     if needed and not meta.get("name"):
         raise BadRequest(

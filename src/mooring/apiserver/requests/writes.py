@@ -5,6 +5,8 @@ no await between reading and writing, so no write is computed from a state that 
 is given only when the write is durable.
 """
 
+from __future__ import annotations
+
 from asyncio import gather
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -93,7 +95,7 @@ class Writer:
     random: Random
 
     async def create(self, request: Request, route: Route) -> Response:
-        """Create the object in the body, under its own name or a generated one."""
+        """Creates the object in the body, under its own name or a generated one."""
         kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
         settle_namespace(meta, route)
@@ -115,7 +117,7 @@ class Writer:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def store_new(self, kind: Kind, sent: Obj, request: Request | None = None) -> Item:
-        """Create an object whose name and namespace are settled, as `request` asks, if one does.
+        """Creates an object whose name and namespace are settled, as `request` asks, if one does.
 
         Raises AlreadyExists, NotFound, Forbidden, Invalid.
         """
@@ -138,7 +140,8 @@ class Writer:
         return await self._store(kind, key, obj, dry_run=request is not None and is_dry_run(request))
 
     async def _store(self, kind: Kind, key: Key, obj: Obj, old: Obj | None = None, *, dry_run: bool) -> Item:
-        """Store an object, and in the same step what it takes of its namespace's quotas. Raises Forbidden."""
+        """Stores an object, and in the same step what it takes of its namespace's quotas. Raises
+        Forbidden."""
         quotas = charged(obj, old, *self._quotas_and_claims()) if kind.storage == str(CLAIMS) else []
         if dry_run:
             return self.imagined(key, obj)
@@ -152,7 +155,7 @@ class Writer:
         return quotas, (decode(item.body) for item in self.store.heads(str(CLAIMS)))
 
     async def update(self, request: Request, route: Route) -> Response:
-        """Replace an object by the one in the body."""
+        """Replaces an object by the one in the body."""
         kind, sent = route.kind, read_sent(request, route.kind)
         meta = metadata.of(sent)
         settle_namespace(meta, route)
@@ -170,7 +173,7 @@ class Writer:
         return self.answer(request, kind, item)
 
     async def patch(self, request: Request, route: Route) -> Response:
-        """Change an object by the patch in the body."""
+        """Changes an object by the patch in the body."""
         if is_apply(request):
             return await self._apply(request, route)
         apply = patch_of(request)
@@ -232,7 +235,7 @@ class Writer:
         return head
 
     async def revise(self, request: Request, route: Route, head: Item, change: Callable[[Obj], Obj]) -> Item:
-        """Change the object that `head` is, by every rule of an update; `change` is given its current
+        """Changes the object that `head` is, by every rule of an update; `change` is given its current
         form."""
         kind = route.kind
         old = decode(head.body)
@@ -249,7 +252,8 @@ class Writer:
         return await self.replace(kind, head, old, new, dry_run=is_dry_run(request))
 
     async def replace(self, kind: Kind, head: Item, old: Obj, new: Obj, *, dry_run: bool = False) -> Item:
-        """Store `new` over `old`, unless they are equal; remove the object if that completes its deletion."""
+        """Stores `new` over `old`, unless they are equal; removes the object if that completes its
+        deletion."""
         if dry_run:
             return await self._store(kind, head.key, new, old, dry_run=True)
         if ends_with_update(kind, old, new):
@@ -263,12 +267,12 @@ class Writer:
         return await self._store(kind, head.key, new, old, dry_run=False)
 
     async def delete(self, request: Request, route: Route) -> Response:
-        """Delete one object, or mark it as being deleted."""
+        """Deletes one object, or marks it as being deleted."""
         options = delete_options(request)
         return await self.delete_with(request, route, options)
 
     async def delete_with(self, request: Request, route: Route, options: DeleteOptions) -> Response:
-        """Delete one object as `options` say, and answer as a delete is answered."""
+        """Deletes one object as `options` say, and answers as a delete is answered."""
         kind = route.kind
         head = self.head(request, route)
         if head is None:
@@ -306,7 +310,7 @@ class Writer:
         return (await gather(*writes, self.store.remove(kind.storage, key, last)))[-1]
 
     async def delete_collection(self, request: Request, route: Route) -> Response:
-        """Delete every object that the request selects; one that changes meanwhile is decided anew.
+        """Deletes every object that the request selects; one that changes meanwhile is decided anew.
 
         The answer shows the objects as they were.
         """

@@ -6,6 +6,8 @@ asked for, and kept. Types that are not objects in JSON (`Quantity`, `Time`, ...
 `SCALARS` and `OPAQUE`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -38,9 +40,9 @@ class Place(Protocol):
     @property
     def replace(self) -> bool: ...
 
-    def child(self, key: str) -> "Place": ...
+    def child(self, key: str) -> Place: ...
 
-    def entry(self) -> "Place": ...
+    def entry(self) -> Place: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,13 @@ class Field:
     replace: bool = False
     """Whether a strategic merge patch replaces an object rather than merging it."""
 
-    def child(self, key: str) -> "Field":
+    def child(self, key: str) -> Field:
         """The field of `key` in the object here."""
         if self.shape == "map":
             return one(self.type)
         return message(self.type).fields.get(key, UNKNOWN) if "." in self.type else UNKNOWN
 
-    def entry(self) -> "Field":
+    def entry(self) -> Field:
         """An entry of the list here."""
         return one(self.type)
 

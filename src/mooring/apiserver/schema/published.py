@@ -1,6 +1,8 @@
 """The API's own types as OpenAPI schemas, made from the facts. Pure; the types' prose is not among the
 facts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeAlias

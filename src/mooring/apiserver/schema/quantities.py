@@ -4,6 +4,8 @@ The rule (documentation of `resource.Quantity`): no fraction, the largest suffix
 it so.
 """
 
+from __future__ import annotations
+
 from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
 

@@ -6,6 +6,8 @@ writes the type back, and added where Go writes it, so that objects which mean t
 fields are the facts of `facts`.
 """
 
+from __future__ import annotations
+
 import binascii
 import re
 from base64 import b64decode

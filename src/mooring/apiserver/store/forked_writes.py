@@ -5,6 +5,8 @@ random so that no client can put it into an object. When the write is made, its 
 placeholder in the stored bytes and in the answer.
 """
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import dataclass, field
 from secrets import randbelow

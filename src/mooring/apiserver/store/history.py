@@ -5,6 +5,8 @@ new changes. A cursor that falls out of the window raises `Expired`, so a slow r
 delays other readers.
 """
 
+from __future__ import annotations
+
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -49,6 +51,8 @@ class History:
     trimming."""
 
     def __init__(self) -> None:
+        # The first `_dead` entries are forgotten already. They are cut off a thousand at a time: to shorten a
+        # list at its front moves all the rest, and a full window forgets one entry with each write.
         self._changes: list[Change] = []
         self._versions: list[int] = []
         self._dead = 0
@@ -69,7 +73,7 @@ class History:
         self._versions.append(change.item.version)
 
     def evict(self) -> Change:
-        """Forget the oldest change and return it."""
+        """Forgets the oldest change and returns it."""
         change = self._changes[self._dead]
         self._dead += 1
         if self._dead >= _TRIM:
@@ -78,6 +82,7 @@ class History:
         return change
 
     def wake(self) -> None:
+        # A waiter that runs now and waits again waits for the next wake, not for this one.
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
@@ -91,7 +96,7 @@ class History:
         return len(self._waiters)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at every `wake`."""
+        """Calls `listener` at every `wake`."""
         self._listeners.append(listener)
 
     def position(self, version: int) -> int:
@@ -103,7 +108,7 @@ class History:
         return self._changes[first : None if limit is None else first + limit]
 
     async def changed(self) -> None:
-        """Return after the next `wake`."""
+        """Returns after the next `wake`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -131,7 +136,7 @@ class Cursor:
         return changes
 
     def skip(self) -> None:
-        """Take everything, unread."""
+        """Takes everything, unread."""
         self.position = self._history.end
 
     @property
@@ -140,6 +145,7 @@ class Cursor:
         return self.position == self._history.end
 
     async def changed(self) -> None:
-        """Return as soon as there may be something to take."""
+        """Returns as soon as there may be something to take."""
+        # Without an await in between: a change that comes after this look is one that wakes.
         if self.at_end:
             await self._history.changed()

@@ -5,6 +5,8 @@ a whole; a batch that was not acknowledged survives as a whole or not at all. A 
 Kubernetes: records are versions and bytes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
@@ -45,7 +47,7 @@ class Log(Protocol):
     """Where the store's history is kept."""
 
     def append(self, batch: Batch) -> Awaitable[None] | None:
-        """Make a batch durable. None means that it already is; otherwise it is when the awaitable is done.
+        """Makes a batch durable. None means that it already is; otherwise it is when the awaitable is done.
 
         The store never has two appends under way at once. An exception means that the outcome is unknown, and
         that nothing else is appended before `resume`.
@@ -65,7 +67,7 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the log's resources. What was appended stays."""
+        """Releases the log's resources. What was appended stays."""
         ...
 
 

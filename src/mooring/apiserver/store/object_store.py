@@ -17,6 +17,8 @@ The store knows no HTTP and nothing of kinds: an object is bytes with a uid, a v
 indexed fields.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,6 +88,8 @@ class Collection:
         """Every object as of `version`, which the caller knows to be in the window."""
         if version >= self.version:
             return self.current()
+        # Backwards from now: the window holds what each change replaced, and a list of the past is mostly a
+        # few changes old.
         items = dict(self.items)
         for change in reversed(self.history.since(self.history.position(version))):
             if change.previous is None:
@@ -175,13 +179,13 @@ class Store:
         return Cursor(history, history.position(version))
 
     def write(self, resource: str, key: Key, obj: Obj) -> asyncio.Future[Item]:
-        """Store an object under the next version, which is set in its metadata. Done when durable."""
+        """Stores an object under the next version, which is set in its metadata. Done when durable."""
         item = self._item(resource, key, self._next(obj), obj, encode(obj))
         previous = self.head(resource, key)
         return self._propose(resource, Change("MODIFIED" if previous else "ADDED", item, previous))
 
     def remove(self, resource: str, key: Key, last: Obj) -> asyncio.Future[Item]:
-        """Remove an object that exists; `last` is its final state for watchers. Done when durable."""
+        """Removes an object that exists; `last` is its final state for watchers. Done when durable."""
         item = self._item(resource, key, self._next(last), last, encode(last))
         return self._propose(resource, Change("DELETED", item, self.head(resource, key)))
 
@@ -214,7 +218,7 @@ class Store:
         return performed
 
     async def settled(self) -> None:
-        """Return when every write proposed so far is durable. Raises `StoreFailed`."""
+        """Returns when every write proposed so far is durable. Raises `StoreFailed`."""
         while self._flush is not None:
             await asyncio.shield(self._flush)
         self._check_alive()
@@ -225,7 +229,7 @@ class Store:
         return f"{self._failure}" if self._failure is not None else ""
 
     async def close(self) -> None:
-        """Finish the writes under way and release the log."""
+        """Finishes the writes under way and releases the log."""
         if self._flush is not None:
             await asyncio.wait([self._flush])
         if self._resuming is not None:
@@ -234,6 +238,8 @@ class Store:
         self._log.close()
 
     def _next(self, obj: Obj) -> int:
+        # `_allocated` runs ahead of `version` by what waits for a commit. It does not go back when a commit
+        # fails: the batch may be on disk under these numbers.
         self._check_alive()
         self._allocated += 1
         obj["metadata"]["resourceVersion"] = str(self._allocated)

@@ -10,6 +10,8 @@ copied into the database file and synced (a checkpoint) before the log goes on. 
 replaced while it is open fails every commit, because what was written to it would end with this process.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import fcntl
@@ -81,6 +83,8 @@ class SqliteLog:
 
     def _commit(self, batch: Batch) -> None:
         try:
+            # Before, so that nothing is written to a file that ends with this process; after, because it can
+            # be taken away while it is written, and the batch must not be acknowledged then.
             self._check_in_place()
             self._write(batch)
             self._check_in_place()
@@ -88,7 +92,7 @@ class SqliteLog:
             raise _failed(self._path, error) from error
 
     def _write(self, batch: Batch) -> None:
-        db = self._db
+        db = self._db  # in autocommit mode: a transaction begins and ends where it says so here
         rows = [(r.version, r.resource, r.namespace, r.name, r.deleted, r.body) for r in batch.records]
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -99,6 +103,7 @@ class SqliteLog:
             db.execute("INSERT OR REPLACE INTO floor VALUES (0, ?)", (batch.floor,))
             db.execute("COMMIT")
         except BaseException:
+            # SQLite rolls back by itself after some errors (full disk, I/O): a second ROLLBACK would raise.
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
@@ -204,6 +209,8 @@ def _lock(path: Path) -> int:
         raise LogFailed(
             f"cannot open the API server's lock {path}: {error.strerror}: {_advice(error)}"
         ) from error
+    # A file of its own, because SQLite locks the database for each transaction only, and in WAL mode lets a
+    # second process write in between. The kernel lets go of this one with the process, however that ends.
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -3,6 +3,8 @@
 Contents are upstream's (Kubernetes 1.36), because scripts and habits depend on them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeAlias

@@ -4,6 +4,8 @@ Pure.
 Names are upstream's (Kubernetes 1.36), because scripts and habits depend on them; `cells` knows the contents.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

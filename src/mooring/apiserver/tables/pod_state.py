@@ -4,6 +4,8 @@ The precedence of states is upstream's (`kubectl get` of Kubernetes 1.36), with 
 node does not answer, upstream goes on showing the node's last report, and this server shows NodeLost.
 """
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Server-side tables: what `kubectl get` prints, made from the columns of `columns`. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

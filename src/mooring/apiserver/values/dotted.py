@@ -1,5 +1,7 @@
 """Reading decoded JSON by dotted path, with its form checked: a client may send anything anywhere. Pure."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 from mooring.apiserver.errors import Obj

@@ -1,5 +1,7 @@
 """JSON values as keys of sets and dicts, so that looking for one among many takes one step. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Kubernetes' wall-clock stamps: RFC 3339, UTC, whole seconds."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 

@@ -86,7 +86,7 @@ def _check_states(volume: Volume, instance: Instance) -> None:
 def _check_device(region: Region, instance: Instance, device: str) -> None:
     taken = {same(name) for name in region.settings.hidden_devices}
     for volume in region.store.attached(instance.id):
-        taken |= {same(one.device) for one in volume.attachments if one.instance == instance.id}
+        taken |= {same(each.device) for each in volume.attachments if each.instance == instance.id}
     if same(device) in taken:
         raise Ec2Error(
             "InvalidParameterValue",

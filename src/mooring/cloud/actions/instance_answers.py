@@ -48,8 +48,8 @@ async def describe_instance_status(region: Region, request: Request) -> dict[str
     fields = {name: read for name, read in _fields(region, time).items() if name in names}
     found = select(region.store.instances, wanted, fields, prefix="i", ids=named, time=time)
     dry_run(request)
-    shown, more = paged([one for one in found if every or one.state == "running"], page)
-    return {"InstanceStatuses": [_status_answer(region, one) for one in shown], **more}
+    shown, more = paged([each for each in found if every or each.state == "running"], page)
+    return {"InstanceStatuses": [_status_answer(region, each) for each in shown], **more}
 
 
 def reservation_answer(
@@ -60,7 +60,7 @@ def reservation_answer(
         "ReservationId": instances[0].reservation,
         "OwnerId": region.settings.account,
         "Groups": [],
-        "Instances": [instance_answer(region, one, time) for one in instances],
+        "Instances": [instance_answer(region, each, time) for each in instances],
     }
 
 

@@ -61,7 +61,7 @@ async def run_instances(region: Region, request: Request) -> dict[str, Any]:
         return reservation_answer(region, [region.instance(id) for id in old])
     reservation = region.new_id("r")
     made = [launch_one(region, wanted, reservation, index) for index in range(count)]
-    remember(region, request, "RunInstances", scope, tuple(one.id for one in made))
+    remember(region, request, "RunInstances", scope, tuple(each.id for each in made))
     return reservation_answer(region, made)
 
 
@@ -76,7 +76,7 @@ def launch_one(
         zone=wanted.zone,
         launched=region.clock(),
         state="running" if running else "pending",
-        number=1 + max((one.number for one in region.store.instances.records.values()), default=0),
+        number=1 + max((each.number for each in region.store.instances.records.values()), default=0),
         image=wanted.image,
         root_device=region.settings.root_device,
         interfaces=wanted.interfaces,
@@ -94,7 +94,7 @@ async def terminate_instances(region: Region, request: Request) -> dict[str, Any
     """Terminates instances; when they have ended, their volumes are force-detached."""
     found = _named(region, request)
     dry_run(request)
-    changes = [(one, _terminating(region, one)) for one in found]
+    changes = [(each, _terminating(region, each)) for each in found]
     return {"TerminatingInstances": _changed(region, changes)}
 
 
@@ -125,12 +125,12 @@ async def start_instances(region: Region, request: Request) -> dict[str, Any]:
 async def reboot_instances(region: Region, request: Request) -> dict[str, Any]:
     """Restarts the guests; volumes stay attached."""
     found = _named(region, request)
-    for one in found:
-        if one.state not in ("running", "pending"):
-            raise Ec2Error("IncorrectState", f"The instance '{one.id}' is not running.")
+    for each in found:
+        if each.state not in ("running", "pending"):
+            raise Ec2Error("IncorrectState", f"The instance '{each.id}' is not running.")
     dry_run(request)
-    for one in found:
-        region.store.put(_booted(region, one))
+    for each in found:
+        region.store.put(_booted(region, each))
     return {}
 
 
@@ -201,11 +201,11 @@ def _interfaces(request: Request, type: str) -> int:
 def _in_states(region: Region, request: Request, states: tuple[str, ...], participle: str) -> list[Instance]:
     """The instances that the request names. Raises Ec2Error if one is in another state than these."""
     found = _named(region, request)
-    for one in found:
-        if one.state not in states:
+    for each in found:
+        if each.state not in states:
             raise Ec2Error(
                 "IncorrectInstanceState",
-                f"The instance '{one.id}' is not in a state from which it can be {participle}.",
+                f"The instance '{each.id}' is not in a state from which it can be {participle}.",
             )
     return found
 
@@ -233,7 +233,7 @@ def _named(region: Region, request: Request) -> list[Instance]:
     found = [region.store.instances.get(id) for id in named]
     if absent := [id for id, one in zip(named, found, strict=True) if one is None]:
         raise not_found("i", absent)
-    return [one for one in found if one is not None]
+    return [each for each in found if each is not None]
 
 
 # --- what is made
@@ -271,7 +271,7 @@ def _terminating(region: Region, instance: Instance) -> Instance:
 def _booted(region: Region, instance: Instance) -> Instance:
     """The instance as its guest finds it at a start: no unusable device names, and its present devices."""
     attached = [volume.attachment(instance.id) for volume in region.store.attached(instance.id)]
-    devices = sorted(one.device for one in attached if one and one.device != instance.root_device)
+    devices = sorted(each.device for each in attached if each and each.device != instance.root_device)
     return replace(instance, burned=(), boot_devices=tuple(devices))
 
 

@@ -16,7 +16,7 @@ from mooring.cloud.requests.filters import Fields
 from mooring.cloud.requests.paging import page_of
 from mooring.cloud.requests.parameters import Request, filters, flag, ids, number, one_id, text
 
-DAY = 24 * 3600.0
+DAY_S = 24 * 3600.0
 
 FIELDS: Fields[Modification] = {
     "modification-state": lambda one: (one.state,),
@@ -74,7 +74,7 @@ async def describe_modifications(region: Region, request: Request) -> dict[str, 
     found = select(table, wanted, FIELDS, prefix="vol", ids=named, time=time)
     dry_run(request)
     shown, more = paged(found, page)
-    return {"VolumesModifications": [modification_answer(one, now) for one in shown], **more}
+    return {"VolumesModifications": [modification_answer(each, now) for each in shown], **more}
 
 
 def modification_answer(modification: Modification, now: float) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _starts(region: Region, volume: Volume) -> tuple[float, ...]:
             "IncorrectModificationState",
             f"Volume '{volume.id}' is in '{last.state}' state: it cannot be modified until that has completed.",
         )
-    starts = tuple(began for began in last.starts if began > region.clock() - DAY)
+    starts = tuple(began for began in last.starts if began > region.clock() - DAY_S)
     if len(starts) >= region.settings.modifications_per_day:
         raise Ec2Error(
             "VolumeModificationRateExceeded",

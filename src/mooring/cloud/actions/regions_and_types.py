@@ -79,8 +79,8 @@ async def describe_instance_types(region: Region, request: Request) -> dict[str,
         raise Ec2Error("InvalidParameterValue", "At most 100 instance types can be named in one call.")
     dry_run(request)
     found = sorted(TypeRow(name, types[name]) for name in named or types)
-    shown, more = paged([one for one in found if passes(one)], page)
-    return {"InstanceTypes": [type_answer(one.id, one.facts) for one in shown], **more}
+    shown, more = paged([each for each in found if passes(each)], page)
+    return {"InstanceTypes": [type_answer(each.id, each.facts) for each in shown], **more}
 
 
 def type_answer(name: str, facts: InstanceType) -> dict[str, Any]:

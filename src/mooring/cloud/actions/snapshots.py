@@ -65,7 +65,7 @@ async def describe_snapshots(region: Region, request: Request) -> dict[str, Any]
     time = region.as_of(region.settings.snapshots_lag_s)
     now = region.clock() if time is None else time
     fields = _fields(region, now)
-    foreign = {one.id: one for one in _foreign(region) if not named or one.id in named}
+    foreign = {each.id: each for each in _foreign(region) if not named or each.id in named}
     own = [id for id in named if id not in foreign]
     found: list[Snapshot] = []
     if own or not named:
@@ -153,18 +153,18 @@ def _check_rate(region: Region, volume: Volume) -> None:
             "SnapshotLimitExceeded",
             f"The maximum number of snapshots, {settings.snapshot_limit}, is reached.",
         )
-    of_volume = [one for one in snapshots.values() if one.volume == volume.id]
+    of_volume = [each for each in snapshots.values() if each.volume == volume.id]
     under_way = region.snapshotting.get(volume.id, [])
     if any(
         now - began < settings.snapshot_interval_s
-        for began in (*(one.started for one in of_volume), *under_way)
+        for began in (*(each.started for each in of_volume), *under_way)
     ):
         raise Ec2Error(
             "SnapshotCreationPerVolumeRateExceeded",
             f"The maximum per volume CreateSnapshot request rate has been exceeded for '{volume.id}'. "
             f"Wait at least {settings.snapshot_interval_s:g} seconds between its snapshots.",
         )
-    if sum(one.state == "pending" for one in of_volume) + len(under_way) >= settings.snapshots_per_volume:
+    if sum(each.state == "pending" for each in of_volume) + len(under_way) >= settings.snapshots_per_volume:
         raise Ec2Error(
             "ConcurrentSnapshotLimitExceeded",
             f"The maximum number of pending snapshots of a volume, {settings.snapshots_per_volume}, is reached.",

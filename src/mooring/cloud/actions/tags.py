@@ -58,15 +58,15 @@ def tags_for(request: Request, type: str, also: Sequence[str] = ()) -> dict[str,
     Raises Ec2Error: InvalidParameterValue, TagLimitExceeded.
     """
     tags: dict[str, str] = {}
-    for one in structures(request, "TagSpecifications"):
-        given = text(one, "ResourceType")
+    for each in structures(request, "TagSpecifications"):
+        given = text(each, "ResourceType")
         if not given:
             missing("ResourceType")
         if given != type and given not in also:
             raise Ec2Error(
                 "InvalidParameterValue", f"'{given}' is not a valid taggable resource type for this action."
             )
-        tags |= _read(one) if given == type else {}
+        tags |= _read(each) if given == type else {}
     return check(tags)
 
 
@@ -105,15 +105,15 @@ async def delete_tags(region: Region, request: Request) -> dict[str, Any]:
 
 async def describe_tags(region: Region, request: Request) -> dict[str, Any]:
     """One row for each tag of each resource."""
-    wanted = [Filter("key", one.values) if one.name == "tag-key" else one for one in filters(request)]
-    by_tag = [one for one in wanted if one.name.startswith("tag:")]
-    passes = Matcher([one for one in wanted if one not in by_tag], FIELDS)
+    wanted = [Filter("key", each.values) if each.name == "tag-key" else each for each in filters(request)]
+    by_tag = [each for each in wanted if each.name.startswith("tag:")]
+    passes = Matcher([each for each in wanted if each not in by_tag], FIELDS)
     of_tag = [
-        Matcher([Filter("key", (one.name[4:],)), Filter("value", one.values)], FIELDS) for one in by_tag
+        Matcher([Filter("key", (each.name[4:],)), Filter("value", each.values)], FIELDS) for each in by_tag
     ]
     page = page_of("DescribeTags", request, 5, 1000, with_ids=True)
     dry_run(request)
-    rows = sorted(row for row in _rows(region) if passes(row) and all(one(row) for one in of_tag))
+    rows = sorted(row for row in _rows(region) if passes(row) and all(each(row) for each in of_tag))
     shown, more = paged(rows, page)
     found = [
         {"Key": row.key, "Value": row.value, "ResourceId": row.resource, "ResourceType": row.type}

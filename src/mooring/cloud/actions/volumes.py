@@ -32,13 +32,13 @@ from mooring.cloud.requests.paging import page_of
 from mooring.cloud.requests.parameters import Request, filters, flag, ids, invalid, one_id, text
 
 FIELDS: Fields[Volume] = {
-    "attachment.attach-time": lambda volume: [stamp(one.time) for one in volume.attachments],
+    "attachment.attach-time": lambda volume: [stamp(each.time) for each in volume.attachments],
     "attachment.delete-on-termination": lambda volume: [
-        *(yes_or_no(one.delete_on_termination)[0] for one in volume.attachments)
+        *(yes_or_no(each.delete_on_termination)[0] for each in volume.attachments)
     ],
-    "attachment.device": lambda volume: [one.device for one in volume.attachments],
-    "attachment.instance-id": lambda volume: [one.instance for one in volume.attachments],
-    "attachment.status": lambda volume: [one.state for one in volume.attachments],
+    "attachment.device": lambda volume: [each.device for each in volume.attachments],
+    "attachment.instance-id": lambda volume: [each.instance for each in volume.attachments],
+    "attachment.status": lambda volume: [each.state for each in volume.attachments],
     "availability-zone": lambda volume: (volume.zone,),
     "create-time": lambda volume: (stamp(volume.created),),
     "encrypted": lambda volume: yes_or_no(volume.encrypted),
@@ -108,7 +108,7 @@ async def delete_volume(region: Region, request: Request) -> dict[str, Any]:
     """Deletes a volume that is not attached."""
     volume = region.volume(one_id(request, "VolumeId", "vol"))
     if volume.attachments:
-        holders = ", ".join(one.instance for one in volume.attachments)
+        holders = ", ".join(each.instance for each in volume.attachments)
         raise Ec2Error("VolumeInUse", f"Volume {volume.id} is currently attached to {holders}")
     if volume.state not in ("available", "error"):
         raise Ec2Error("IncorrectState", f"Volume '{volume.id}' is in the '{volume.state}' state.")
@@ -150,7 +150,7 @@ def volume_answer(region: Region, volume: Volume) -> dict[str, Any]:
         "Encrypted": volume.encrypted,
         "MultiAttachEnabled": volume.multi_attach,
         "SnapshotId": volume.snapshot,
-        "Attachments": [attachment_answer(volume, one) for one in volume.attachments],
+        "Attachments": [attachment_answer(volume, each) for each in volume.attachments],
         "Tags": tag_list(volume.tags),
     }
     optional = {

@@ -59,16 +59,16 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def attachment(self, instance: str) -> Attachment | None:
         """Its attachment to the instance."""
-        return next((one for one in self.attachments if one.instance == instance), None)
+        return next((each for each in self.attachments if each.instance == instance), None)
 
     def with_attachment(self, attachment: Attachment) -> Volume:
         """The volume with this attachment in place of the one to the same instance."""
-        others = [one for one in self.attachments if one.instance != attachment.instance]
+        others = [each for each in self.attachments if each.instance != attachment.instance]
         return msgspec.structs.replace(self, attachments=(*others, attachment), state="in-use")
 
     def without_attachment(self, instance: str) -> Volume:
         """The volume without its attachment to the instance; available if that was the last one."""
-        left = tuple(one for one in self.attachments if one.instance != instance)
+        left = tuple(each for each in self.attachments if each.instance != instance)
         return msgspec.structs.replace(self, attachments=left, state=self.state if left else "available")
 
 
@@ -178,7 +178,9 @@ def dues_of(record: object) -> dict[str, tuple[float, str]]:
     """The due times of a record: its own under "", those of its attachments under the instances' ids."""
     dues: dict[str, tuple[float, str]] = {}
     if isinstance(record, Volume):
-        dues = {one.instance: (one.due, f"{one.state} {one.force}") for one in record.attachments if one.due}
+        dues = {
+            each.instance: (each.due, f"{each.state} {each.force}") for each in record.attachments if each.due
+        }
     if isinstance(record, (Volume, Snapshot, Modification, Instance, Discard)) and record.due:
         dues[""] = (record.due, "" if isinstance(record, Discard) else record.state)
     return dues

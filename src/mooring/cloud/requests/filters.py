@@ -27,8 +27,8 @@ class Matcher(Generic[R]):
 
     def __init__(self, filters: Sequence[Filter], fields: Fields[R]) -> None:
         self._tests: list[tuple[Callable[[R], Iterable[str]], Callable[[str], bool]]] = []
-        for one in filters:
-            self._tests.append((_read(one.name, fields), accepts(one.values)))
+        for each in filters:
+            self._tests.append((_read(each.name, fields), accepts(each.values)))
 
     def __call__(self, record: R) -> bool:
         return all(any(map(accept, read(record))) for read, accept in self._tests)
@@ -51,9 +51,9 @@ def is_pattern(value: str) -> bool:
 
 def indexed(filters: Sequence[Filter]) -> Filter | None:
     """The filter that an index by tag answers: one tag key, values without wildcards."""
-    for one in filters:
-        if one.name.startswith("tag:") and not any(map(is_pattern, one.values)):
-            return one
+    for each in filters:
+        if each.name.startswith("tag:") and not any(map(is_pattern, each.values)):
+            return each
     return None
 
 

@@ -80,9 +80,9 @@ def items(request: Request, name: str) -> list[Any]:
 def structures(request: Request, name: str) -> list[Request]:
     """A list of structures."""
     found = items(request, name)
-    for one in found:
-        if not isinstance(one, Mapping):
-            invalid(name, one, "It must be a structure.")
+    for each in found:
+        if not isinstance(each, Mapping):
+            invalid(name, each, "It must be a structure.")
     return cast(list[Request], found)
 
 
@@ -99,7 +99,7 @@ def structure(request: Request, name: str) -> Request:
 def texts(request: Request, name: str) -> list[str]:
     """A list of strings without repetitions, in their order."""
     found = items(request, name)
-    return list(dict.fromkeys(_text(name, one) for one in found))
+    return list(dict.fromkeys(_text(name, each) for each in found))
 
 
 def check_id(id: str, prefix: str) -> str:
@@ -139,15 +139,15 @@ class Filter(NamedTuple):
 def filters(request: Request) -> list[Filter]:
     """The filters of a describe. Raises Ec2Error; FilterLimitExceeded for more than 200 values."""
     found: list[Filter] = []
-    for one in structures(request, "Filters"):
-        name = text(one, "Name")
-        values = tuple(str(value) for value in items(one, "Values"))
+    for each in structures(request, "Filters"):
+        name = text(each, "Name")
+        values = tuple(str(value) for value in items(each, "Values"))
         if not name or not values:
             raise Ec2Error(
                 "InvalidParameterValue", f"The filter '{name or 'null'}' has no {'value' if name else 'name'}"
             )
         found.append(Filter(name, values))
-    if sum(len(one.values) for one in found) > 200:
+    if sum(len(each.values) for each in found) > 200:
         raise Ec2Error(
             "FilterLimitExceeded",
             "The maximum number of filter values specified on a single call is 200",

@@ -149,7 +149,7 @@ class BindingController(Controller[Key]):
         self.log.info("DefaultClass", claim=claim.key, storage_class=default.name)
 
     async def _wait(self, claim: PersistentVolumeClaim, decision: ClaimDecision) -> None:
-        """Says what the claim waits for. A status that speaks of a volume is wrong, whoever wrote it."""
+        """Says what the claim waits for. A status that speaks of a volume is wrong, and is mended."""
         status = claim.status
         if status.phase not in ("", "Pending") or status.access_modes or status.capacity:
             claim = await self._patch_claim(

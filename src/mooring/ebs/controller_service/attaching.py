@@ -17,7 +17,7 @@ from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
@@ -93,7 +93,8 @@ class Attacher:
             requested_at = self._settling.now()
             volume = await volume_there(self._describe, self._settling, volume_id)
             attaching_s = self._attaching_s(volume, node, work)
-            match next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s):
+            step = next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s)
+            match step:
                 case Step.DONE:
                     return self._done(volume, node)
                 case Step.GIVE_UP:
@@ -102,6 +103,8 @@ class Attacher:
                     await self._request_attach(volume, node, work)
                 case Step.WAIT:
                     waits_for(shown(volume, node))
+                case _:
+                    assert_never(step)
             await sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
 
@@ -166,7 +169,7 @@ class Attacher:
         device = self._name(instance, volume)
         request: dict[str, Any] = {"VolumeId": volume.id, "InstanceId": instance.id, "Device": device}
         if cards > 1:
-            used = [one.card for one in instance.devices if one.volume_id]
+            used = [each.card for each in instance.devices if each.volume_id]
             card = self._names.choose_card(instance.id, volume.id, cards, used, self._settling.now())
             request["EbsCardIndex"] = card
         return request
@@ -195,7 +198,7 @@ class Attacher:
         return True
 
     def _name(self, instance: Instance, volume: Volume) -> str:
-        in_use = [one.device for one in instance.devices] + [instance.root_device]
+        in_use = [each.device for each in instance.devices] + [instance.root_device]
         device = self._names.give(instance.id, volume.id, in_use, self._settling.now())
         if device is None:
             raise CsiError(Code.RESOURCE_EXHAUSTED, f"all device names of {instance.id} are in use")

@@ -51,7 +51,7 @@ def shown(volume: Volume, node: str) -> str:
 def _unattached_step(volume: Volume, node: str, mine: str, proven: bool) -> Step:
     if volume.attachments and not volume.multi_attach:
         if proven:
-            holders = ", ".join(f"{one.instance_id} ({one.state})" for one in volume.attachments)
+            holders = ", ".join(f"{each.instance_id} ({each.state})" for each in volume.attachments)
             raise CsiError(
                 Code.FAILED_PRECONDITION,
                 f"volume {volume.id} cannot be attached to {node}: it is attached to {holders}",

@@ -206,7 +206,9 @@ class EbsController(ControllerService):
         key = request.snapshot_id, request.source_volume_id
         with answering("list snapshots"):
             shown, token = await self._snapshots.page(request, key, read)
-        entries = [csi.ListSnapshotsResponse.Entry(snapshot=snapshot_message(one)) for one in shown.values()]
+        entries = [
+            csi.ListSnapshotsResponse.Entry(snapshot=snapshot_message(each)) for each in shown.values()
+        ]
         return csi.ListSnapshotsResponse(entries=entries, next_token=token)
 
     # --- the driver itself

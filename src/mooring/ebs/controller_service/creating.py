@@ -74,7 +74,7 @@ def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
         )
         cause += "the driver's role: kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext, kms:Decrypt"
     else:
-        cause = "did somebody delete it? If volumes are encrypted by default, look at the default KMS key"
+        cause = "was it deleted by hand? If volumes are encrypted by default, look at the default KMS key"
     return CsiError(
         Code.FAILED_PRECONDITION,
         f"EC2 made volume {volume_id} for {wanted.name}, and then it vanished: {cause}",

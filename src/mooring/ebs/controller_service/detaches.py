@@ -62,7 +62,7 @@ class PendingDetaches:
         for one pair."""
         now = self._time()
         found: dict[tuple[str, str], tuple[str, float]] = {}
-        for one in self._pending:
-            if now - one.since > SLOW_S:
-                found.setdefault((one.volume, one.node), (one.state, now - one.since))
+        for each in self._pending:
+            if now - each.since > SLOW_S:
+                found.setdefault((each.volume, each.node), (each.state, now - each.since))
         return found

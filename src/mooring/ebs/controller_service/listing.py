@@ -56,6 +56,6 @@ def volume_message(volume: Volume, context: Mapping[str, str] | None = None) -> 
 
 def entry(volume: Volume) -> csi.ListVolumesResponse.Entry:
     """The volume and the nodes to which it is attached; a detaching one still counts as attached."""
-    nodes = sorted(one.instance_id for one in volume.attachments if one.instance_id)
+    nodes = sorted(each.instance_id for each in volume.attachments if each.instance_id)
     status = csi.ListVolumesResponse.VolumeStatus(published_node_ids=nodes)
     return csi.ListVolumesResponse.Entry(volume=volume_message(volume), status=status)

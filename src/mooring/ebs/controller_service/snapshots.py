@@ -49,11 +49,11 @@ class Snapshotter:
 
     async def _lookup(self, name: str) -> Snapshot | None:
         found = await self._describe.snapshots_named(name)
-        found = tuple(one for one in found if not self._settling.is_recent(_delete(one.id)))
+        found = tuple(each for each in found if not self._settling.is_recent(_delete(each.id)))
         if len(found) > 1:
             _log.warning(
                 "there are several snapshots for one name: the first is used",
-                name=name, snapshots=[one.id for one in found],
+                name=name, snapshots=[each.id for each in found],
             )  # fmt: skip
         return found[0] if found else None
 

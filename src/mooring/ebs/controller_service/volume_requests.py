@@ -46,7 +46,7 @@ def wanted_volume(
     parameters = volume_parameters(request.parameters, request.mutable_parameters)
     check_capabilities(request.volume_capabilities)
     multi_attach = any(
-        one.access_mode.mode == AccessMode.MULTI_NODE_MULTI_WRITER for one in request.volume_capabilities
+        each.access_mode.mode == AccessMode.MULTI_NODE_MULTI_WRITER for each in request.volume_capabilities
     )
     _check_multi_attach(parameters.type, multi_attach)
     size = size_for(request.capacity_range, parameters.type, source.size if source else 0)

@@ -153,7 +153,7 @@ class Describe:
         action = "DescribeVolumesModifications"
         answer = await self._api.call(action, {"VolumeIds": list(ids)})
         found = _read(answer, action, "VolumesModifications", records.modification)
-        return {one.volume_id: one for one in found}
+        return {each.volume_id: each for each in found}
 
     async def _ask_initialized(self, ids: Sequence[str]) -> Mapping[str, bool]:
         action = "DescribeVolumeStatus"
@@ -168,12 +168,14 @@ class Describe:
     async def _volume_pages(self, request: Mapping[str, Any]) -> list[Volume]:
         action = "DescribeVolumes"
         async with aclosing(self._pages(action, request)) as pages:
-            return [one async for page in pages for one in _read(page, action, "Volumes", records.volume)]
+            return [each async for page in pages for each in _read(page, action, "Volumes", records.volume)]
 
     async def _snapshot_pages(self, request: Mapping[str, Any]) -> list[Snapshot]:
         action = "DescribeSnapshots"
         async with aclosing(self._pages(action, request)) as pages:
-            return [one async for page in pages for one in _read(page, action, "Snapshots", records.snapshot)]
+            return [
+                each async for page in pages for each in _read(page, action, "Snapshots", records.snapshot)
+            ]
 
     async def _pages(self, action: str, request: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any]]:
         token = ""
@@ -229,8 +231,8 @@ def _filter(name: str, values: Sequence[str]) -> dict[str, Any]:
 
 def _by_name(found: Sequence[_T], name_of: Callable[[_T], str]) -> dict[str, tuple[_T, ...]]:
     named: dict[str, tuple[_T, ...]] = {}
-    for one in found:
-        named[name_of(one)] = (*named.get(name_of(one), ()), one)
+    for each in found:
+        named[name_of(each)] = (*named.get(name_of(each), ()), each)
     return named
 
 

@@ -62,7 +62,7 @@ class Volume:
 
     def attachment(self, instance_id: str) -> Attachment | None:
         """The attachment to that instance, or None."""
-        return next((one for one in self.attachments if one.instance_id == instance_id), None)
+        return next((each for each in self.attachments if each.instance_id == instance_id), None)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def volume(fields: Fields) -> Volume:
     """A volume of DescribeVolumes."""
     id = fields.text("VolumeId")
     attachments = fields.each("Attachments", lambda one: _attachment(one, id))
-    if len({one.instance_id for one in attachments}) < len(attachments):
+    if len({each.instance_id for each in attachments}) < len(attachments):
         raise fields.wrong("is attached to one instance twice")
     return Volume(
         id=id,
@@ -201,7 +201,7 @@ def volume(fields: Fields) -> Volume:
         type=fields.text("VolumeType"),
         zone=fields.text("AvailabilityZone"),
         zone_id=fields.text("AvailabilityZoneId", ""),
-        attachments=tuple(one for one in attachments if one.state != "detached"),
+        attachments=tuple(each for each in attachments if each.state != "detached"),
         iops=fields.count("Iops", 0),
         throughput=fields.count("Throughput", 0),
         snapshot_id=fields.text("SnapshotId", ""),

@@ -172,13 +172,13 @@ class Endpoint:
             raise web.HTTPBadRequest(text="a command is needed")
         socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0)
         await socket.prepare(request)
-        tty = _asked(query, "tty")
+        tty = _is_true(query, "tty")
         terminal = self._runtime.open_terminal(pod.uid) if tty else None
-        session = Session(socket, terminal, stdin=_asked(query, "stdin"))
+        session = Session(socket, terminal, stdin=_is_true(query, "stdin"))
         await session.run(lambda stdio: self._runtime.exec(pod.uid, name, command, stdio, tty=tty))
         await socket.close()
         return socket
 
 
-def _asked(query: Mapping[str, str], name: str) -> bool:
+def _is_true(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "false").lower() in ("true", "1")

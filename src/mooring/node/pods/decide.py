@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mooring.kube.objects import Container, Pod
 from mooring.node.pods.ending import end_condemned, terminate
-from mooring.node.pods.facts import Decision, Do, Facts, Goal, Memory, Request, Restart
+from mooring.node.pods.facts import Do, Facts, Goal, Memory, Plan, Request, Restart
 from mooring.node.runtime import ContainerRecord, Sandbox
 
 FIRST_BACKOFF_S = 10.0
@@ -31,21 +31,21 @@ def goal(facts: Facts) -> Goal:
     return Goal.RUN
 
 
-def decide(facts: Facts, memory: Memory, now: float) -> Decision:
+def decide(facts: Facts, memory: Memory, now: float) -> Plan:
     """The next thing to do about the pod."""
     memory = replace(memory, restarts=_restarts(facts, memory, now))
     if goal(facts) is Goal.RUN:
-        decision = _run(facts, memory, now)
-        return replace(decision, wake_at=earliest(decision.wake_at, facts.overdue_at))
+        plan = _run(facts, memory, now)
+        return replace(plan, wake_at=earliest(plan.wake_at, facts.overdue_at))
     if facts.running:
         return terminate(facts, memory, now)
     if facts.volumes.wanted or facts.volumes.held:
-        return Decision(((Do.RELEASE_VOLUMES, ""),), memory)
+        return Plan(((Do.RELEASE_VOLUMES, ""),), memory)
     return _gone(facts, memory)
 
 
 def outcome(facts: Facts) -> str | None:
-    """ "Succeeded" or "Failed" once no container runs or will run again, else None."""
+    """The final phase, "Succeeded" or "Failed", once no container runs or will run again, else None."""
     pod = facts.pod
     if pod is not None and (facts.overdue or facts.volumes.evicted is not None):
         return "Failed"
@@ -80,22 +80,22 @@ def _end(facts: Facts, container: Container, policy: str) -> int | None:
 # --- running
 
 
-def _run(facts: Facts, memory: Memory, now: float) -> Decision:
+def _run(facts: Facts, memory: Memory, now: float) -> Plan:
     memory = replace(memory, termination=None)
     if facts.volumes.stale and facts.running:
-        return Decision(((Do.KILL, "a volume was taken from this node"),), memory)
+        return Plan(((Do.KILL, "a volume was taken from this node"),), memory)
     if facts.volumes.stale:
-        return Decision(((Do.RELEASE_VOLUMES, ""),), memory)
+        return Plan(((Do.RELEASE_VOLUMES, ""),), memory)
     if not facts.volumes.wanted:
         # What was released is unmounted first: the pod starts from nothing.
-        return Decision((), memory) if facts.volumes.releasing else Decision(((Do.WANT_VOLUMES, ""),), memory)
+        return Plan((), memory) if facts.volumes.releasing else Plan(((Do.WANT_VOLUMES, ""),), memory)
     if not facts.running:
         ready = not facts.volumes.waiting
-        return Decision(((Do.START_SANDBOX, ""),) if ready else (), replace(memory, requested={}))
+        return Plan(((Do.START_SANDBOX, ""),) if ready else (), replace(memory, requested={}))
     return _start(facts, memory, now)
 
 
-def _start(facts: Facts, memory: Memory, now: float) -> Decision:
+def _start(facts: Facts, memory: Memory, now: float) -> Plan:
     """Starts what may start now, and ends what is condemned."""
     ending = end_condemned(facts, memory, now)
     actions = list(ending.actions)
@@ -111,7 +111,7 @@ def _start(facts: Facts, memory: Memory, now: float) -> Decision:
             actions.append((Do.START_CONTAINER, container.name))
             requested[container.name] = Request(attempt, now)
         wake.append(requested[container.name].at + ASK_AGAIN_S)
-    return Decision(tuple(actions), replace(memory, requested=requested, stops=ending.stops), earliest(*wake))
+    return Plan(tuple(actions), replace(memory, requested=requested, stops=ending.stops), earliest(*wake))
 
 
 def earliest(*times: float | None) -> float | None:
@@ -200,10 +200,10 @@ def _longer(delay: float) -> float:
     return min(delay * 2, LAST_BACKOFF_S) if delay else FIRST_BACKOFF_S
 
 
-def _gone(facts: Facts, memory: Memory) -> Decision:
+def _gone(facts: Facts, memory: Memory) -> Plan:
     """No process, no volume."""
     if facts.pod is None:
-        return Decision(((Do.FORGET, ""),), memory)
+        return Plan(((Do.FORGET, ""),), memory)
     if facts.pod.deleting and not memory.deleted:
-        return Decision(((Do.DELETE, ""),), replace(memory, deleted=True))
-    return Decision((), memory)
+        return Plan(((Do.DELETE, ""),), replace(memory, deleted=True))
+    return Plan((), memory)

@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mooring.kube.objects import Container, Pod
-from mooring.node.pods.facts import Decision, Do, Facts, Memory, Stop, Termination
+from mooring.node.pods.facts import Do, Facts, Memory, Plan, Stop, Termination
 
 MINIMUM_GRACE_S = 2.0
 
 
-def terminate(facts: Facts, memory: Memory, now: float) -> Decision:
+def terminate(facts: Facts, memory: Memory, now: float) -> Plan:
     """The next thing to do about a pod that is to end and has processes."""
     if not _alive(facts, memory):
-        return Decision(((Do.KILL, ""),), memory)
+        return Plan(((Do.KILL, ""),), memory)
     begun, extra = memory.termination, MINIMUM_GRACE_S if _has_hooks(facts) else 0.0
     termination = shrink(begun, now, grace_period(facts), extra)
     memory = replace(memory, termination=termination)
     if now >= termination.deadline:
-        return Decision(((Do.KILL, "its grace period is over"),), memory)
+        return Plan(((Do.KILL, "its grace period is over"),), memory)
     due = sidecar_to_end(facts)
     new = due is not None and due not in memory.stops
     if due is not None and new:
@@ -32,10 +32,10 @@ def terminate(facts: Facts, memory: Memory, now: float) -> Decision:
             memory, stops={**memory.stops, due: Stop(facts.verdict(due).attempt, termination.deadline)}
         )
     if begun is None:
-        return Decision(((Do.TERMINATE, ""),), memory, termination.deadline)
+        return Plan(((Do.TERMINATE, ""),), memory, termination.deadline)
     hurry = ((Do.HURRY, ""),) if extra and termination.deadline < begun.deadline else ()
     stop = ((Do.STOP_CONTAINER, due),) if due is not None and new else ()
-    return Decision((*hurry, *stop), memory, termination.deadline)
+    return Plan((*hurry, *stop), memory, termination.deadline)
 
 
 def ends_with_the_first(facts: Facts) -> list[str]:

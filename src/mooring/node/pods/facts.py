@@ -147,9 +147,9 @@ class Do(Enum):
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What to do now (the first that fails ends the round), and when to look again if nothing happens
-    before."""
+class Plan:
+    """What to do now, in this order (the first that fails ends the round), and when to look again if nothing
+    happens before."""
 
     actions: tuple[tuple[Do, str], ...] = ()
     memory: Memory = Memory()

@@ -12,7 +12,7 @@ import contextlib
 import signal
 from collections import defaultdict
 from random import Random
-from typing import assert_never
+from typing import Literal, TypeAlias, assert_never
 
 import structlog
 
@@ -39,6 +39,8 @@ from mooring.node.volumes.manager import VolumeManager
 
 WORKERS = 32
 LOOK_AGAIN_S = 1.0
+OfThePod: TypeAlias = Literal[Do.WANT_VOLUMES, Do.START_SANDBOX, Do.START_CONTAINER, Do.DELETE]
+"""What can be done only while the API server has the pod."""
 
 log = structlog.get_logger("node-agent")
 
@@ -133,21 +135,21 @@ class PodWorker:
         self._attend(uid, before)
         facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
-        decision = decide(facts, before, now)
-        self._report_ends(facts, before, decision.memory)
+        plan = decide(facts, before, now)
+        self._report_ends(facts, before, plan.memory)
         try:
-            for action, argument in decision.actions:
+            for action, argument in plan.actions:
                 await self._do(uid, facts, action, argument)
-            record.memory = decision.memory
+            record.memory = plan.memory
         except (Unreachable, ServerError, Conflict) as error:  # about the API server, not about the pod
             log.warning("pod waits for the API server", pod_uid=uid, error=str(error))
             self._look_again(uid)
         finally:
             if not record.just_started:
-                await self._report(uid, decision.memory)
-        if decision.wake_at is not None:
-            self._queue.add_after(uid, decision.wake_at - now)
-        if (Do.FORGET, "") in decision.actions:
+                await self._report(uid, plan.memory)
+        if plan.wake_at is not None:
+            self._queue.add_after(uid, plan.wake_at - now)
+        if (Do.FORGET, "") in plan.actions:
             del self._records[uid]
 
     def _look_again(self, uid: str) -> None:
@@ -217,20 +219,23 @@ class PodWorker:
             case _:
                 assert_never(action)
 
-    async def _do_for(self, pod: Pod, facts: Facts, action: Do, argument: str) -> None:
+    async def _do_for(self, pod: Pod, facts: Facts, action: OfThePod, argument: str) -> None:
         """What needs the pod as the API server has it."""
         record = self._records[pod.uid]
-        if action is Do.WANT_VOLUMES:
-            await self._launcher.want_volumes(pod)
-            self._queue.add(pod.uid)
-        elif action is Do.START_SANDBOX:
-            await self._launcher.start_sandbox(pod, facts, record.problems)
-            record.just_started = True
-            self._queue.add(pod.uid)
-        elif action is Do.START_CONTAINER:
-            await self._launcher.start_container(pod, facts, argument, record.problems)
-        else:
-            await self._delete(pod, facts)
+        match action:
+            case Do.WANT_VOLUMES:
+                await self._launcher.want_volumes(pod)
+                self._queue.add(pod.uid)
+            case Do.START_SANDBOX:
+                await self._launcher.start_sandbox(pod, facts, record.problems)
+                record.just_started = True
+                self._queue.add(pod.uid)
+            case Do.START_CONTAINER:
+                await self._launcher.start_container(pod, facts, argument, record.problems)
+            case Do.DELETE:
+                await self._delete(pod, facts)
+            case _:
+                assert_never(action)
 
     def _check_idle(self) -> None:
         running = any(sandbox.running for sandbox in self._runtime.sandboxes().values())

@@ -13,6 +13,8 @@ It imports the standard library only, no other part of Mooring, so that it start
 (launch and event loop), `container` (one container process and its log), `rootfs` (the mounts), `syscalls`.
 """
 
+from __future__ import annotations
+
 START_ERROR = 128
 """Exit code of a container, or of a command in one, whose process could not be started."""
 ALREADY_STARTED = 3

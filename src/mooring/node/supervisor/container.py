@@ -19,20 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    class ContainerRequest(TypedDict):
-        name: str
-        attempt: int
-        argv: list[str]
-        env: dict[str, str]
-        workingDir: str
-        image: str | None
-        mounts: list[rootfs.Mount]
-        user: str
-        groups: list[int]
-        readOnlyRoot: bool
-        noNewPrivileges: bool
-        messagePath: str
-        messageFromLogs: bool
+    from mooring.node.supervisor.protocol import ContainerRequest
 
     class ContainerRecord(TypedDict):
         """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs.
@@ -89,6 +76,7 @@ class Container:
         if self.pid == 0:
             enter = partial(_enter, request, mode, masks, out_in, err_in)
             program.become(request, request["argv"], request["env"], errors, enter)
+        # The supervisor must not hold the ends that are written to: the pipes would never end.
         for descriptor in (out_in, err_in, errors):
             os.close(descriptor)
         for descriptor in (out, err):
@@ -101,8 +89,8 @@ class Container:
         return [stream for stream in self._streams if not stream.closed]
 
     def take_start(self) -> bool:
-        """Call once, when `start_pipe` is readable or the process has ended: True if its own program was
-        started."""
+        """To be called once, when `start_pipe` is readable or the process has ended. Whether its own program
+        was started."""
         with contextlib.suppress(BlockingIOError):  # killed before it could say anything
             self.record["error"] = os.read(self.start_pipe, 4096).decode(errors="replace")
         os.close(self.start_pipe)

@@ -141,7 +141,7 @@ class ExecServer:
 
 
 def _receive(client: socket.socket) -> tuple[bytes, list[int]]:
-    """A packet with its descriptors. (`socket.recv_fds` imports a module, which is not possible in here.)"""
+    """A packet with its descriptors. `socket.recv_fds` imports a module, which is not possible in here."""
     descriptors = array.array("i")
     data, ancillary, _, _ = client.recvmsg(PACKET, socket.CMSG_LEN(3 * _INT), socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in ancillary:

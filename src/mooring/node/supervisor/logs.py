@@ -38,6 +38,7 @@ class Log:
                 self._open()
             self._size += os.write(self._file, text)
         except OSError as error:
+            # A full disk must not block the pipe: the program would hang in its next print.
             os.write(2, f"log lines lost: {error}\n".encode())
 
     def close(self) -> None:

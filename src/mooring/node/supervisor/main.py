@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from mooring.node.supervisor.container import ContainerRecord, ContainerRequest
+    from mooring.node.supervisor.container import ContainerRecord
     from mooring.node.supervisor.network import Network
+    from mooring.node.supervisor.protocol import ContainerRequest
 
     class PodRequest(rootfs.PodRoot):
         hostname: str
-        bootID: str
+        bootID: str  # noqa: N815 - as in JSON
         network: Network | None
 
 
@@ -220,6 +221,7 @@ class Supervisor:
             os.kill(container.pid, number)
 
     def _running(self, name: str) -> Container | None:
+        # Clients name a container, never a pid: the number may be another process's by the time they send it.
         return next((each for each in self._by_pid.values() if each.record is self._records.get(name)), None)
 
     def _watch_children(self) -> None:
@@ -312,6 +314,8 @@ class Supervisor:
         return json.dumps({**own, "containers": self._records})
 
     def _save(self) -> None:
+        # Clients name a container, never a pid: that number may be another process by the time they send it.
+        # another boot ID says that nothing of it runs.
         try:
             _replace("/pod/state.json", self._state())
         except OSError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from mooring.node.supervisor.container import ContainerRequest
+    from mooring.node.supervisor.protocol import ContainerRequest
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a program is looked for if the container's environment has no PATH, as upstream's runtimes do."""
@@ -34,6 +34,8 @@ def become(
     `enter` goes into the container's file system and returns standard input, output and error.
     """
     try:
+        # A session of its own: what the program leaves behind is one process group that can be killed, and a
+        # terminal that it is given becomes its controlling one.
         os.setsid()
         for number, descriptor in enumerate(enter()):
             os.dup2(descriptor, number)
@@ -50,6 +52,7 @@ def become(
     except Exception as error:
         os.write(errors, f"container {container['name']}: {error}".encode())
     finally:
+        # Never back into the caller: this is a copy of the supervisor, with its sockets and its loop.
         os._exit(START_ERROR)
 
 

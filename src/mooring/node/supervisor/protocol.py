@@ -9,7 +9,27 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
+
+    from mooring.node.supervisor.rootfs import Mount
+
+    class ContainerRequest(TypedDict):
+        """What `start` asks for: one attempt of a container."""
+
+        name: str
+        attempt: int
+        argv: list[str]
+        env: dict[str, str]
+        workingDir: str
+        image: str | None
+        mounts: list[Mount]
+        user: str
+        groups: list[int]
+        readOnlyRoot: bool
+        noNewPrivileges: bool
+        messagePath: str
+        messageFromLogs: bool
+
 
 LONGEST_LINE = 1 << 20
 """Bytes; no request of an agent is nearly as long."""
@@ -44,7 +64,7 @@ def _request(line: bytes) -> dict[str, Any]:
 
 
 def _check(verb: str, body: Any, fields: dict[str, type]) -> None:
-    if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore
+    if not isinstance(body, dict) or not all(type(body.get(name)) is kind for name, kind in fields.items()):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         raise BadRequest(
             f"{verb} needs {', '.join(f'{name} ({kind.__name__})' for name, kind in fields.items())}"
         )

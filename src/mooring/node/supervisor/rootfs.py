@@ -87,8 +87,8 @@ def enter_container_root(
     image: str | None, mode: str, mounts: list[Mount], masks: list[str], files: dict[str, str]
 ) -> None:
     """Makes one container's root the root of this process. `image` None is the machine's own root. `files`
-    are single files of the pod (`/pod/…`) by their path in the container; so is what is in `/pod/etc`, as
-    /etc/…"""
+    are single files of the pod (`/pod/…`) by their path in the container; what is in `/pod/etc` is such a
+    file, too, below /etc."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("tmpfs", "/scratch", "tmpfs", syscalls.MS_NOSUID, "mode=0755")
     if image is None and mode == "bind":

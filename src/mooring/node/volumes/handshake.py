@@ -53,8 +53,8 @@ async def look(client: Client, node_name: str, node_uid: str, boot_id: str, uniq
     if problem:
         raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
     await _look_at_lock(client, attachment)
-    said = {DEVICE_PATH: device_path, **attachment.status.attachment_metadata}
-    return Permission(said, attachment.uid, node_uid)
+    attached_as = {DEVICE_PATH: device_path, **attachment.status.attachment_metadata}
+    return Permission(attached_as, attachment.uid, node_uid)
 
 
 async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:

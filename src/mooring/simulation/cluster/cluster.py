@@ -239,8 +239,8 @@ class SimulatedCluster:
         )
 
     def _event_sent(self, name: str, request: Request) -> None:
-        said = msgspec.json.decode(request.body, type=_Event)
-        self.trace(name, "told.event", about=said.involved_object.name, reason=said.reason)
+        event = msgspec.json.decode(request.body, type=_Event)
+        self.trace(name, "told.event", about=event.involved_object.name, reason=event.reason)
 
     def _late_create(self, name: str, request: Request) -> None:
         if request.path.endswith("/volumeattachments"):

@@ -44,7 +44,7 @@ class Part:
     ) -> None:
         self.name, self.cluster = name, cluster
         self.link = Link(cluster.network, name, token, stream(cluster.seed, f"link {name}"))
-        self._asked, self.link.on_answer = request_tracer(cluster.trace, name, cluster.asker)
+        self._trace_request, self.link.on_answer = request_tracer(cluster.trace, name, cluster.asker)
         self.link.on_request = self._requested
         self.life = 0
         self.actor: Actor | None = None
@@ -103,7 +103,7 @@ class Part:
         self._crash_in = None
 
     def _requested(self, request: Request) -> None:
-        self._asked(request)
+        self._trace_request(request)
         if self._crash_in is None:
             return
         self._crash_in -= 1

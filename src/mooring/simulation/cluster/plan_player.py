@@ -43,7 +43,7 @@ class PlanPlayer:
             self.cluster.trace(
                 "plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how
             )
-            self.cluster.user.start(self._heard(self._act(step.what)(step)))
+            self.cluster.user.start(self._run(self._act(step.what)(step)))
 
     def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
         if what in EC2_FAULTS:
@@ -59,7 +59,7 @@ class PlanPlayer:
         late = asyncio.get_running_loop().time() >= self.cluster.scenario.heal_s
         return late and step.what == "drain" and self.cluster.ec2 is not None
 
-    async def _heard(self, work: Awaitable[None]) -> None:
+    async def _run(self, work: Awaitable[None]) -> None:
         await work
 
     async def heal(self) -> None:

@@ -20,7 +20,7 @@ from mooring.simulation.parts.storage import KINDS as STORAGES
 
 BOOL = "tag:yaml.org,2002:bool"
 NOT_YET = {
-    "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until somebody declares it "
+    "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until an operator declares it "
     "dead, or until force_detach_after_s has passed and the storage can cut it off"
 }
 """Fields that a scenario may have one day."""
@@ -45,10 +45,10 @@ _Loader.add_implicit_resolver(BOOL, re.compile("true|false"), ["t", "f"])  # pyr
 def read_scenario(path: Path) -> Scenario:
     """Raises `ScenarioError`, naming the file and what is wrong."""
     try:
-        said: Any = yaml.load(path.read_text(), _Loader) or {}  # nosec B506 # a SafeLoader
-        for field in NOT_YET.keys() & said:
+        document: Any = yaml.load(path.read_text(), _Loader) or {}  # nosec B506 # a SafeLoader
+        for field in NOT_YET.keys() & document:
             raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
-        scenario = msgspec.convert(said, Scenario)
+        scenario = msgspec.convert(document, Scenario)
     except (OSError, TypeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ScenarioError(f"{path}: {error}") from None
     for wrong in _wrong(scenario):
@@ -88,8 +88,8 @@ def _wrong_cloud(scenario: Scenario) -> Iterator[str]:
         yield f"cloud: {error}"
 
 
-def _unknown(field: str, said: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     there = list(known)
     yield from (
-        f"{field}: there is no {each}; there are {', '.join(there)}" for each in said if each not in there
+        f"{field}: there is no {each}; there are {', '.join(there)}" for each in names if each not in there
     )

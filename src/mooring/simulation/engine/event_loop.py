@@ -125,7 +125,7 @@ class _Handle(msgspec.Struct, eq=False):
 
 
 class SimulationLoop(asyncio.BaseEventLoop):
-    """Run it as any loop. `choose` picks among the ready callbacks; `steps` counts them."""
+    """A loop like any other. `choose` picks among the ready callbacks; `steps` counts them."""
 
     _ready: deque[_Handle]
     _stopping: bool

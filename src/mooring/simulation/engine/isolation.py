@@ -45,12 +45,12 @@ def _refuse(what: str) -> Callable[..., Any]:
 
 
 def _not_for_us(what: str, real: Callable[[], Any]) -> Callable[[], Any]:
-    def asked() -> Any:
+    def guarded() -> Any:
         if sys._getframe(1).f_globals.get("__name__", "").startswith(OURS):  # pyright: ignore[reportPrivateUsage]
             raise Escape(f"{what}: a simulated part has the loop's time, and an injected wall clock")
         return real()
 
-    return asked
+    return guarded
 
 
 def _uncounted(metric: Any, *args: Any, **kwargs: Any) -> Any:

@@ -30,8 +30,8 @@ class Event(NamedTuple):
 
     def line(self) -> str:
         """The event as one line of text."""
-        told = " ".join(f"{key}={value}" for key, value in self.fields.items() if not key.startswith("_"))
-        return f"{self.number:06d} {self.time:12.6f} {self.actor:<14} {self.kind:<16} {told}"
+        fields = " ".join(f"{key}={value}" for key, value in self.fields.items() if not key.startswith("_"))
+        return f"{self.number:06d} {self.time:12.6f} {self.actor:<14} {self.kind:<16} {fields}"
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda value: type(value).__name__).encode

@@ -50,7 +50,9 @@ def agent(state: State, settings: Settings, node: int) -> Iterator[Move]:
             on_machine(state, node, write=(machine.published or bool(machine.mounted), True, awaits)),
         )
         if settings.has("not-ready") and shown.ready == "True":
-            yield Move(f"node {node} is not ready", _said(state, node, shown._replace(ready="False")), True)
+            yield Move(
+                f"node {node} is not ready", _reported(state, node, shown._replace(ready="False")), True
+            )
     step = decisions.agent_step(
         machine._replace(write=None, late=None), state.wanted[node], shown.reported, machine.mounted == 2
     )
@@ -81,22 +83,22 @@ def _landing(state: State, settings: Settings, node: int, slot: str) -> Iterator
         return
     if slot == "write":
         known = known._replace(published=in_use, looked=known.looked if in_use else 0)
-    told = state._replace(machines=put(state.machines, node, known))
+    reporting = state._replace(machines=put(state.machines, node, known))
     yield Move(
         f"agent {node} says in use: {in_use}",
-        _said(told, node, shown._replace(in_use=in_use, ready="True", awaits=awaits)),
+        _reported(reporting, node, shown._replace(in_use=in_use, ready="True", awaits=awaits)),
     )
 
 
-def _said(state: State, node: int, shown: NodeObject) -> State:
+def _reported(state: State, node: int, shown: NodeObject) -> State:
     """What the agent's own report changes besides."""
     before = state.nodes[node]
     other_boot = before is not None and not before.boot_known
     seen = shown.seen or shown.taint
-    told = written_node(state, node, shown._replace(boot_known=True, reconstructed=True, seen=seen))
-    if other_boot and told.closed[node]:
-        told = told._replace(closed=put(told.closed, node, 2))
-    return other_report(told, node, boot=other_boot)
+    written = written_node(state, node, shown._replace(boot_known=True, reconstructed=True, seen=seen))
+    if other_boot and written.closed[node]:
+        written = written._replace(closed=put(written.closed, node, 2))
+    return other_report(written, node, boot=other_boot)
 
 
 def _registered(state: State, settings: Settings, node: int) -> State:

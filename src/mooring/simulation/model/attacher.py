@@ -18,7 +18,7 @@ from mooring.simulation.model.state import (
 def attacher(state: State, settings: Settings, node: int) -> Iterator[Move]:
     record, request = state.records[node], state.requests[node]
 
-    def asked(what: str) -> State:
+    def requested(what: str) -> State:
         return state._replace(requests=put(state.requests, node, what), known=put(state.known, node, True))
 
     if request:
@@ -40,9 +40,9 @@ def attacher(state: State, settings: Settings, node: int) -> Iterator[Move]:
     elif step == "Attach" and state.storage[node]:
         yield Move(f"attached@{node}", written_record(state, node, record._replace(attached=True)))
     elif step == "Attach" and (record.current or not settings.holds("C14b") or not settings.locked):
-        yield Move(f"ask to attach@{node}", asked("attach"))
+        yield Move(f"ask to attach@{node}", requested("attach"))
     elif step == "Detach" and state.storage[node]:
-        yield Move(f"ask to detach@{node}", asked("detach"))
+        yield Move(f"ask to detach@{node}", requested("detach"))
     elif step == "Detach":
         yield Move(f"detached@{node}", without_record(state, node))
 

@@ -67,14 +67,14 @@ def _boot(word: Testimony) -> str:
 
 
 def _recorded(record: Attachment, node: NodeObject | None, name: str, *, wanted: bool = False) -> Recorded:
-    said = record.statement
+    testimony = record.statement
     statement = None
-    if said is not None:
+    if testimony is not None:
         statement = Statement(
-            "node" if said.same_uid else "gone",
-            _boot(said),
-            "now" if said.same_report else "then",
-            absent=said.absent,
+            "node" if testimony.same_uid else "gone",
+            _boot(testimony),
+            "now" if testimony.same_report else "then",
+            absent=testimony.absent,
         )
     fenced = record.evidence
     evidence = None

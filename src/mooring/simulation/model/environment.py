@@ -73,8 +73,8 @@ def operators(state: State, settings: Settings, node: int) -> Iterator[Move]:
         return
     silent = not machine.power and (shown is None or shown.ready == "Unknown")
     if settings.has("statement") and silent and record.statement is None:
-        said = record._replace(statement=Testimony(absent=shown is None))
-        yield Move(f"confirm-dead {node}", written_record(state, node, said), True)
+        stated = record._replace(statement=Testimony(absent=shown is None))
+        yield Move(f"confirm-dead {node}", written_record(state, node, stated), True)
     if settings.has("fence") and record.evidence is None:
         fenced = state._replace(machines=put(state.machines, node, machine.without_power()))
         evidence = record._replace(evidence=Testimony(absent=shown is None))

@@ -237,8 +237,8 @@ def _judged(shown: NodeObject | None, record: Attachment, settings: Settings) ->
     if not settings.holds("C9") and record.evidence is not None:
         record = record._replace(evidence=record.evidence._replace(absent=True))
     if not settings.holds("C12b") and record.statement is not None:
-        said = record.statement
-        record = record._replace(statement=said._replace(same_boot=True, same_report=True))
+        statement = record.statement
+        record = record._replace(statement=statement._replace(same_boot=True, same_report=True))
     if not settings.holds("C13"):
         record = record._replace(same_node=True)
     return decisions.released(shown, record, settings.revokes, settings.timer)

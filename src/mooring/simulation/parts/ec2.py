@@ -125,7 +125,7 @@ class Ec2:
         if NAME_TAG not in volume.tags:
             return
         known = self._known.get(volume.id) or self._created(volume)
-        now = {one.instance: (one.device, one.state) for one in volume.attachments}
+        now = {each.instance: (each.device, each.state) for each in volume.attachments}
         for instance in sorted(known.devices.keys() | now.keys()):
             device, state = now.get(instance, (known.devices.get(instance, ("", ""))[0], ""))
             if known.devices.get(instance) != (device, state):

@@ -176,10 +176,12 @@ class Network:
         headers = {"authorization": link.credentials} | {k.lower(): v for k, v in request.headers.items()}
         feed = Feed(self, link) if request.stream and reply is not None else None
         sink = feed.take if feed is not None else None
-        asked = message.Request(request.method, request.path, request.query, headers, request.body, sink=sink)
+        incoming = message.Request(
+            request.method, request.path, request.query, headers, request.body, sink=sink
+        )
         if feed is not None and (lag := link.lag_of(request)):
-            asked = await self._of_replica(server, asked, feed, lag)
-        answer = await server.handle(asked)
+            incoming = await self._of_replica(server, incoming, feed, lag)
+        answer = await server.handle(incoming)
         if reply is None or reply.done() or not self._way_back(link, reply):
             stream: Any = answer.stream
             if stream is not None:
@@ -196,22 +198,22 @@ class Network:
         reply.set_result(Response(answer.status, answer.headers, b"", feed))
 
     async def _of_replica(
-        self, server: Serves, asked: message.Request, feed: Feed, lag: float
+        self, server: Serves, incoming: message.Request, feed: Feed, lag: float
     ) -> message.Request:
         """The rest of a watch that begins with a list, when a replica has answered whose cache lags: the list
         is as of some time ago, and what came after it is told so much later."""
         version = self.version_before(lag)
-        about = [pair for pair in asked.query if pair[0].endswith("Selector")]
+        about = [pair for pair in incoming.query if pair[0].endswith("Selector")]
         exact = [("resourceVersion", str(version)), ("resourceVersionMatch", "Exact")]
-        answer = await server.handle(msgspec.structs.replace(asked, query=[*about, *exact], sink=None))
+        answer = await server.handle(msgspec.structs.replace(incoming, query=[*about, *exact], sink=None))
         if answer.status != 200:
-            return asked
+            return incoming
         feed.lag = lag
         for line in _initial_events(answer.body, version):
             feed.take(line)
         replaced = ("sendInitialEvents", "resourceVersionMatch", "resourceVersion")
-        rest = [pair for pair in asked.query if pair[0] not in replaced]
-        return msgspec.structs.replace(asked, query=[*rest, ("resourceVersion", str(version))])
+        rest = [pair for pair in incoming.query if pair[0] not in replaced]
+        return msgspec.structs.replace(incoming, query=[*rest, ("resourceVersion", str(version))])
 
     def cut(self, link: Link) -> None:
         """Breaks the streams of a link."""

@@ -42,7 +42,7 @@ def request_tracer(
     """What to call with each request, and with each answer. A JSON patch carries no preconditions and is left
     out."""
 
-    def asked(request: Request) -> None:
+    def note_request(request: Request) -> None:
         found = _named(request)
         if found is None:
             return
@@ -72,7 +72,7 @@ def request_tracer(
                 version=int(version[1]),
             )
 
-    return asked, answered
+    return note_request, answered
 
 
 def _named(request: Request) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@ disk.
 
 The kind of storage decides who can write (docs/protocol.md, "Words"): whether it *refuses* a second attach,
 whether a detach *revokes* the old node's access for good, and whether it refuses to detach what is mounted.
-What happens is told to `journal`; how long it takes and what fails is set from outside. Requests are carried
+What happens goes to `journal`; how long it takes and what fails is set from outside. Requests are carried
 out by the storage itself (`carry_out`), so they go on if the sender dies.
 """
 
@@ -55,7 +55,7 @@ class Unanswered(VolumeError):
     """The storage did what it was asked for, or not: its answer was lost."""
 
 
-def nobody(actor: str, kind: str, /, **fields: Any) -> None:
+def no_journal(actor: str, kind: str, /, **fields: Any) -> None:
     """A journal that keeps nothing."""
 
 
@@ -106,7 +106,7 @@ class Array:
         ] = {}  # node -> what every mount there raises, after it was made
         self.short_paths = False  # device paths are given to one disk after the other
         self.busy = self.busiest = 0
-        self.journal: Callable[..., None] = nobody
+        self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""
         self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
 
@@ -190,7 +190,7 @@ class Array:
         self.epochs[disk] = self.epochs.get(disk, 0) + 1
         self._give_path(disk, node, path)
         self.journal("array", "truth.attached", volume=disk, node=node, epoch=self.epochs[disk])
-        self._everybody_writes(disk)
+        self._all_users_write(disk)
 
     async def _detach(self, disk: str, node: str, by: str) -> None:
         self.journal("array", "truth.begin", act="detach", volume=disk, node=node, by=by)
@@ -315,7 +315,7 @@ class Array:
         if self.content.pop(disk, None):
             self.journal("array", "truth.emptied", volume=disk)
 
-    def _everybody_writes(self, disk: str) -> None:
+    def _all_users_write(self, disk: str) -> None:
         """The moment in which a process that should be dead would do harm."""
         for (each, node), processes in sorted(self.users.items()):
             if each == disk:

@@ -32,7 +32,7 @@ GAP_S = 45.0
 """Longer pauses between steps are shortened to this."""
 NOT_NEEDED: dict[str, Any] = {"faults": 0, "actions": 0, "only": (), "on": (), "steps": (), "weights": {}}
 """What of a scenario only the making of a plan looks at."""
-SHORTEST = 6.0
+SHORTEST_MINUTES = 6.0
 """Minutes of a run, at the least."""
 SHRUNK = 5
 """How many seeds' violations are made small when they are stored: each takes some hundred runs."""
@@ -116,7 +116,7 @@ class _Shrinker:
         needed = last + 10 if ended else max(last, violated) + 1
         for calm in (CALM_S * 2, CALM_S * 4):
             end_s = max(needed * 1.5, needed + calm if ended else 0.0)
-            minutes = max(math.ceil(end_s / 60), SHORTEST)
+            minutes = max(math.ceil(end_s / 60), SHORTEST_MINUTES)
             scenario = msgspec.structs.replace(self.best.scenario, minutes=minutes)
             if minutes >= self.best.scenario.minutes or self._try_schedules(scenario=scenario):
                 return

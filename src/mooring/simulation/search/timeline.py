@@ -43,12 +43,12 @@ class VolumeTimeline:
             trace.listen(kind, listener)
 
     def _true(self, act: Callable[[Place], None]) -> Listener:
-        def heard(event: Event) -> None:
+        def listener(event: Event) -> None:
             place = (event.fields["volume"], event.fields["node"])
             act(place)
             self._note(place, event.time)
 
-        return heard
+        return listener
 
     def _power(self, event: Event) -> None:
         (self._off.discard if event.fields["on"] else self._off.add)(event.actor)

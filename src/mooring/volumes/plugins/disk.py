@@ -67,8 +67,7 @@ class DiskPlugin(
 
     @cached_property
     def _array(self) -> DiskArray:
-        """The array, once something is to be done there: who only asks for names and
-        abilities needs no setting."""
+        """The array, once something is to be done there: to ask for names and abilities needs no setting."""
         settings = self._host.settings(PLUGIN_NAME)
         if "array" not in settings:
             raise PluginError(

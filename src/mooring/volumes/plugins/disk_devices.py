@@ -139,7 +139,7 @@ class DirectoryDevices(DiskDevices):
 
 
 def _showing(table: tuple[Mount, ...], directory: str, device: tuple[int, int]) -> list[Mount]:
-    """Bind mounts of the directory. Their root is its path inside its file system: a tail of
+    """The bind mounts of the directory. Their root is its path inside its file system: a tail of
     its full path."""
     return [
         mount

@@ -4,6 +4,8 @@ What Go would leave out of the JSON is left out here: a zero in a field that say
 Unknown fields are skipped, as protobuf demands.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 from base64 import b64encode

@@ -4,6 +4,8 @@ Fields that the facts do not name are left out. A value must have the form of it
 object's has.
 """
 
+from __future__ import annotations
+
 import struct
 from base64 import b64decode
 from collections.abc import Callable

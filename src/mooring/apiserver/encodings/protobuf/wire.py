@@ -1,6 +1,8 @@
 """The wire format of protobuf: numbers, tags, fields. Knows no message. Source: protobuf's own
 specification."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import TypeAlias
 

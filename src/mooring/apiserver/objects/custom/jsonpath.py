@@ -1,6 +1,8 @@
 """The simple JSONPath of printer columns and scale subresources: names, indices, `[*]` and `[?(@.a=="b")]`.
 Pure."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache

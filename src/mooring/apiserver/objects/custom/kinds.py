@@ -1,5 +1,7 @@
 """From a CustomResourceDefinition to the kinds that it defines: one for each version that it serves. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

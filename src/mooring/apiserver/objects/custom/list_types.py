@@ -1,6 +1,8 @@
 """How the lists of custom objects merge in an apply: as their schema says (`x-kubernetes-list-type`).
 Pure."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from mooring.apiserver.errors import Obj

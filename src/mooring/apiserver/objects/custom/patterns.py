@@ -1,6 +1,8 @@
 """Users' regular expressions, matched in linear time by RE2, whose syntax is that of Go and so of upstream.
 Pure."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import Any, cast
 

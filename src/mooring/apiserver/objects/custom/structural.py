@@ -4,6 +4,8 @@ The rules are those of upstream's structural schemas (OpenAPI v3 with `x-kuberne
 of the errors. Rules in CEL (`x-kubernetes-validations`) are not run.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -66,7 +68,7 @@ def _object(value: Any) -> Obj:
 
 
 def fill_defaults(schema: Obj, value: Any) -> None:
-    """Set every missing field that has a default, in place, also inside defaults."""
+    """Sets every missing field that has a default, in place, also inside defaults."""
     if isinstance(value, list):
         for each in cast(list[Any], value):
             fill_defaults(_object(schema.get("items")), each)

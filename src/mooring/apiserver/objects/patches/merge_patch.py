@@ -1,5 +1,7 @@
 """JSON merge patch, RFC 7396."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 from mooring.apiserver.errors import Obj

@@ -5,6 +5,8 @@ list is replaced whole, as in a merge patch: `volumesAttached` and `volumesInUse
 Directives: `$patch: delete|replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -137,7 +139,7 @@ def _named(entry: Obj, key: str) -> Any:
 
 
 def _order(merged: Obj, field: str, patch: Obj, at: Place) -> None:
-    """Merge a list, and put its entries in the order that the patch demands."""
+    """Merges a list, and puts its entries in the order that the patch demands."""
     order, old, sent = _list(patch[_ORDER + field]), merged.get(field), patch.get(field)
     if sent is not None:
         _check_order(order, _list(sent), at.merge_key or "")

@@ -1,5 +1,7 @@
 """HorizontalPodAutoscalers. Their controller is upstream's."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 from mooring.apiserver.objects.defaults import Rules, under

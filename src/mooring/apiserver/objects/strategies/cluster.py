@@ -1,5 +1,7 @@
 """Nodes, namespaces, leases, events, services, configuration and access control."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar

@@ -4,6 +4,8 @@ Names are accepted in the same write that asks for them: there is no controller 
 reasons and messages are upstream's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -75,7 +77,7 @@ class Definitions(Strategy):
 
 
 def _settle(obj: Obj, admission: Admission) -> None:
-    """Accept the names unless another definition has them, and note the storage version."""
+    """Accepts the names unless another definition has them, and notes the storage version."""
     status, spec = obj["status"], object_at(obj, "spec")
     stored: list[Any] = list_at(status, "storedVersions")
     storage = [text_at(each, "name") for each in objects_at(spec, "versions") if each.get("storage")]

@@ -1,6 +1,8 @@
 """Dynamic resources (resource.k8s.io) and other kinds that are kept for others and have few rules of their
 own."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import ClassVar
 

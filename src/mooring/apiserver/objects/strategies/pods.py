@@ -1,5 +1,7 @@
 """Pods, and the pod templates of workloads: defaults, validation, what may change, graceful deletion."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, ClassVar

@@ -1,5 +1,7 @@
 """Further workloads: DaemonSet, ReplicationController, Job, CronJob. Their controllers are upstream's."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import ClassVar
 

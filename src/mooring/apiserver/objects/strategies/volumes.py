@@ -1,6 +1,8 @@
 """Volumes: PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, CSIDriver, CSINode and
 VolumeAttributesClass."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from decimal import Decimal

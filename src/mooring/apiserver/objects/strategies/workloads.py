@@ -1,5 +1,7 @@
 """StatefulSet, ReplicaSet, Deployment, ControllerRevision and PodDisruptionBudget."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import ClassVar
 

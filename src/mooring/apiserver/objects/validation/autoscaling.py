@@ -1,5 +1,7 @@
 """HorizontalPodAutoscalers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required, unsupported

@@ -4,6 +4,8 @@ Paths in errors are relative to the value that was checked; `at` puts a field or
 that is absent is None, as is null.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 

@@ -1,5 +1,7 @@
 """ConfigMaps, Secrets, quotas and limits, namespaces, nodes, events, leases, access control, priorities."""
 
+from __future__ import annotations
+
 import json
 import re
 from base64 import b64decode

@@ -1,5 +1,7 @@
 """Containers of every sort: ports, environment, mounts, probes, hooks, resources."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -409,13 +411,13 @@ def containers(entries: list[Obj], around: Around) -> Errors:
         if name in seen:
             wrong.append(duplicate("name", name))
         seen.add(name)
-        wrong += [*lively(container, around), *_RESTARTS_OF(container)]
+        wrong += [*lively(container, around), *_restarts_of(container)]
         if wrong:
             errors += at(f"[{index}]", wrong)
     return [*errors, *host_ports(entries)]
 
 
-def _RESTARTS_OF(container: Obj) -> Errors:
+def _restarts_of(container: Obj) -> Errors:
     if container.get("restartPolicy") is None and not container.get("restartPolicyRules"):
         return NONE
     return restarts(container)
@@ -426,7 +428,7 @@ def init_containers(entries: list[Obj], others: list[Obj], around: Around) -> Er
     errors: list[FieldError] = []
     seen = {other.get("name") for other in others}
     for index, container in enumerate(entries):
-        wrong = [*common(container, around), *_RESTARTS_OF(container)]
+        wrong = [*common(container, around), *_restarts_of(container)]
         name = container.get("name") or ""
         if name in seen:
             wrong.append(duplicate("name", name))

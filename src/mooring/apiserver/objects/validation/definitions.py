@@ -3,6 +3,8 @@
 As upstream, an error in what all versions have alike is reported at the spec rather than at a version.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, forbidden_field, invalid_value, required

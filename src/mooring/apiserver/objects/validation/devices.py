@@ -3,6 +3,8 @@
 Expressions in CEL are measured, not compiled.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,6 +3,8 @@
 The words are upstream's (`apimachinery/pkg/util/validation`), because people search for them.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """Where pods may run: node selectors, affinity, tolerations, spreading; taints of nodes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

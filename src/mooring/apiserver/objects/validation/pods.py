@@ -1,5 +1,7 @@
 """The spec of a pod and of what pods are made from."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """References to fields of a pod, to keys of ConfigMaps and Secrets, and to signers of certificates."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from typing import Any

@@ -1,5 +1,7 @@
 """Amounts of resources: their names, what they may be, requests against limits."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any

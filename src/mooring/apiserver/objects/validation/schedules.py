@@ -1,5 +1,7 @@
 """Cron schedules and time zones, as robfig/cron v3 (`ParseStandard`) and Go's time package read them."""
 
+from __future__ import annotations
+
 import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

@@ -3,6 +3,8 @@
 Rules in CEL (`x-kubernetes-validations`) are not compiled.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 

@@ -1,5 +1,7 @@
 """Security contexts of pods and containers, on Linux and on Windows."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

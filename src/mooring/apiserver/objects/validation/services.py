@@ -1,5 +1,7 @@
 """Services, and where their traffic goes: Endpoints, EndpointSlices, and the kinds of service addresses."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required
@@ -278,9 +280,9 @@ def changed(spec: Obj, old: Obj) -> list[FieldError]:
     balanced = old.get("type") == spec.get("type") == "LoadBalancer"
     if "ExternalName" not in (spec.get("type"), old.get("type")):
         if not (is_headless(spec) and is_headless(old)):
-            errors += _kept("clusterIPs", spec, old)
+            errors += _first_unchanged("clusterIPs", spec, old)
         if not is_headless(spec) and not is_headless(old):
-            errors += _kept("ipFamilies", spec, old)
+            errors += _first_unchanged("ipFamilies", spec, old)
     if balanced and spec.get("loadBalancerClass") != old.get("loadBalancerClass"):
         errors.append(
             invalid_value("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set")
@@ -294,7 +296,7 @@ def changed(spec: Obj, old: Obj) -> list[FieldError]:
     return errors
 
 
-def _kept(field: str, spec: Obj, old: Obj) -> list[FieldError]:
+def _first_unchanged(field: str, spec: Obj, old: Obj) -> list[FieldError]:
     before, after = entries(old, field), entries(spec, field)
     if before and after and before[0] != after[0]:
         return [invalid_value(f"spec.{field}[0]", after, "may not change once set")]

@@ -1,5 +1,7 @@
 """Volumes, claims, and the kinds of storage.k8s.io."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from mooring.apiserver.errors import FieldError, Obj, duplicate, forbidden_field, invalid_value, required

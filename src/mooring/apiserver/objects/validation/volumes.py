@@ -1,5 +1,7 @@
 """The sources of volumes: in pods, and in PersistentVolumes, where references name a namespace, too."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Any

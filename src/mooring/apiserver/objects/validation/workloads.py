@@ -1,5 +1,7 @@
 """Workloads: the kinds that create pods from a template."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -541,7 +543,7 @@ def _indexes(written: str, completions: int) -> tuple[str, int]:
                 return f'too large index: "{end}"', 0
         first, final = int(ends[0]), int(ends[-1])
         if (len(ends) == 2 and first >= final) or last >= first:
-            return f"non-increasing order, previous: {last if last >= first else first}, current: {first}", 0
+            return f"non-increasing order, previous: {max(last, first)}, current: {first}", 0
         total, last = total + final - first + 1, final
     return "", total
 

@@ -51,9 +51,9 @@ class TheOneMeant(Checker):
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        trace.listen("asked.write", self._asked)
+        trace.listen("asked.write", self._note_write)
 
-    def _asked(self, event: Event) -> None:
+    def _note_write(self, event: Event) -> None:
         if event.fields["resource"] != "pods" or event.fields["method"] not in ("DELETE", "PATCH"):
             return
         self.guarded += 1

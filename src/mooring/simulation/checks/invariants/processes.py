@@ -44,10 +44,10 @@ class ReadsItsWrites(Checker):
         self._known: dict[
             tuple[str, str, str], int
         ] = {}  # actor, resource, name -> version of its last answer
-        trace.listen("asked.write", self._asked)
+        trace.listen("asked.write", self._note_request)
         trace.listen("asked.answered", self._answered)
 
-    def _asked(self, event: Event) -> None:
+    def _note_request(self, event: Event) -> None:
         version = event.fields["version"]
         known = self._known.get(self._key(event))
         if version is None or known is None:

@@ -24,12 +24,12 @@ from mooring.volumes.names import volume_of
 
 def _report_once(original: Any) -> Any:
     async def report(self: Any, record: VolumeAttachment, **given: Any) -> bool:
-        told = vars(self).setdefault("_told_once", set[str]())
-        if record.uid in told:
+        reported = vars(self).setdefault("_reported_once", set[str]())
+        if record.uid in reported:
             return True
         done: bool = await original(self, record, **given)
         if done:
-            told.add(record.uid)
+            reported.add(record.uid)
         return done
 
     return report

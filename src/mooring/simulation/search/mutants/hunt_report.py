@@ -33,8 +33,10 @@ def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
     killed = [each for each in verdicts if each.killed]
     late = [each for each in killed if each.by_deadline_only]
     needed = [seeds for each in killed for seeds in each.seeds]
-    told = f"; seeds to the kill: median {statistics.median(needed):g}, worst {max(needed)}" if needed else ""
-    yield f"{len(killed)} of {len(verdicts)} mutants killed, {len(late)} of them only by a deadline{told}"
+    seeds = (
+        f"; seeds to the kill: median {statistics.median(needed):g}, worst {max(needed)}" if needed else ""
+    )
+    yield f"{len(killed)} of {len(verdicts)} mutants killed, {len(late)} of them only by a deadline{seeds}"
 
 
 def guarded(verdicts: Iterable[Verdict]) -> Iterator[str]:

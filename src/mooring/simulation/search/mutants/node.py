@@ -13,7 +13,7 @@ import msgspec
 from mooring.controllers.scheduling import decide as scheduling
 from mooring.kube.objects import Pod, VolumeAttachment
 from mooring.node.pods import worker
-from mooring.node.pods.facts import Decision, Do
+from mooring.node.pods.facts import Do, Plan
 from mooring.node.pods.worker import PodWorker
 from mooring.node.volumes import handshake, manager, operations
 from mooring.node.volumes.decide import Presence
@@ -99,9 +99,9 @@ def _let_go_of_ending(original: Any) -> Any:
 
 
 def _release_at_once(original: Any) -> Any:
-    def decide_pod(facts: Any, memory: Any, now: float) -> Decision:
+    def decide_pod(facts: Any, memory: Any, now: float) -> Plan:
         if facts.pod is None and facts.volumes.wanted:
-            return Decision(((Do.RELEASE_VOLUMES, ""),), memory, now + 1)
+            return Plan(((Do.RELEASE_VOLUMES, ""),), memory, now + 1)
         return original(facts, memory, now)
 
     return decide_pod
@@ -149,7 +149,7 @@ def _remove_at_once(original: Any) -> Any:
     def gone(facts: Any, memory: Any, now: float) -> Any:
         pod: Pod | None = facts.pod
         if pod is not None and pod.deleting and not memory.deleted and facts.running:
-            return Decision(((Do.DELETE, ""),), replace(memory, deleted=True), now + 1)
+            return Plan(((Do.DELETE, ""),), replace(memory, deleted=True), now + 1)
         return original(facts, memory, now)
 
     return gone

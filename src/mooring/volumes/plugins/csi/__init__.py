@@ -12,6 +12,8 @@
 Only here do `mooring.volumes` meet `mooring.csi`.
 """
 
+from __future__ import annotations
+
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
 

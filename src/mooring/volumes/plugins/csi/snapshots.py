@@ -42,8 +42,8 @@ class CSISnapshots:
         have it. Raises SnapshotNotFound."""
         secrets = await read_secret(self._host, options.secret)
         if await self._driver.controller_can(ControllerAbility.GET_SNAPSHOT):
-            asked = csi.GetSnapshotRequest(snapshot_id=handle, secrets=secrets)
-            return _snapshot((await self._driver.call(Controller.get_snapshot, asked)).snapshot)
+            request = csi.GetSnapshotRequest(snapshot_id=handle, secrets=secrets)
+            return _snapshot((await self._driver.call(Controller.get_snapshot, request)).snapshot)
         if not await self._driver.controller_can(ControllerAbility.LIST_SNAPSHOTS):
             return Snapshot(handle, 0, self._host.now())
         listed = csi.ListSnapshotsRequest(snapshot_id=handle, secrets=secrets)
