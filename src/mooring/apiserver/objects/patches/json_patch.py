@@ -6,7 +6,7 @@ A patch is limited as upstream limits it: in its number of operations, and in th
 The jsonpatch library could apply patches (the tests compare with it). Hand-written for what it does not
 offer: upstream's error codes and words, and limits that are checked before an operation is made, so that no
 patch holds up the serving thread (`work_limit`). Five operations on a pod of 3.7 KB take 38 µs, and took
-265 µs with jsonpatch 1.33 (CPython 3.11).
+265 µs with jsonpatch 1.47 (CPython 3.11).
 """
 
 from __future__ import annotations
