@@ -128,7 +128,11 @@ def main() -> int:
     if packages := images.missing():
         print(f"missing Debian packages: {' '.join(packages)}", file=sys.stderr)
         return 3
-    return min(1, asyncio.run(run(suites, skips, folder, options)))
+    try:
+        return min(1, asyncio.run(run(suites, skips, folder, options)))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print("ended before it was done; everything is taken down", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

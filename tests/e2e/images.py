@@ -37,6 +37,7 @@ USERS = {
 }
 ROOT_ALONE = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
 CURL = {"usr/bin/curl": '#!/bin/sh\nexec wget -q -O - "$@"\n'}
+SERVED = {"localhost.crt": "a page for readiness probes, no certificate\n"}
 PAGE = {"usr/share/nginx/html/index.html": "<h1>Welcome to nginx!</h1>\n"}
 
 
@@ -61,7 +62,7 @@ def images(agnhost: Path, nnp: Path) -> tuple[Image, ...]:
     serve = ("httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html")
     who = ("sh", "-c", "echo uid=$(id -u)")
     return (
-        Image("e2e-test-images/agnhost", tools, {**USERS, **CURL}, ("/agnhost",), ("pause",)),
+        Image("e2e-test-images/agnhost", tools, {**USERS, **CURL, **SERVED}, ("/agnhost",), ("pause",)),
         Image("e2e-test-images/busybox", shell, ROOT_ALONE, (), ("sh",)),
         Image("busybox", shell, ROOT_ALONE, (), ("sh",)),
         Image("pause", {"agnhost": agnhost}, ROOT_ALONE, ("/agnhost", "pause")),

@@ -109,7 +109,9 @@ async def play(
     ]  # fmt: skip
     environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": f"{folder}:{os.environ['PATH']}"}
     with (work / f"{suite.name}.log").open("wb") as log:
-        runner = await asyncio.create_subprocess_exec(*command, cwd=work, env=environ, stdout=log, stderr=log)
+        runner = await asyncio.create_subprocess_exec(
+            *command, cwd=work, env=environ, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             status = await runner.wait()
         finally:
@@ -120,9 +122,9 @@ async def play(
 
 
 async def _end(runner: asyncio.subprocess.Process) -> None:
-    """Interrupted, it takes down what its specs have made."""
+    """Interrupted, its processes take down what their specs have made."""
     if runner.returncode is None:
-        runner.send_signal(signal.SIGTERM)
+        os.killpg(runner.pid, signal.SIGTERM)
         await runner.wait()
 
 
