@@ -28,7 +28,7 @@ SLOWLY_S = 2.0
 
 def _any_version(original: Any) -> Any:
     async def patch_volume(
-        self: Any, pv: PersistentVolume, patch: Any, subresource: str | None = None
+        self: Any, pv: PersistentVolume, patch: Any, subresource: str | None = None, *, tell: bool = True
     ) -> Any:
         answer = await self.client.revise(pv, patch, subresource=subresource, any_version=True)
         self._volumes.accept(answer)
