@@ -55,7 +55,7 @@ class BindingController(Controller[Key]):
         self._claims = self.watch(
             PersistentVolumeClaim,
             self._touched_by_claim,
-            indexers={"volume": lambda c: [c.spec.volume_name], "class": _class_of},
+            indexers={"volume": _volume_of, "waiting": _class_waited_for},
         )
         self._volumes = self.watch(
             PersistentVolume,
@@ -102,8 +102,7 @@ class BindingController(Controller[Key]):
             yield from self._waiting_for_class("")
 
     def _waiting_for_class(self, name: str) -> list[Key]:
-        claims = self._claims.by_index("class", name)
-        return [ClaimKey(claim.key) for claim in claims if BIND_COMPLETED not in claim.metadata.annotations]
+        return [ClaimKey(claim.key) for claim in self._claims.by_index("waiting", name)]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""
@@ -181,14 +180,15 @@ class BindingController(Controller[Key]):
             await self._bind(claim, pv)
         finally:
             self._chosen.discard(pv.name)
+            self.queue.add(VolumeKey(pv.name))
             known = self._volumes.get(pv.name)
             if known is not None and is_free(known):
                 for key in self._waiting_for_class(known.spec.storage_class_name):
                     self.queue.add(key)
 
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
-        """The four writes, or those that are missing. They mark nothing: what is left of them after a failure
-        is done when the claim's key comes back, and when all are done there is nothing to do."""
+        """The four writes, or those that are missing. They mark no keys: after a failure the claim's comes
+        back, and the volume is looked at once at the end, because the claim may have gone meanwhile."""
         reference = pv.spec.claim_ref
         if reference is None or reference.uid != claim.uid:
             annotations = {BOUND_BY_CONTROLLER: "yes"} if reference is None else {}
@@ -311,8 +311,13 @@ def _bound_status(pv: PersistentVolume) -> dict[str, Any]:
     }
 
 
-def _class_of(claim: PersistentVolumeClaim) -> list[str]:
-    return [claim.spec.storage_class_name or ""]
+def _volume_of(claim: PersistentVolumeClaim) -> list[str]:
+    return [claim.spec.volume_name] if claim.spec.volume_name else []
+
+
+def _class_waited_for(claim: PersistentVolumeClaim) -> list[str]:
+    bound = BIND_COMPLETED in claim.metadata.annotations
+    return [] if bound else [claim.spec.storage_class_name or ""]
 
 
 def _claimed_by(pv: PersistentVolume) -> list[str]:
