@@ -88,7 +88,6 @@ class FreeVolumes:
 
     def __init__(self, volumes: Iterable[PersistentVolume] = ()) -> None:
         self._volumes: dict[str, PersistentVolume] = {}
-        self._places: dict[str, _Place] = {}  # of those that are free
         self._shelves: dict[_Sort, dict[frozenset[str], _Shelf]] = {}
         self._by_claim: defaultdict[str, set[str]] = defaultdict(set)
         for pv in volumes:
@@ -140,9 +139,7 @@ class FreeVolumes:
         if reference is not None:
             self._by_claim[f"{reference.namespace}/{reference.name}"].add(pv.name)
         elif is_free(pv):
-            place = self._places[pv.name] = _place(pv)
-            shelves = self._shelves.setdefault(place.sort, {})
-            shelves.setdefault(place.access_modes, _Shelf()).put(place.size, place.labels)
+            self._put(_place(pv))
 
     def _remove(self, name: str) -> None:
         pv = self._volumes.pop(name, None)
@@ -154,8 +151,14 @@ class FreeVolumes:
             self._by_claim[key].discard(name)
             if not self._by_claim[key]:
                 del self._by_claim[key]
-        elif (place := self._places.pop(name, None)) is not None:
-            self._clear(place)
+        elif is_free(pv):
+            self._clear(_place(pv))
+
+    def _put(self, place: _Place) -> None:
+        shelves = self._shelves.setdefault(place.sort, {})
+        if place.access_modes not in shelves:
+            shelves[place.access_modes] = _Shelf()
+        shelves[place.access_modes].put(place.size, place.labels)
 
     def _clear(self, place: _Place) -> None:
         shelves = self._shelves[place.sort]
