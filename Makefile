@@ -64,6 +64,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.pod_start
 	@$(BIN)/python -m benchmarks.simulation
 	@$(BIN)/python -m benchmarks.attach_detach
+	@$(BIN)/python -m benchmarks.binding
 	@$(BIN)/python -m benchmarks.csi_attacher
 	@$(BIN)/python -m benchmarks.ebs_attach
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from claims_and_volumes import claim, volume
 from hypothesis import given
@@ -24,7 +25,7 @@ from mooring.kube.objects import (
 )
 from mooring.volumes import free_volumes
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.matching import capacity, mismatch, reserved_for
+from mooring.volumes.matching import capacity, mismatch, reserved_for, selected
 
 OTHER = ObjectReference(namespace="ns", name="other", uid="o")
 
@@ -42,6 +43,7 @@ def by_looking_at_all(
     ours = [pv for pv in volumes if reserved_for(pv, wanted) and mismatch(pv, wanted, reserved=True) is None]
     free = [pv for pv in volumes if mismatch(pv, wanted) is None]
     free = [pv for pv in free if pv.spec.claim_ref is None and pv.status.phase == "Available"]
+    free = [pv for pv in free if selected(pv, wanted.spec.selector)]
     order = sorted(free, key=lambda pv: (len(set(pv.spec.access_modes)), capacity(pv), pv.name))
     return next(iter([*sorted(ours, key=lambda pv: pv.name), *order]), None)
 
@@ -116,26 +118,73 @@ def test_of_ten_thousand_free_volumes_one_is_looked_at(monkeypatch: pytest.Monke
     assert (capacity(found), looked) == (50 * 2**30, [found.name])
 
 
+NAMES = "abcdefgh"
+ACCESS_MODES = st.sampled_from(
+    [("ReadWriteOnce",), ("ReadWriteOnce", "ReadOnlyMany"), ("ReadOnlyMany",), ("ReadWriteMany",)]
+)
+SIZES = st.sampled_from(["512Mi", "1Gi", "1073741824", "2Gi", "3Gi"])
+CLASSES = st.sampled_from(["disk", "disk", "disk", "other", ""])
+VOLUME_MODES = st.sampled_from(["Filesystem", "Filesystem", "Filesystem", "Block"])
+ATTRIBUTES = st.sampled_from([None, None, None, "", "gold"])
+KEYS = st.sampled_from(["zone", "tier"])
+VALUES = st.sampled_from(["x", "y", "z"])
+
 PVS = st.builds(
-    lambda name, size, to, phase, modes, deleting: volume(
-        name, size=size, to=to, phase=phase, access_modes=modes, deleting=deleting
+    lambda name, size, to, phase, deleting, labels, **spec: volume(
+        name, size=size, to=to, phase=phase, deleting=deleting, labels=labels, **spec
     ),
-    st.sampled_from("abcdef"),
-    st.sampled_from(["512Mi", "1Gi", "2Gi"]),
-    st.sampled_from([None, None, None, "", "u", "former"]),
-    st.sampled_from(["Available", "Available", "Bound", "Released"]),
-    st.sampled_from([("ReadWriteOnce",), ("ReadWriteOnce", "ReadOnlyMany"), ("ReadOnlyMany",)]),
-    st.booleans(),
+    name=st.sampled_from(NAMES),
+    size=SIZES,
+    to=st.sampled_from([None, None, None, None, "", "u", "former"]),
+    phase=st.sampled_from(["Available", "Available", "Available", "Bound", "Released"]),
+    deleting=st.sampled_from([False, False, False, True]),
+    labels=st.dictionaries(KEYS, VALUES),
+    access_modes=ACCESS_MODES,
+    storage_class_name=CLASSES,
+    volume_mode=VOLUME_MODES,
+    volume_attributes_class_name=ATTRIBUTES,
+)
+
+REQUIREMENTS = st.builds(
+    lambda key, operator, values: LabelSelectorRequirement(
+        key=key, operator=operator, values=tuple(values) if operator in ("In", "NotIn") else ()
+    ),
+    KEYS,
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Unheard"]),
+    st.lists(VALUES, max_size=3),
+)
+
+CLAIMS = st.builds(
+    claim,
+    size=SIZES,
+    access_modes=ACCESS_MODES,
+    storage_class_name=st.one_of(st.none(), CLASSES),
+    volume_mode=VOLUME_MODES,
+    volume_attributes_class_name=ATTRIBUTES,
+    selector=st.one_of(
+        st.none(),
+        st.builds(
+            LabelSelector,
+            match_labels=st.dictionaries(KEYS, VALUES, max_size=1),
+            match_expressions=st.lists(REQUIREMENTS, max_size=2).map(tuple),
+        ),
+    ),
 )
 
 
-@given(st.lists(PVS, max_size=6, unique_by=lambda pv: pv.name))
-def test_what_is_found_is_what_looking_at_all_would_find(volumes: list[PersistentVolume]):
-    assert find(claim(), volumes) is by_looking_at_all(claim(), volumes)
+@given(st.lists(PVS, max_size=8, unique_by=lambda pv: pv.name), CLAIMS, st.sets(st.sampled_from(NAMES)))
+def test_what_is_found_is_what_looking_at_all_would_find(
+    volumes: list[PersistentVolume], wanted: PersistentVolumeClaim, taken: set[str]
+):
+    assert find(wanted, volumes) is by_looking_at_all(wanted, volumes)
+    free = FreeVolumes(volumes)
+    if free.reserved(wanted) is None:
+        rest = [pv for pv in volumes if pv.name not in taken]
+        assert free.find(wanted, taken=taken) is by_looking_at_all(wanted, rest)
 
 
-@given(st.lists(PVS, max_size=12))
-def test_it_follows_every_change(changes: list[PersistentVolume]):
+@given(st.lists(PVS, max_size=16), CLAIMS)
+def test_it_follows_every_change(changes: list[PersistentVolume], wanted: PersistentVolumeClaim):
     """Each drawn volume replaces the one of its name; every third one is then removed."""
     known, now = FreeVolumes(), dict[str, PersistentVolume]()
     for number, pv in enumerate(changes):
@@ -143,7 +192,69 @@ def test_it_follows_every_change(changes: list[PersistentVolume]):
         now[pv.name] = pv
         if number % 3 == 2:
             known.update(now.pop(pv.name), None)
-        assert known.find(claim()) is by_looking_at_all(claim(), list(now.values()))
+        assert known.find(wanted) is by_looking_at_all(wanted, list(now.values()))
+
+
+@given(st.lists(PVS, max_size=8, unique_by=lambda pv: pv.name), st.lists(CLAIMS, max_size=8))
+def test_claims_that_are_given_volumes_one_after_the_other_get_the_best_that_is_left(
+    volumes: list[PersistentVolume], wanting: list[PersistentVolumeClaim]
+):
+    """Each volume that is found is bound, as a change says; so none is found twice but by the claim that it
+    is reserved for."""
+    known, now = FreeVolumes(volumes), {pv.name: pv for pv in volumes}
+    for number, wanted in enumerate(wanting):
+        found = known.find(wanted)
+        assert found is by_looking_at_all(wanted, list(now.values()))
+        if found is not None and found.spec.claim_ref is None:
+            reference = ObjectReference(namespace="ns", name=f"other-{number}", uid=f"o-{number}")
+            bound = msgspec.structs.replace(
+                found, spec=msgspec.structs.replace(found.spec, claim_ref=reference)
+            )
+            known.update(found, bound)
+            now[found.name] = bound
+
+
+@pytest.mark.parametrize("operator", ["matchLabels", "In", "Exists"])
+def test_a_selector_looks_at_those_with_the_rarest_label_only(operator: str, monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+    judged = free_volumes.selected
+
+    def look(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
+        looked.append(pv.name)
+        return judged(pv, selector)
+
+    monkeypatch.setattr(free_volumes, "selected", look)
+    common = [volume(f"pv-{i}", labels={"zone": "a"}) for i in range(1_000)]
+    rare = volume("rare", labels={"zone": "a", "tier": "fast"})
+    values = ("fast", "faster") if operator == "In" else ()
+    expression = LabelSelectorRequirement(key="tier", operator=operator, values=values)
+    selector = (
+        LabelSelector(match_labels={"zone": "a", "tier": "fast"})
+        if operator == "matchLabels"
+        else LabelSelector(match_labels={"zone": "a"}, match_expressions=(expression,))
+    )
+    assert find(claim(selector=selector), [*common, rare]) is rare
+    assert looked == ["rare"]
+
+
+@pytest.mark.parametrize("others", ["of another attributes class", "of other classes"])
+def test_volumes_that_do_not_fit_at_all_are_not_looked_at(others: str, monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+    judged = free_volumes.mismatch
+
+    def look(pv: PersistentVolume, *given: Any, **more: Any) -> str | None:
+        looked.append(pv.name)
+        return judged(pv, *given, **more)
+
+    monkeypatch.setattr(free_volumes, "mismatch", look)
+    unfit = [
+        volume(f"pv-{i}", volume_attributes_class_name="gold")
+        if others == "of another attributes class"
+        else volume(f"pv-{i}", storage_class_name=f"class-{i}")
+        for i in range(1_000)
+    ]
+    assert find(claim(), [*unfit, volume("zz", size="9Gi")]).name == "zz"
+    assert looked == ["zz"]
 
 
 def test_a_volume_that_is_reserved_for_the_claim_may_be_of_another_class():

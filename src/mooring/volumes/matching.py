@@ -6,6 +6,7 @@ Which of several volumes a claim gets: `free_volumes`. Rules: upstream's binder 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from mooring.kube.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim
@@ -28,12 +29,16 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 def requested(claim: PersistentVolumeClaim) -> int:
     """The bytes that the claim asks for."""
-    return parse_bytes(claim.spec.resources.requests.get("storage", 0))
+    return _bytes(claim.spec.resources.requests.get("storage", 0))
 
 
 def capacity(pv: PersistentVolume) -> int:
     """The bytes that the volume has."""
-    return parse_bytes(pv.spec.capacity.get("storage", 0))
+    return _bytes(pv.spec.capacity.get("storage", 0))
+
+
+_bytes = lru_cache(1024)(parse_bytes)
+"""There are few sizes, and reading one is most of what finding a volume costs."""
 
 
 def claim_reference(claim: PersistentVolumeClaim) -> dict[str, str]:

@@ -24,7 +24,7 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, S
 from mooring.kube.times import Now
 from mooring.volumes.claims import CLAIM_PROTECTION, claim_keys_in_use, claims_of
 from mooring.volumes.default_class import default_class, is_default
-from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.free_volumes import FreeVolumes, is_free
 from mooring.volumes.matching import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -44,20 +44,28 @@ Key = ClaimKey | VolumeKey
 
 
 class BindingController(Controller[Key]):
-    """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one."""
+    """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one. Claims are bound side by
+    side, each to a volume that no other is being bound to."""
 
     name = "persistentvolume-controller"
+    workers = 16
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._claims = self.watch(
             PersistentVolumeClaim,
             self._touched_by_claim,
-            indexers={"volume": lambda c: [c.spec.volume_name], "class": _class_of},
+            indexers={"volume": _volume_of, "waiting": _class_waited_for},
         )
-        self._volumes = self.watch(PersistentVolume, self._touched_by_volume, indexers={"claim": _claimed_by})
+        self._volumes = self.watch(
+            PersistentVolume,
+            self._touched_by_volume,
+            differ=self._touched_by_change,
+            indexers={"claim": _claimed_by},
+        )
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
+        self._chosen: set[str] = set()  # volumes that claims are being bound to
         self._classes = self.watch(StorageClass, self._touched_by_class)
         self._pods = self.watch(
             Pod,
@@ -72,12 +80,20 @@ class BindingController(Controller[Key]):
             yield VolumeKey(pv.name)
 
     def _touched_by_volume(self, pv: PersistentVolume) -> Iterable[Key]:
+        yield from self._connected(pv)
+        if is_free(pv):
+            yield from self._waiting_for_class(pv.spec.storage_class_name)
+
+    def _touched_by_change(self, old: PersistentVolume, new: PersistentVolume) -> Iterable[Key]:
+        """A volume that is free no more is nothing to the claims that wait: each binding would mark all."""
+        return dict.fromkeys((*self._connected(old), *self._touched_by_volume(new)))
+
+    def _connected(self, pv: PersistentVolume) -> Iterable[Key]:
+        """The volume, the claim that it names, and those that name it."""
         yield VolumeKey(pv.name)
         reference = pv.spec.claim_ref
         if reference is not None:
             yield ClaimKey(f"{reference.namespace}/{reference.name}")
-        else:
-            yield from self._waiting_for_class(pv.spec.storage_class_name)
         yield from (ClaimKey(claim.key) for claim in self._claims.by_index("volume", pv.name))
 
     def _touched_by_class(self, storage_class: StorageClass) -> Iterable[Key]:
@@ -86,8 +102,7 @@ class BindingController(Controller[Key]):
             yield from self._waiting_for_class("")
 
     def _waiting_for_class(self, name: str) -> list[Key]:
-        claims = self._claims.by_index("class", name)
-        return [ClaimKey(claim.key) for claim in claims if BIND_COMPLETED not in claim.metadata.annotations]
+        return [ClaimKey(claim.key) for claim in self._claims.by_index("waiting", name)]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""
@@ -120,11 +135,12 @@ class BindingController(Controller[Key]):
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         storage_class = self._classes.get(claim.spec.storage_class_name or "")
-        decision = decide_claim(claim, named, self._free, storage_class, default_class(self._classes.items()))
+        default = default_class(self._classes.items())
+        decision = decide_claim(claim, named, self._free, storage_class, default, self._chosen)
         match decision.action:
             case Action.BIND:
                 assert decision.volume is not None
-                await self._bind(claim, decision.volume)
+                await self._bind_alone(claim, decision.volume)
             case Action.PROVISION:
                 assert storage_class is not None
                 await self._ask_provisioner(claim, storage_class.provisioner)
@@ -157,21 +173,36 @@ class BindingController(Controller[Key]):
             )
         self.recorder.once(claim, "Normal" if decision.normal else "Warning", decision.reason)
 
+    async def _bind_alone(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
+        """Meanwhile no other claim is given the volume; if it stays free, those that wait are told."""
+        self._chosen.add(pv.name)
+        try:
+            await self._bind(claim, pv)
+        finally:
+            self._chosen.discard(pv.name)
+            self.queue.add(VolumeKey(pv.name))
+            known = self._volumes.get(pv.name)
+            if known is not None and is_free(known):
+                for key in self._waiting_for_class(known.spec.storage_class_name):
+                    self.queue.add(key)
+
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
+        """The four writes, or those that are missing. They mark no keys: after a failure the claim's comes
+        back, and the volume is looked at once at the end, because the claim may have gone meanwhile."""
         reference = pv.spec.claim_ref
         if reference is None or reference.uid != claim.uid:
             annotations = {BOUND_BY_CONTROLLER: "yes"} if reference is None else {}
             patch = {"metadata": {"annotations": annotations}, "spec": {"claimRef": claim_reference(claim)}}
-            pv = await self._patch_volume(pv, patch)
-        pv = await self._set_phase(pv, "Bound")
+            pv = await self._patch_volume(pv, patch, tell=False)
+        pv = await self._set_phase(pv, "Bound", tell=False)
         if BIND_COMPLETED not in claim.metadata.annotations or claim.spec.volume_name != pv.name:
             annotations = {BIND_COMPLETED: "yes"}
             if not claim.spec.volume_name:
                 annotations[BOUND_BY_CONTROLLER] = "yes"
             patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": pv.name}}
-            claim = await self._patch_claim(claim, patch)
+            claim = await self._patch_claim(claim, patch, tell=False)
         if claim.status.phase != "Bound":
-            await self._patch_claim(claim, {"status": _bound_status(pv)}, "status")
+            await self._patch_claim(claim, {"status": _bound_status(pv)}, "status", tell=False)
             self.log.info("Bound", claim=claim.key, volume=pv.name)
 
     async def _ask_provisioner(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
@@ -219,11 +250,12 @@ class BindingController(Controller[Key]):
             rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
             await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
 
-    async def _set_phase(self, pv: PersistentVolume, phase: str) -> PersistentVolume:
+    async def _set_phase(self, pv: PersistentVolume, phase: str, *, tell: bool = True) -> PersistentVolume:
         if pv.status.phase == phase:
             return pv
         self.log.info(phase, volume=pv.name)
-        return await self._patch_volume(pv, {"status": {"phase": phase, "message": None}}, "status")
+        patch = {"status": {"phase": phase, "message": None}}
+        return await self._patch_volume(pv, patch, "status", tell=tell)
 
     async def _claim_of(self, pv: PersistentVolume) -> PersistentVolumeClaim | None:
         """Returns the very claim that the volume is bound to, or None. That it is gone is believed only after
@@ -239,17 +271,31 @@ class BindingController(Controller[Key]):
     # --- writes
 
     async def _patch_claim(
-        self, claim: PersistentVolumeClaim, patch: dict[str, Any], subresource: str | None = None
+        self,
+        claim: PersistentVolumeClaim,
+        patch: dict[str, Any],
+        subresource: str | None = None,
+        *,
+        tell: bool = True,
     ) -> PersistentVolumeClaim:
+        """Without `tell`, the write marks no keys."""
         answer = await self.client.revise(claim, patch, subresource=subresource)
-        self._claims.accept(answer)
+        self._claims.accept(answer, tell=tell)
         return answer
 
     async def _patch_volume(
-        self, pv: PersistentVolume, patch: dict[str, Any], subresource: str | None = None
+        self,
+        pv: PersistentVolume,
+        patch: dict[str, Any],
+        subresource: str | None = None,
+        *,
+        tell: bool = True,
     ) -> PersistentVolume:
+        """The same for a volume."""
         answer = await self.client.revise(pv, patch, subresource=subresource)
-        self._volumes.accept(answer)
+        self._volumes.accept(answer, tell=tell)
+        if not tell:
+            self._free.update(pv, self._volumes.get(pv.name))
         return answer
 
 
@@ -265,8 +311,13 @@ def _bound_status(pv: PersistentVolume) -> dict[str, Any]:
     }
 
 
-def _class_of(claim: PersistentVolumeClaim) -> list[str]:
-    return [claim.spec.storage_class_name or ""]
+def _volume_of(claim: PersistentVolumeClaim) -> list[str]:
+    return [claim.spec.volume_name] if claim.spec.volume_name else []
+
+
+def _class_waited_for(claim: PersistentVolumeClaim) -> list[str]:
+    bound = BIND_COMPLETED in claim.metadata.annotations
+    return [] if bound else [claim.spec.storage_class_name or ""]
 
 
 def _claimed_by(pv: PersistentVolume) -> list[str]:

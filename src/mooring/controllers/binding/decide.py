@@ -7,6 +7,7 @@ phase. Deciding again completes any prefix of them, so a crash between two of th
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import Enum
 
 from mooring.kube.decision import Decision
@@ -50,16 +51,17 @@ def decide_claim(
     free: FreeVolumes,
     storage_class: StorageClass | None,
     default: StorageClass | None = None,
+    taken: Container[str] = (),
 ) -> ClaimDecision:
     """Returns what to do about a claim. `named` is the volume of `spec.volumeName`, if it exists; `default`
-    the class of claims that name none."""
+    the class of claims that name none; `taken` has the names of volumes that are being given to others."""
     if BIND_COMPLETED in claim.metadata.annotations:
         return _bound(claim, named)
     if claim.spec.volume_name:
         return _names_a_volume(claim, named)
     delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     # With delayed binding the scheduler chooses: only a volume that it has reserved is bound.
-    found = free.reserved(claim) if delayed else free.find(claim)
+    found = free.reserved(claim) if delayed else free.find(claim, taken=taken)
     if found is not None:
         return ClaimDecision(Action.BIND, Reason("Matched", f"volume {found.name} fits"), found)
     if default is not None and names_no_class(claim):

@@ -43,8 +43,9 @@ class Fault:
     async def send(self, sent: Request) -> Response:
         self.struck = sent
         self.arrived.set()
-        if self.kind == "hold":
+        if self.kind in ("hold", "hold and lose"):
             await self._go.wait()
+        if self.kind == "hold":
             return await self.transport.inner.send(sent)
         if self.kind == "unanswered":
             await self.transport.inner.send(sent)
@@ -99,6 +100,10 @@ class FaultyTransport:
     def hold(self, match: Match) -> Fault:
         """The request waits until `release`; its sender waits, too."""
         return self._plan(match, "hold")
+
+    def hold_and_lose(self, match: Match) -> Fault:
+        """The same; and then the request has no effect, and its sender gets no answer."""
+        return self._plan(match, "hold and lose")
 
     def late(self, match: Match) -> Fault:
         """Its sender gets no answer; the request itself arrives when the test says `deliver`."""

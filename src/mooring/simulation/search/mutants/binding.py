@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.binding import controller as binding
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.provisioning import controller as provisioning
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -28,13 +29,22 @@ SLOWLY_S = 2.0
 
 def _any_version(original: Any) -> Any:
     async def patch_volume(
-        self: Any, pv: PersistentVolume, patch: Any, subresource: str | None = None
+        self: Any, pv: PersistentVolume, patch: Any, subresource: str | None = None, *, tell: bool = True
     ) -> Any:
         answer = await self.client.revise(pv, patch, subresource=subresource, any_version=True)
         self._volumes.accept(answer)
         return answer
 
     return patch_volume
+
+
+def _side_by_side(original: Any) -> Any:
+    """Each worker as if it were another controller: it does not know what the others are about to bind."""
+
+    def decide_claim(claim: Any, named: Any, free: Any, storage_class: Any, default: Any, taken: Any) -> Any:
+        return original(claim, named, free, storage_class, default)
+
+    return decide_claim
 
 
 def _cache_only(original: Any) -> Any:
@@ -144,11 +154,14 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(BindingController, "_let_claim_go", _cache_only),),
     ),
     "B45": Mutant(
-        "a volume is bound whatever was written to it since it was chosen",
+        "a volume is bound whatever was written to it since it was chosen, by whoever binds beside",
         "kubernetes/kubernetes#16432, #24331",
         ("S12", "S15"),
         scenarios.BY_HAND,
-        (Patch(BindingController, "_patch_volume", _any_version),),
+        (
+            Patch(BindingController, "_patch_volume", _any_version),
+            Patch(binding, "decide_claim", _side_by_side),
+        ),
     ),
     "B47": Mutant(
         "a volume counts as released if a cache has another claim of that name, and the provisioner believes it",
