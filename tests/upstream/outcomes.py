@@ -16,6 +16,7 @@ from tests.upstream import (
     scheduler,
     scheduler_binding,
     scheduler_wakes,
+    stateful_sets,
 )
 from tests.upstream.differences import known
 
@@ -67,6 +68,11 @@ def pvprotection() -> dict[str, list[str]]:
     return run_in_virtual_time(_awake(protection.volumes(virtual_now)))
 
 
+def statefulset() -> dict[str, list[str]]:
+    """Each case of the StatefulSet controller → its differences."""
+    return run_in_virtual_time(_awake(stateful_sets.cases(virtual_now)))
+
+
 async def _awake(story: Coroutine[Any, Any, T]) -> T:
     asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
     try:
@@ -90,5 +96,6 @@ PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
         podgc,
         pvcprotection,
         pvprotection,
+        statefulset,
     )
 }
