@@ -17,6 +17,7 @@ from tests.upstream import (
     scheduler_binding,
     scheduler_wakes,
     stateful_sets,
+    taints,
 )
 from tests.upstream.differences import known
 
@@ -73,6 +74,11 @@ def statefulset() -> dict[str, list[str]]:
     return run_in_virtual_time(_awake(stateful_sets.cases(virtual_now)))
 
 
+def tainteviction() -> dict[str, list[str]]:
+    """Each case of the taint eviction controller → its differences."""
+    return run_in_virtual_time(_awake(taints.cases(virtual_now)))
+
+
 async def _awake(story: Coroutine[Any, Any, T]) -> T:
     asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
     try:
@@ -97,5 +103,6 @@ PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
         pvcprotection,
         pvprotection,
         statefulset,
+        tainteviction,
     )
 }

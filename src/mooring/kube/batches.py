@@ -18,11 +18,13 @@ LARGEST = 500
 async def in_growing_batches(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> None:
     """Acts on one item, then on two at once, on four, and so on. The first error of a batch is raised when
     the batch has ended, and ends the work."""
-    done, size = 0, 1
+    if items:
+        await act(items[0])
+    done, size = 1, 2
     while done < len(items):
         batch = items[done : done + size]
         failures = await asyncio.gather(*map(act, batch), return_exceptions=True)
         for failure in failures:
             if failure is not None:
                 raise failure
-        done, size = done + len(batch), min(2 * size, LARGEST)
+        done, size = done + size, min(2 * size, LARGEST)

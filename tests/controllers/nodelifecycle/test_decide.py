@@ -77,11 +77,24 @@ GO = Taint(key="k", effect="NoExecute")
         ((exists(30), exists(10)), (GO,), 10.0),
         ((exists(-5),), (GO,), 0.0),
         ((exists(30),), (GO, Taint(key="other", effect="NoExecute")), 0.0),
-        ((), (Taint(key="k", effect="NoSchedule"),), None),
         ((), (), None),
     ],
 )
 def test_when_a_pod_must_go(
     tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], after: float | None
 ):
-    assert evict_after(Pod(spec=PodSpec(tolerations=tolerations)), taints) == after
+    ages = dict.fromkeys(taints, 0.0)
+    assert evict_after(Pod(spec=PodSpec(tolerations=tolerations)), ages) == after
+
+
+def test_each_taint_counts_from_its_own_time():
+    """An old taint that is tolerated for ever does not shorten what a new one is tolerated for."""
+    old, new = Taint(key="old", effect="NoExecute"), Taint(key="new", effect="NoExecute")
+    tolerations = (
+        Toleration(key="old", operator="Exists"),
+        Toleration(key="new", operator="Exists", toleration_seconds=60),
+    )
+    pod = Pod(spec=PodSpec(tolerations=tolerations))
+    assert evict_after(pod, {old: 3600.0, new: 10.0}) == 50.0
+    assert evict_after(pod, {old: 3600.0, new: 61.0}) == 0.0
+    assert evict_after(pod, {old: 3600.0}) is None

@@ -17,6 +17,7 @@ from mooring.controllers.nodelifecycle.decide import (
     Heartbeat,
     NodeAction,
     PodAction,
+    bound_at,
     decide_eviction,
     decide_node,
     silent_for,
@@ -26,7 +27,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
 from mooring.kube.keys import NodeKey, PodKey
-from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.objects import Lease, Node, Pod, Taint
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time, parse_time
@@ -50,9 +51,8 @@ class NodeLifecycleController(Controller[Key]):
         self._leases.add_handler(self._renewed)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._heartbeats: dict[str, Heartbeat] = {}
-        self._tainted: dict[str, tuple[str, float]] = {}
-        """Node -> the time of its first NoExecute taint, and when (the loop's time) this
-        process first saw it."""
+        self._tainted: dict[str, dict[Taint, float]] = {}
+        """Node -> its NoExecute taints, and when (the loop's time) this process first saw each."""
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -158,18 +158,16 @@ class NodeLifecycleController(Controller[Key]):
 
     async def _evict(self, pod: Pod, node: Node) -> None:
         """Evicts the pod when its tolerations of the node's taints have run out."""
-        decision = decide_eviction(pod, node)
+        decision = decide_eviction(pod, self._ages(node, pod))
         match decision.action:
             case PodAction.KEEP:
-                return
+                pass
+            case PodAction.EVICT if decision.after > 0:
+                self.queue.add_after(PodKey(pod.key), decision.after)
             case PodAction.EVICT:
-                left = decision.after - self._tainted_for(node)
+                await self._delete_tainted(pod, decision.reason)
             case _:
                 assert_never(decision.action)
-        if left > 0:
-            self.queue.add_after(PodKey(pod.key), left)
-        else:
-            await self._delete_tainted(pod, decision.reason)
 
     async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
         message = reason.message
@@ -179,19 +177,20 @@ class NodeLifecycleController(Controller[Key]):
         self.log.info("Evicted", pod=pod.key, reason=message)
         self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 
-    def _tainted_for(self, node: Node) -> float:
-        """Returns the seconds since the first of its NoExecute taints. If the taint's time is of another
-        clock that is ahead of this one, the time since this process first saw the taint counts."""
-        added = min(
-            (t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default=""
-        )
-        if not added:
-            return math.inf
-        here = asyncio.get_running_loop().time()
-        known, since = self._tainted.get(node.name, ("", here))
-        if known != added:
-            self._tainted[node.name], since = (added, here), here
-        return max((self.now() - parse_time(added)).total_seconds(), here - since)
+    def _ages(self, node: Node, pod: Pod) -> dict[Taint, float]:
+        """Returns for how many seconds the pod has been under each NoExecute taint of its node. A taint that
+        says no time, or that of a clock that is ahead of this one, counts since this process first saw it."""
+        here, held = asyncio.get_running_loop().time(), self._tainted.get(node.name, {})
+        seen = {each: held.get(each, here) for each in node.spec.taints if each.effect == "NoExecute"}
+        self._tainted[node.name] = seen
+        on_node = self._seconds_since(bound_at(pod), math.inf)
+        return {
+            taint: min(on_node, max(here - first, self._seconds_since(taint.time_added, 0.0)))
+            for taint, first in seen.items()
+        }
+
+    def _seconds_since(self, time: str | None, otherwise: float) -> float:
+        return (self.now() - parse_time(time)).total_seconds() if time else otherwise
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
         await self.client.revise(

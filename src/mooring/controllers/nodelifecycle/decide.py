@@ -3,7 +3,7 @@ go. Pure. Times in seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ class PodAction(Enum):
 
 
 class PodDecision(Decision[PodAction], frozen=True, gc=False):
-    """What to do about one pod. `after`: EVICT it when the node has had its taints for so many seconds."""
+    """What to do about one pod. `after`: EVICT it in so many seconds; 0: at once."""
 
     after: float = 0.0
 
@@ -77,15 +77,15 @@ def decide_node(node: Node, silence: float, grace_period: float) -> NodeDecision
     return NodeDecision(NodeAction.SET_UNKNOWN, Reason("NodeNotReady", message))
 
 
-def decide_eviction(pod: Pod, node: Node) -> PodDecision:
-    """Whether, and how long after the node was tainted, the pod must go because of NoExecute taints."""
-    after = evict_after(pod, node.spec.taints)
+def decide_eviction(pod: Pod, ages: Mapping[Taint, float]) -> PodDecision:
+    """Whether, and in how many seconds, the pod must go because of its node's NoExecute taints. `ages`: for
+    how many seconds each of them has been there."""
+    after = evict_after(pod, ages)
     if after is None:
         return PodDecision(PodAction.KEEP, _TOLERATES)
-    keys = ", ".join(taint.key for taint in node.spec.taints if taint.effect == "NoExecute")
-    return PodDecision(
-        PodAction.EVICT, Reason("TaintManagerEviction", f"node {node.name} has taint {keys}"), after
-    )
+    keys = ", ".join(taint.key for taint in ages)
+    message = f"node {pod.spec.node_name} has taint {keys}"
+    return PodDecision(PodAction.EVICT, Reason("TaintManagerEviction", message), after)
 
 
 def wanted_taints(node: Node) -> list[tuple[str, str]]:
@@ -108,17 +108,28 @@ def taints_after(node: Node, stamp: str) -> list[Taint]:
     return kept + [Taint(key=k, effect=e, time_added=stamp) for k, e in wanted if (k, e) not in held]
 
 
-def evict_after(pod: Pod, taints: Sequence[Taint]) -> float | None:
-    """Returns the seconds after which the pod must go because of NoExecute taints; 0: at
-    once, None: never."""
-    limits: list[float] = []
-    for taint in taints:
-        if taint.effect != "NoExecute":
-            continue
-        tolerations = matching(pod, taint)
-        if not tolerations:
-            return 0.0
-        seconds = [t.toleration_seconds for t in tolerations if t.toleration_seconds is not None]
-        if seconds:
-            limits.append(float(max(0, min(seconds))))
+def evict_after(pod: Pod, ages: Mapping[Taint, float]) -> float | None:
+    """Returns the seconds after which the pod must go because of NoExecute taints; 0: at once, None: never.
+    Each taint counts from its own time."""
+    limits = [
+        max(limit - age, 0.0)
+        for taint, age in ages.items()
+        if (limit := tolerated_for(pod, taint)) is not None
+    ]
     return min(limits, default=None)
+
+
+def tolerated_for(pod: Pod, taint: Taint) -> float | None:
+    """Returns for how many seconds the pod tolerates the taint; 0: not at all, None: for ever. Of several
+    tolerations the shortest counts."""
+    tolerations = matching(pod, taint)
+    if not tolerations:
+        return 0.0
+    seconds = [each.toleration_seconds for each in tolerations if each.toleration_seconds is not None]
+    return float(max(0, min(seconds))) if seconds else None
+
+
+def bound_at(pod: Pod) -> str:
+    """Returns since when the pod has been on its node: a time of the API server, "" if none is noted."""
+    scheduled = (each for each in pod.status.conditions if each.type == "PodScheduled")
+    return next((each.last_transition_time or "" for each in scheduled if each.status == "True"), "")
