@@ -10,9 +10,11 @@ from tests.conftest import run_in_virtual_time, virtual_now
 from tests.upstream import (
     cases,
     matching,
+    node_health,
     persistent_volumes,
     pods_gc,
     protection,
+    resizing,
     scheduler,
     scheduler_binding,
     scheduler_wakes,
@@ -79,6 +81,16 @@ def tainteviction() -> dict[str, list[str]]:
     return run_in_virtual_time(_awake(taints.cases(virtual_now)))
 
 
+def nodelifecycle() -> dict[str, list[str]]:
+    """Each case of the node life-cycle controller → its differences."""
+    return run_in_virtual_time(_awake(node_health.cases(virtual_now)))
+
+
+def expand() -> dict[str, list[str]]:
+    """Each case of the expand controller → its differences."""
+    return run_in_virtual_time(_awake(resizing.cases(virtual_now)))
+
+
 async def _awake(story: Coroutine[Any, Any, T]) -> T:
     asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
     try:
@@ -104,5 +116,7 @@ PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
         pvprotection,
         statefulset,
         tainteviction,
+        nodelifecycle,
+        expand,
     )
 }

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.nodelifecycle.decide import Heartbeat, evict_after, silent_for, taints_after
+from mooring.controllers.nodelifecycle.decide import (
+    Heartbeat,
+    evict_after,
+    lost_conditions,
+    silent_for,
+    taints_after,
+)
 from mooring.kube.objects import (
     Condition,
     Node,
@@ -31,6 +37,11 @@ def node(ready: str, *taints: Taint, unschedulable: bool = False) -> Node:
     )
 
 
+def pressed(condition: str) -> Node:
+    conditions = (Condition(type="Ready", status="True"), Condition(type=condition, status="True"))
+    return Node(status=NodeStatus(conditions=conditions))
+
+
 def test_silence_is_counted_from_when_the_last_sign_of_life_was_seen():
     assert silent_for(Heartbeat(("said",), seen=100.0), now=107.5) == 7.5
 
@@ -44,6 +55,9 @@ def test_silence_is_counted_from_when_the_last_sign_of_life_was_seen():
         (node("True", unschedulable=True), {(CORDONED, "NoSchedule")}),
         (node("True", Taint(key=UNREACHABLE, effect="NoExecute")), set[tuple[str, str]]()),
         (node("True", Taint(key="mine", effect="NoExecute")), {("mine", "NoExecute")}),
+        (Node(), {(NOT_READY, "NoSchedule")}),
+        (pressed("MemoryPressure"), {("node.kubernetes.io/memory-pressure", "NoSchedule")}),
+        (pressed("NetworkUnavailable"), {("node.kubernetes.io/network-unavailable", "NoSchedule")}),
     ],
 )
 def test_the_taints_that_a_nodes_state_calls_for(there: Node, expected: set[tuple[str, str]]):
@@ -98,3 +112,11 @@ def test_each_taint_counts_from_its_own_time():
     assert evict_after(pod, {old: 3600.0, new: 10.0}) == 50.0
     assert evict_after(pod, {old: 3600.0, new: 61.0}) == 0.0
     assert evict_after(pod, {old: 3600.0}) is None
+
+
+def test_of_a_silent_node_only_what_it_has_reported_is_lost():
+    """Mooring's agent reports no pressure, and would not take back what was said for it."""
+    assert lost_conditions(node("True")) == ["Ready"]
+    assert lost_conditions(Node()) == ["Ready"]
+    reported = (Condition(type="Ready", status="True"), Condition(type="DiskPressure", status="False"))
+    assert lost_conditions(Node(status=NodeStatus(conditions=reported))) == ["Ready", "DiskPressure"]

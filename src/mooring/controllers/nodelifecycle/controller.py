@@ -20,9 +20,14 @@ from mooring.controllers.nodelifecycle.decide import (
     bound_at,
     decide_eviction,
     decide_node,
+    evicts,
+    former_labels,
+    has_reported,
+    lost_conditions,
     silent_for,
     taints_after,
 )
+from mooring.controllers.nodelifecycle.zones import Zones, zone_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
@@ -47,6 +52,10 @@ class NodeLifecycleController(Controller[Key]):
         self._grace = grace_period
         self._nodes = self.watch(Node, lambda node: [NodeKey(node.name)])
         self._nodes.add_handler(self._taints_changed)
+        self._nodes.add_handler(self._zones_changed)
+        self._zones = Zones()
+        self._next_taint: dict[str, float] = {}
+        """Zone -> when (the loop's time) its next node may get a NoExecute taint."""
         self._leases = self.watch(Lease)
         self._leases.add_handler(self._renewed)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
@@ -72,6 +81,12 @@ class NodeLifecycleController(Controller[Key]):
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             for pod in self._pods.by_index("node", new.name):
                 self.queue.add(PodKey(pod.key))
+
+    def _zones_changed(self, old: Node | None, new: Node | None) -> None:
+        if self._zones.note(old, new):
+            for node in self._nodes.items():
+                if node.ready != "True":
+                    self.queue.add(NodeKey(node.name))
 
     async def reconcile(self, key: Key) -> None:
         """Looks at one node or one pod."""
@@ -108,19 +123,24 @@ class NodeLifecycleController(Controller[Key]):
                 pass
             case _:
                 assert_never(decision.action)
+        await self._set_labels(node)
         await self._set_taints(node)
+
+    async def _set_labels(self, node: Node) -> None:
+        if labels := former_labels(node):
+            self._nodes.accept(await self.client.revise(node, {"metadata": {"labels": labels}}))
 
     async def _set_unknown(self, node: Node, reason: Reason) -> Node:
         message, stamp = reason.message, format_time(self.now())
-        condition = {
-            "type": "Ready",
+        lost = {
             "status": "Unknown",
-            "reason": "NodeStatusUnknown",
+            "reason": "NodeStatusUnknown" if has_reported(node) else "NodeStatusNeverUpdated",
             "message": message,
             "lastTransitionTime": stamp,
         }
+        conditions = [{"type": each, **lost} for each in lost_conditions(node)]
         answer = await self.client.revise(
-            node, {"status": {"conditions": [condition]}}, subresource="status", strategy="strategic"
+            node, {"status": {"conditions": conditions}}, subresource="status", strategy="strategic"
         )
         self._nodes.accept(answer)
         self.log.warning(reason.code, node=node.name, reason=message)
@@ -130,13 +150,28 @@ class NodeLifecycleController(Controller[Key]):
         return answer
 
     async def _set_taints(self, node: Node) -> None:
-        wanted = taints_after(node, format_time(self.now()))
+        wanted = taints_after(node, format_time(self.now()), evict=self._may_evict(node))
         if list(node.spec.taints) == wanted:
             return
+        if evicts(wanted) and not evicts(node.spec.taints):
+            zone = zone_of(node)
+            self._next_taint[zone] = asyncio.get_running_loop().time() + (self._zones.pause(zone) or 0.0)
         body: list[Any] = msgspec.to_builtins(wanted)
         answer = await self.client.revise(node, {"spec": {"taints": body or None}})
         self._nodes.accept(answer)
         self.log.info("Tainted", node=node.name, taints=[f"{t.key}:{t.effect}" for t in wanted])
+
+    def _may_evict(self, node: Node) -> bool:
+        """Whether the node's pods may be made to go now; if they may later, it is looked at again then."""
+        zone, held = zone_of(node), evicts(node.spec.taints)
+        pause = self._zones.pause(zone)
+        if pause is None:
+            return held and not self._zones.all_silent
+        wait = self._next_taint.get(zone, 0.0) - asyncio.get_running_loop().time()
+        if held or node.ready == "True" or wait <= 0:
+            return True
+        self.queue.add_after(NodeKey(node.name), wait)
+        return False
 
     # --- pods
 
@@ -144,7 +179,7 @@ class NodeLifecycleController(Controller[Key]):
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or pod.finished:
             return
-        if node.ready == "Unknown" and ready_since(pod) is not None:
+        if node.ready == "Unknown" and has_reported(node) and ready_since(pod) is not None:
             stamp = format_time(self.now())
             condition = {
                 "type": "Ready",
@@ -193,6 +228,7 @@ class NodeLifecycleController(Controller[Key]):
         return (self.now() - parse_time(time)).total_seconds() if time else otherwise
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        await self.client.revise(
+        answer = await self.client.revise(
             pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
         )
+        self._pods.accept(answer)
