@@ -53,7 +53,7 @@ def expect(true: bool, what: str) -> None:
 class Counting:
     """A transport that counts requests, and answers some of them with an internal error.
 
-    A request is known by its method and the last two parts of its collection, e.g. `POST pods`."""
+    A request is known by its method and kind, e.g. `POST pods` or `PATCH statefulsets/status`."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
