@@ -9,6 +9,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 
@@ -101,5 +102,23 @@ def test_a_pod_that_comes_after_a_taint_tolerates_it_from_then_on(play: Play):
     async def story(stage: ControllerStage):
         long_ago = format_time(stage.now() - timedelta(hours=1))
         await is_gone(stage, {1: False, 290: False, 301: True}, timeAdded=long_ago)
+
+    play(story)
+
+
+def test_a_node_gets_its_former_labels_and_its_taints_in_one_look(play: Play):
+    """The second write is upon the version of the first: found by the simulation (S19)."""
+
+    async def story(stage: ControllerStage):
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"}
+        status = {"conditions": [{"type": "Ready", "status": "False"}]}
+        node = await stage.api.create(Node, {"metadata": {"name": "n", "labels": labels}, "status": status})
+        controller = stage.make(NodeLifecycleController, grace_period=10.0)
+        controller.cache(Node).accept(node)
+        await controller.reconcile(NodeKey("n"))
+        live = await stage.api.get(Node, "n")
+        former = {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
+        assert live.metadata.labels == labels | former
+        assert {each.key for each in live.spec.taints} == {"node.kubernetes.io/not-ready"}
 
     play(story)

@@ -123,12 +123,13 @@ class NodeLifecycleController(Controller[Key]):
                 pass
             case _:
                 assert_never(decision.action)
-        await self._set_labels(node)
-        await self._set_taints(node)
+        await self._set_taints(await self._set_labels(node))
 
-    async def _set_labels(self, node: Node) -> None:
+    async def _set_labels(self, node: Node) -> Node:
         if labels := former_labels(node):
-            self._nodes.accept(await self.client.revise(node, {"metadata": {"labels": labels}}))
+            node = await self.client.revise(node, {"metadata": {"labels": labels}})
+            self._nodes.accept(node)
+        return node
 
     async def _set_unknown(self, node: Node, reason: Reason) -> Node:
         message, stamp = reason.message, format_time(self.now())
