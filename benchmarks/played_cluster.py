@@ -16,7 +16,15 @@ from typing import Any
 
 from mooring.kube.client import Client
 from mooring.kube.errors import NotFound, Unreachable
-from mooring.kube.objects import CSIDriver, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.kube.objects import (
+    CSIDriver,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    VolumeAttachment,
+)
 from mooring.volumes.names import (
     CONTROLLER_MANAGED,
     CSI_PLUGIN,

@@ -10,12 +10,16 @@ from tests.conftest import run_in_virtual_time, virtual_now
 from tests.upstream import (
     cases,
     matching,
+    node_health,
     persistent_volumes,
     pods_gc,
     protection,
+    resizing,
     scheduler,
     scheduler_binding,
     scheduler_wakes,
+    stateful_sets,
+    taints,
 )
 from tests.upstream.differences import known
 
@@ -67,6 +71,26 @@ def pvprotection() -> dict[str, list[str]]:
     return run_in_virtual_time(_awake(protection.volumes(virtual_now)))
 
 
+def statefulset() -> dict[str, list[str]]:
+    """Each case of the StatefulSet controller → its differences."""
+    return run_in_virtual_time(_awake(stateful_sets.cases(virtual_now)))
+
+
+def tainteviction() -> dict[str, list[str]]:
+    """Each case of the taint eviction controller → its differences."""
+    return run_in_virtual_time(_awake(taints.cases(virtual_now)))
+
+
+def nodelifecycle() -> dict[str, list[str]]:
+    """Each case of the node life-cycle controller → its differences."""
+    return run_in_virtual_time(_awake(node_health.cases(virtual_now)))
+
+
+def expand() -> dict[str, list[str]]:
+    """Each case of the expand controller → its differences."""
+    return run_in_virtual_time(_awake(resizing.cases(virtual_now)))
+
+
 async def _awake(story: Coroutine[Any, Any, T]) -> T:
     asleep = asyncio.create_task(asyncio.sleep(1e7))  # a story that waits for nothing ends in an error
     try:
@@ -90,5 +114,9 @@ PACKAGES: dict[str, Callable[[], dict[str, list[str]]]] = {
         podgc,
         pvcprotection,
         pvprotection,
+        statefulset,
+        tainteviction,
+        nodelifecycle,
+        expand,
     )
 }

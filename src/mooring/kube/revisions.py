@@ -6,7 +6,7 @@ One rule for the controllers that keep such a history (StatefulSets, DaemonSets)
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -49,6 +49,23 @@ def template_of(revision: ControllerRevision) -> dict[str, Any]:
     return {key: value for key, value in template.items() if key != "$patch"}
 
 
+def same_template(one: Any, other: Any) -> bool:
+    """Whether two templates say the same. What Go wrote for an absent value (`creationTimestamp: null`,
+    `resources: {}`), which differs between versions of Kubernetes, does not count."""
+    return _stated(one) == _stated(other)
+
+
+def _stated(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {
+            name: _stated(each)
+            for name, each in fields.items()
+            if each is not None and (name, each) != ("resources", {})
+        }
+    return [_stated(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
 class Revisions:
     """Keeps the history. `cache` has an index "owner" by the uid of the controller."""
 
@@ -62,12 +79,17 @@ class Revisions:
 
     async def present(self, owner: Owner) -> str:
         """Returns the name of the present template's revision, which is made if it does not exist. A revision
-        that is rolled back to becomes the newest again."""
-        name = revision_name(owner)
+        that is rolled back to becomes the newest again.
+
+        A revision is known by its template, not by its name: one that kube-controller-manager made, which
+        names it otherwise, is taken over, so that no pod has to be replaced."""
+        held = self._cache.by_index("owner", owner.uid)
+        alike = [each for each in held if same_template(template_of(each), owner.spec.template)]
+        found = max(alike, key=lambda each: each.revision, default=None)
+        name = revision_name(owner) if found is None else found.name
         if owner.deleting:
             return name
-        newest = max((each.revision for each in self._cache.by_index("owner", owner.uid)), default=0)
-        found = self.get(owner.namespace, name)
+        newest = max((each.revision for each in held), default=0)
         if found is None:
             await self._create(owner, newest + 1)
         elif found.revision < newest:
@@ -82,8 +104,9 @@ class Revisions:
             self._log.debug("revision exists", revision=body["metadata"]["name"])
 
     async def delete_old(self, owner: Owner, used: Collection[str]) -> None:
-        """Deletes revisions that are not in `used`, beyond `revisionHistoryLimit`, the oldest first."""
-        held = self._cache.by_index("owner", owner.uid)
+        """Deletes revisions that are not in `used`, beyond `revisionHistoryLimit`, the oldest first. A limit
+        below zero is none."""
+        held, limit = self._cache.by_index("owner", owner.uid), owner.spec.revision_history_limit
         idle = sorted((each for each in held if each.name not in used), key=lambda each: each.revision)
-        for each in idle[: max(len(idle) - owner.spec.revision_history_limit, 0)]:
+        for each in idle[: max(len(idle) - limit, 0) if limit >= 0 else 0]:
             await self._client.delete(ControllerRevision, each.name, each.namespace, uid=each.uid)

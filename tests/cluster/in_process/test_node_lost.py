@@ -20,11 +20,9 @@ async def shows(cluster: InProcessCluster, status: str) -> bool:
     return [row["cells"][column] for row in table["rows"]] == [status]
 
 
-def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again_where_it_was(
-    play: Callable[[Any], Any],
-):
+def test_a_pod_of_a_silent_node_is_lost_then_terminating_and_runs_again(play: Callable[[Any], Any]):
     async def story(cluster: InProcessCluster):
-        await cluster.start(nodes=1)
+        await cluster.start(nodes=2)
         await cluster.stateful_set()
         node = await cluster.until(cluster.running)
         assert await shows(cluster, "Running")

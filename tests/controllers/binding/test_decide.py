@@ -6,14 +6,16 @@ import pytest
 from claims_and_volumes import claim, volume
 from msgspec.structs import replace
 
-from mooring.controllers.binding.decide import Action, VolumeAction, decide_claim, decide_volume
+from mooring.controllers.binding.decide import Action, VolumeAction, decide_claim, decide_volume, resizer_of
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
     StorageClass,
 )
+from mooring.kube.objects.volumes import AWSElasticBlockStoreVolumeSource
 from mooring.volumes.free_volumes import FreeVolumes
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -113,3 +115,14 @@ def test_of_the_volumes_whose_claim_has_another_only_those_made_for_it_are_relea
 ):
     pv = annotated(volume(to="u", persistent_volume_reclaim_policy=policy), annotations)
     assert decide_volume(pv, claim(volume_name="other")).action is action
+
+
+def test_the_resizer_of_a_former_in_tree_volume_is_named_while_it_is_too_small():
+    source = AWSElasticBlockStoreVolumeSource(volume_id="vol-1")
+    pv = volume()
+    in_tree = replace(pv, spec=replace(pv.spec, aws_elastic_block_store=source))
+    large = replace(claim(size="1Gi"), status=PersistentVolumeClaimStatus(capacity={"storage": "1Gi"}))
+    wanted = replace(claim(size="2Gi"), status=large.status)
+    assert resizer_of(wanted, in_tree) == "ebs.csi.aws.com"
+    assert resizer_of(large, in_tree) is None
+    assert resizer_of(wanted, pv) is None

@@ -9,6 +9,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 
@@ -60,5 +61,64 @@ def test_a_taint_of_a_clock_that_is_ahead_is_not_waited_for(
             await asyncio.sleep(began + after + 1 - asyncio.get_running_loop().time())
             assert (await stage.api.get(Pod, "p", "default")).deleting is expected
         task.cancel()
+
+    play(story)
+
+
+KEPT = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+async def is_gone(stage: ControllerStage, times: dict[int, bool], **taint: str) -> None:
+    """A pod that tolerates the taint `k` for 300 s is bound to its node a second before the controller runs.
+    `times`: whether it must be gone after so many seconds."""
+    taints = [{"key": "k", "effect": "NoExecute", **taint}]
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await stage.api.create(Node, {"metadata": {"name": "n"}, "spec": {"taints": taints}, "status": ready})
+    spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": [KEPT]}
+    await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    body = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "n"}}
+    await stage.api.request("POST", "/api/v1/namespaces/default/pods/p/binding", body=body)
+    await asyncio.sleep(1)
+    task = asyncio.create_task(stage.make(NodeLifecycleController, grace_period=7200.0).run())
+    began = asyncio.get_running_loop().time()
+    for after, expected in times.items():
+        await asyncio.sleep(began + after - asyncio.get_running_loop().time())
+        assert (await stage.api.get(Pod, "p", "default")).deleting is expected
+    task.cancel()
+
+
+def test_a_taint_without_a_time_counts_from_when_it_is_seen(play: Play):
+    """That of `kubectl taint`: a pod that tolerates it for a while was evicted at once."""
+
+    async def story(stage: ControllerStage):
+        await is_gone(stage, {1: False, 290: False, 301: True})
+
+    play(story)
+
+
+def test_a_pod_that_comes_after_a_taint_tolerates_it_from_then_on(play: Play):
+    """Otherwise it would be evicted at once, and so would the next one, for ever."""
+
+    async def story(stage: ControllerStage):
+        long_ago = format_time(stage.now() - timedelta(hours=1))
+        await is_gone(stage, {1: False, 290: False, 301: True}, timeAdded=long_ago)
+
+    play(story)
+
+
+def test_a_node_gets_its_former_labels_and_its_taints_in_one_look(play: Play):
+    """The second write is upon the version of the first: found by the simulation (S19)."""
+
+    async def story(stage: ControllerStage):
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"}
+        status = {"conditions": [{"type": "Ready", "status": "False"}]}
+        node = await stage.api.create(Node, {"metadata": {"name": "n", "labels": labels}, "status": status})
+        controller = stage.make(NodeLifecycleController, grace_period=10.0)
+        controller.cache(Node).accept(node)
+        await controller.reconcile(NodeKey("n"))
+        live = await stage.api.get(Node, "n")
+        former = {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
+        assert live.metadata.labels == labels | former
+        assert {each.key for each in live.spec.taints} == {"node.kubernetes.io/not-ready"}
 
     play(story)

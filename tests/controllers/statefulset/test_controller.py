@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.controllers.statefulset.decide import POD_NAME
 from mooring.kube.client import WatchEvent
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.cluster.workloads import bodies
@@ -31,5 +32,45 @@ def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(
         assert (await stage.api.get(Pod, "db-0", "default")).status.phase == "Pending"
         await controller.reconcile("default/db")
         assert (await stage.api.get(PersistentVolumeClaim, "data-db-0", "default")).uid != claim.uid
+
+    play(story)
+
+
+async def staged(stage: ControllerStage, replicas: int = 1) -> StatefulSetController:
+    """A controller that has looked once at the set default/db."""
+    ((_, body, namespace),) = bodies("disk", "db", replicas)
+    stateful_set = await stage.api.create(StatefulSet, body, namespace)
+    controller = stage.make(StatefulSetController)
+    controller.cache(StatefulSet).accept(stateful_set)
+    await controller.reconcile("default/db")
+    return controller
+
+
+def test_a_pod_is_not_made_on_a_claim_that_goes_with_the_former_pod(play: Play):
+    """Scaled down and up again, with whenScaled: Delete, before the garbage collector has seen it."""
+
+    async def story(stage: ControllerStage):
+        controller = await staged(stage)
+        pod = await stage.api.get(Pod, "db-0", "default")
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+        owned = {"metadata": {"ownerReferences": [owner]}}
+        claim = await stage.api.patch(PersistentVolumeClaim, "data-db-0", owned, "default")
+        controller.cache(PersistentVolumeClaim).accept(claim)
+        await stage.api.delete(Pod, "db-0", "default")
+        controller.cache(Pod).apply(WatchEvent("DELETED", pod, "1000000"))
+        await controller.reconcile("default/db")
+        assert await stage.api.find(Pod, "db-0", "default") is None
+        assert await stage.api.get(PersistentVolumeClaim, "data-db-0", "default") == claim
+
+    play(story)
+
+
+def test_a_pod_gets_the_label_of_its_name_back(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await staged(stage)
+        lost = {"metadata": {"labels": {POD_NAME: None}}}
+        controller.cache(Pod).accept(await stage.api.patch(Pod, "db-0", lost, "default"))
+        await controller.reconcile("default/db")
+        assert (await stage.api.get(Pod, "db-0", "default")).metadata.labels[POD_NAME] == "db-0"
 
     play(story)

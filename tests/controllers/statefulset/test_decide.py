@@ -8,6 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from mooring.controllers.statefulset.decide import (
     Action,
@@ -94,6 +95,16 @@ def test_scaling_down_goes_from_the_top_one_at_a_time():
     assert steps(stateful_set(1), pod(0, ready=False), pod(1)) == [], "not while one that stays is not ready"
 
 
+def test_scaling_down_stops_while_several_pods_that_go_are_not_ready():
+    """Upstream's processCondemned: an unhealthy pod goes only if it is the first unhealthy one."""
+    broken = [pod(ordinal, ready=False) for ordinal in range(3)]
+    assert steps(stateful_set(0), *broken) == []
+    assert steps(stateful_set(0), pod(0, ready=False), pod(1), pod(2, ready=False)) == []
+    assert steps(stateful_set(0), pod(0), pod(1), pod(2, ready=False)) == [(Action.DELETE, 2)]
+    assert steps(stateful_set(0), pod(0, ready=False), pod(1)) == [(Action.DELETE, 1)]
+    assert steps(stateful_set(0), pod(0, ready=False)) == [(Action.DELETE, 0)]
+
+
 def test_parallel_creates_and_deletes_all_at_once():
     parallel = {"pod_management_policy": "Parallel"}
     assert steps(stateful_set(2, **parallel)) == [(Action.CREATE, 0), (Action.CREATE, 1)]
@@ -134,6 +145,15 @@ def test_several_at_once_where_so_many_may_be_unavailable():
     coming = pod(2, revision="r2", ready=False)
     both = {"update_strategy": two, "pod_management_policy": "Parallel"}
     assert steps(stateful_set(**both), *old[:2], coming, revision="r2") == [(Action.DELETE, 1)]
+
+
+def test_a_pod_that_is_unavailable_anywhere_counts_for_an_update():
+    """Found by upstream's tables: a pod below the others that was ending did not count."""
+    two = UpdateStrategy(rolling_update=RollingUpdate(max_unavailable=2))
+    both = {"update_strategy": two, "pod_management_policy": "Parallel"}
+    ending = pod(0, deleting=True)
+    assert steps(stateful_set(**both), ending, pod(1), pod(2), revision="r2") == [(Action.DELETE, 2)]
+    assert steps(stateful_set(**both), ending, pod(1, deleting=True), pod(2), revision="r2") == []
 
 
 def test_a_broken_pod_of_the_old_template_does_not_keep_the_new_one_away():
@@ -291,7 +311,37 @@ def test_a_claim_goes_with_whom_the_retention_policy_says(
     of_set = stateful_set(persistent_volume_claim_retention_policy=policy)
     claim = PersistentVolumeClaim(metadata=ObjectMeta(name="data-app-1", owner_references=held))
     mine = Pod(metadata=ObjectMeta(name="app-1", uid="p"))
-    owners = claim_owners(of_set, claim, mine, condemned)
+    owners = claim_owners(of_set, claim, "app-1", mine, condemned)
     now = [each.uid for each in held] if owners is None else [each["uid"] for each in owners]
     assert [uid for uid in now if uid != "b"] == expected
     assert ("b" in now) == (STRANGER in held), "other owners are left alone"
+
+
+def owners_of(*held: OwnerReference) -> list[dict[str, Any]] | None:
+    """What becomes of the owners of a claim that the set is to own."""
+    policy = ClaimRetentionPolicy(when_deleted="Delete", when_scaled="Retain")
+    of_set = stateful_set(persistent_volume_claim_retention_policy=policy)
+    claim = PersistentVolumeClaim(metadata=ObjectMeta(name="data-app-1", owner_references=held))
+    mine = Pod(metadata=ObjectMeta(name="app-1", uid="p"))
+    return claim_owners(of_set, claim, "app-1", mine, condemned=False)
+
+
+def test_a_claim_that_goes_with_a_former_pod_or_set_is_left_to_go():
+    assert owners_of(replace(POD, uid="former")) is None
+    assert owners_of(replace(SET, uid="former")) is None
+
+
+def test_a_claim_of_another_controller_gets_no_second_one():
+    other = replace(STRANGER, controller=True)
+    assert owners_of(other) is None
+    assert [each["uid"] for each in owners_of(other, POD) or []] == ["b"]
+
+
+def test_a_claim_keeps_other_pods_as_owners():
+    other = replace(POD, name="backup", uid="backup")
+    assert [each["uid"] for each in owners_of(other) or []] == ["backup", "u"]
+
+
+def test_the_owner_of_a_claim_is_its_controller():
+    [owner] = owners_of(replace(SET, controller=False)) or []
+    assert (owner["uid"], owner["controller"]) == ("u", True)

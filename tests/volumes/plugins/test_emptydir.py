@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -86,6 +87,7 @@ async def test_in_memory_it_is_a_tmpfs_of_the_given_size_and_gone_after_tear_dow
     for _ in range(2):
         await mounter.set_up()
     assert (await mounter.get_metrics()).capacity == 4 * 1024 * 1024
+    assert stat.S_IMODE(Path(mounter.get_path()).stat().st_mode) == 0o1777, "as any tmpfs, and upstream's"
     with pytest.raises(OSError, match="No space left"):
         Path(mounter.get_path(), "big").write_bytes(bytes(5 * 1024 * 1024))
     for _ in range(2):

@@ -16,6 +16,7 @@ from mooring.controllers.binding.decide import (
     VolumeAction,
     decide_claim,
     decide_volume,
+    resizer_of,
 )
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -36,6 +37,7 @@ from mooring.volumes.matching import (
 
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+RESIZER = "volume.kubernetes.io/storage-resizer"
 WITHOUT_VOLUME = {"accessModes": None, "capacity": None, "currentVolumeAttributesClassName": None}
 """What the status of a claim that has no volume does not say."""
 
@@ -44,8 +46,9 @@ Key = ClaimKey | VolumeKey
 
 
 class BindingController(Controller[Key]):
-    """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one. Claims are bound side by
-    side, each to a volume that no other is being bound to."""
+    """Upstream's persistentvolume-binder, pvprotection and pvcprotection in one, and of its expand controller
+    what is left of it: it names the resizer of former in-tree volumes. Claims are bound side by side, each to
+    a volume that no other is being bound to."""
 
     name = "persistentvolume-controller"
     workers = 16
@@ -202,8 +205,11 @@ class BindingController(Controller[Key]):
             patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": pv.name}}
             claim = await self._patch_claim(claim, patch, tell=False)
         if claim.status.phase != "Bound":
-            await self._patch_claim(claim, {"status": _bound_status(pv)}, "status", tell=False)
+            claim = await self._patch_claim(claim, {"status": _bound_status(pv)}, "status", tell=False)
             self.log.info("Bound", claim=claim.key, volume=pv.name)
+        resizer = resizer_of(claim, pv)
+        if resizer is not None and claim.metadata.annotations.get(RESIZER) != resizer:
+            await self._patch_claim(claim, {"metadata": {"annotations": {RESIZER: resizer}}})
 
     async def _ask_provisioner(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
         if claim.metadata.annotations.get(STORAGE_PROVISIONER) != provisioner:

@@ -12,6 +12,7 @@ from enum import Enum
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.quantity import parse_bytes
 from mooring.kube.reason import Reason
 from mooring.volumes.default_class import names_no_class
 from mooring.volumes.free_volumes import FreeVolumes
@@ -23,8 +24,10 @@ from mooring.volumes.matching import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     mismatch,
+    requested,
     reserved_for,
 )
+from mooring.volumes.migration import migrated
 
 
 class Action(Enum):
@@ -43,6 +46,15 @@ class ClaimDecision(Decision[Action], frozen=True, gc=False):
 
     volume: PersistentVolume | None = None
     normal: bool = False
+
+
+def resizer_of(claim: PersistentVolumeClaim, pv: PersistentVolume) -> str | None:
+    """Returns the CSI driver whose resizer is to grow the claim's former in-tree volume, and which knows that
+    by an annotation alone; None if the volume is large enough, or of another kind."""
+    if requested(claim) <= parse_bytes(claim.status.capacity.get("storage", 0)):
+        return None
+    found = migrated(pv.spec, pv.metadata.labels)
+    return None if found is None else found.driver
 
 
 def decide_claim(

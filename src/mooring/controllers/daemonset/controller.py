@@ -21,9 +21,9 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
 from mooring.kube.objects import ControllerRevision, DaemonSet, Node, Pod
-from mooring.kube.owners import controller_uid, template_hash
+from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
-from mooring.kube.revisions import REVISION, Revisions, revision_name
+from mooring.kube.revisions import REVISION, Revisions
 from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now
 
@@ -57,8 +57,8 @@ class DaemonSetController(Controller[str]):
         daemon_set = self._sets.get(key)
         if daemon_set is None or daemon_set.deleting:
             return
-        await self._revisions.present(daemon_set)
-        revision = template_hash(daemon_set.spec.template)
+        name = await self._revisions.present(daemon_set)
+        revision = name.removeprefix(f"{daemon_set.name}-")
         pods = (
             *self._pods.by_index("owner", daemon_set.uid),
             *self._pods.by_index("orphan", daemon_set.namespace),
@@ -69,7 +69,7 @@ class DaemonSetController(Controller[str]):
             await self._carry_out(daemon_set, decisions[:MOST_AT_ONCE], revision)
         finally:
             await self._update_status(daemon_set, revision)
-        await self._delete_old_revisions(daemon_set)
+        await self._delete_old_revisions(daemon_set, name)
 
     async def _carry_out(
         self, daemon_set: DaemonSet, decisions: Sequence[PodDecision], revision: str
@@ -139,10 +139,10 @@ class DaemonSetController(Controller[str]):
             answer = await self.client.revise(daemon_set, body, subresource="status", any_version=True)
             self._sets.accept(answer)
 
-    async def _delete_old_revisions(self, daemon_set: DaemonSet) -> None:
+    async def _delete_old_revisions(self, daemon_set: DaemonSet, name: str) -> None:
         pods = self._pods.by_index("owner", daemon_set.uid)
         hashes = {pod.metadata.labels.get(REVISION, "") for pod in pods}
-        used = {revision_name(daemon_set), *(f"{daemon_set.name}-{each}" for each in hashes)}
+        used = {name, *(f"{daemon_set.name}-{each}" for each in hashes)}
         await self._revisions.delete_old(daemon_set, used)
 
     def _touched(self, pod: Pod) -> list[str]:

@@ -17,16 +17,22 @@ from mooring.controllers.nodelifecycle.decide import (
     Heartbeat,
     NodeAction,
     PodAction,
+    bound_at,
     decide_eviction,
     decide_node,
+    evicts,
+    former_labels,
+    has_reported,
+    lost_conditions,
     silent_for,
     taints_after,
 )
+from mooring.controllers.nodelifecycle.zones import Zones, zone_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
 from mooring.kube.keys import NodeKey, PodKey
-from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.objects import Lease, Node, Pod, Taint
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time, parse_time
@@ -46,13 +52,16 @@ class NodeLifecycleController(Controller[Key]):
         self._grace = grace_period
         self._nodes = self.watch(Node, lambda node: [NodeKey(node.name)])
         self._nodes.add_handler(self._taints_changed)
+        self._nodes.add_handler(self._zones_changed)
+        self._zones = Zones()
+        self._next_taint: dict[str, float] = {}
+        """Zone -> when (the loop's time) its next node may get a NoExecute taint."""
         self._leases = self.watch(Lease)
         self._leases.add_handler(self._renewed)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._heartbeats: dict[str, Heartbeat] = {}
-        self._tainted: dict[str, tuple[str, float]] = {}
-        """Node -> the time of its first NoExecute taint, and when (the loop's time) this
-        process first saw it."""
+        self._tainted: dict[str, dict[Taint, float]] = {}
+        """Node -> its NoExecute taints, and when (the loop's time) this process first saw each."""
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -72,6 +81,12 @@ class NodeLifecycleController(Controller[Key]):
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             for pod in self._pods.by_index("node", new.name):
                 self.queue.add(PodKey(pod.key))
+
+    def _zones_changed(self, old: Node | None, new: Node | None) -> None:
+        if self._zones.note(old, new):
+            for node in self._nodes.items():
+                if node.ready != "True":
+                    self.queue.add(NodeKey(node.name))
 
     async def reconcile(self, key: Key) -> None:
         """Looks at one node or one pod."""
@@ -108,19 +123,25 @@ class NodeLifecycleController(Controller[Key]):
                 pass
             case _:
                 assert_never(decision.action)
-        await self._set_taints(node)
+        await self._set_taints(await self._set_labels(node))
+
+    async def _set_labels(self, node: Node) -> Node:
+        if labels := former_labels(node):
+            node = await self.client.revise(node, {"metadata": {"labels": labels}})
+            self._nodes.accept(node)
+        return node
 
     async def _set_unknown(self, node: Node, reason: Reason) -> Node:
         message, stamp = reason.message, format_time(self.now())
-        condition = {
-            "type": "Ready",
+        lost = {
             "status": "Unknown",
-            "reason": "NodeStatusUnknown",
+            "reason": "NodeStatusUnknown" if has_reported(node) else "NodeStatusNeverUpdated",
             "message": message,
             "lastTransitionTime": stamp,
         }
+        conditions = [{"type": each, **lost} for each in lost_conditions(node)]
         answer = await self.client.revise(
-            node, {"status": {"conditions": [condition]}}, subresource="status", strategy="strategic"
+            node, {"status": {"conditions": conditions}}, subresource="status", strategy="strategic"
         )
         self._nodes.accept(answer)
         self.log.warning(reason.code, node=node.name, reason=message)
@@ -130,13 +151,28 @@ class NodeLifecycleController(Controller[Key]):
         return answer
 
     async def _set_taints(self, node: Node) -> None:
-        wanted = taints_after(node, format_time(self.now()))
+        wanted = taints_after(node, format_time(self.now()), evict=self._may_evict(node))
         if list(node.spec.taints) == wanted:
             return
+        if evicts(wanted) and not evicts(node.spec.taints):
+            zone = zone_of(node)
+            self._next_taint[zone] = asyncio.get_running_loop().time() + (self._zones.pause(zone) or 0.0)
         body: list[Any] = msgspec.to_builtins(wanted)
         answer = await self.client.revise(node, {"spec": {"taints": body or None}})
         self._nodes.accept(answer)
         self.log.info("Tainted", node=node.name, taints=[f"{t.key}:{t.effect}" for t in wanted])
+
+    def _may_evict(self, node: Node) -> bool:
+        """Whether the node's pods may be made to go now; if they may later, it is looked at again then."""
+        zone, held = zone_of(node), evicts(node.spec.taints)
+        pause = self._zones.pause(zone)
+        if pause is None:
+            return held and not self._zones.all_silent
+        wait = self._next_taint.get(zone, 0.0) - asyncio.get_running_loop().time()
+        if held or node.ready == "True" or wait <= 0:
+            return True
+        self.queue.add_after(NodeKey(node.name), wait)
+        return False
 
     # --- pods
 
@@ -144,7 +180,7 @@ class NodeLifecycleController(Controller[Key]):
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or pod.finished:
             return
-        if node.ready == "Unknown" and ready_since(pod) is not None:
+        if node.ready == "Unknown" and has_reported(node) and ready_since(pod) is not None:
             stamp = format_time(self.now())
             condition = {
                 "type": "Ready",
@@ -158,18 +194,16 @@ class NodeLifecycleController(Controller[Key]):
 
     async def _evict(self, pod: Pod, node: Node) -> None:
         """Evicts the pod when its tolerations of the node's taints have run out."""
-        decision = decide_eviction(pod, node)
+        decision = decide_eviction(pod, self._ages(node, pod))
         match decision.action:
             case PodAction.KEEP:
-                return
+                pass
+            case PodAction.EVICT if decision.after > 0:
+                self.queue.add_after(PodKey(pod.key), decision.after)
             case PodAction.EVICT:
-                left = decision.after - self._tainted_for(node)
+                await self._delete_tainted(pod, decision.reason)
             case _:
                 assert_never(decision.action)
-        if left > 0:
-            self.queue.add_after(PodKey(pod.key), left)
-        else:
-            await self._delete_tainted(pod, decision.reason)
 
     async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
         message = reason.message
@@ -179,21 +213,23 @@ class NodeLifecycleController(Controller[Key]):
         self.log.info("Evicted", pod=pod.key, reason=message)
         self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 
-    def _tainted_for(self, node: Node) -> float:
-        """Returns the seconds since the first of its NoExecute taints. If the taint's time is of another
-        clock that is ahead of this one, the time since this process first saw the taint counts."""
-        added = min(
-            (t.time_added for t in node.spec.taints if t.effect == "NoExecute" and t.time_added), default=""
-        )
-        if not added:
-            return math.inf
-        here = asyncio.get_running_loop().time()
-        known, since = self._tainted.get(node.name, ("", here))
-        if known != added:
-            self._tainted[node.name], since = (added, here), here
-        return max((self.now() - parse_time(added)).total_seconds(), here - since)
+    def _ages(self, node: Node, pod: Pod) -> dict[Taint, float]:
+        """Returns for how many seconds the pod has been under each NoExecute taint of its node. A taint that
+        says no time, or that of a clock that is ahead of this one, counts since this process first saw it."""
+        here, held = asyncio.get_running_loop().time(), self._tainted.get(node.name, {})
+        seen = {each: held.get(each, here) for each in node.spec.taints if each.effect == "NoExecute"}
+        self._tainted[node.name] = seen
+        on_node = self._seconds_since(bound_at(pod), math.inf)
+        return {
+            taint: min(on_node, max(here - first, self._seconds_since(taint.time_added, 0.0)))
+            for taint, first in seen.items()
+        }
+
+    def _seconds_since(self, time: str | None, otherwise: float) -> float:
+        return (self.now() - parse_time(time)).total_seconds() if time else otherwise
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        await self.client.revise(
+        answer = await self.client.revise(
             pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
         )
+        self._pods.accept(answer)

@@ -6,10 +6,12 @@ former pod's object is gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any, assert_never
 
 from mooring.controllers.statefulset.decide import (
+    POD_NAME,
     Action,
     PodDecision,
     decide,
@@ -23,9 +25,13 @@ from mooring.controllers.statefulset.identity_objects import (
     claim_bodies,
     claim_name,
     claim_owners,
+    identity_labels,
+    is_stale,
     pod_body,
+    pod_name,
 )
 from mooring.kube.adoption import Adopter, orphaned_in
+from mooring.kube.batches import in_growing_batches
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError
@@ -65,15 +71,25 @@ class StatefulSetController(Controller[str]):
         revision = await self._revisions.present(stateful_set)
         await self._settle(stateful_set)
         pods = self._pods_of(stateful_set)
+        going: set[str] = set()  # uids of the pods that this step deletes: the cache does not show it yet
+        try:
+            await self._take_a_step(stateful_set, pods, revision, going)
+        except ApiError:  # a step that fails must not hide what there is
+            await self._update_status(stateful_set, revision, going)
+            raise
+        await self._update_status(stateful_set, revision, going)
+        await self._delete_old_revisions(stateful_set, revision, pods)
+
+    async def _take_a_step(
+        self, stateful_set: StatefulSet, pods: dict[int, Pod], revision: str, going: set[str]
+    ) -> None:
+        await self._restore_names(pods)
         await self._set_owners_of_claims(stateful_set, pods)
         await self._create_missing_claims(stateful_set, pods)
-        for decision in decide(stateful_set, pods, revision, self.now()):
-            self.log.info(
-                decision.action.value, set=key, ordinal=decision.ordinal, reason=decision.reason.message
-            )
-            await self._carry_out(stateful_set, decision, pods, revision)
-        await self._update_status(stateful_set, revision)
-        await self._delete_old_revisions(stateful_set, revision, pods)
+        steps = decide(stateful_set, pods, revision, self.now())
+        await in_growing_batches(
+            steps, lambda step: self._carry_out(stateful_set, step, pods, revision, going)
+        )
 
     def _pods_of(self, stateful_set: StatefulSet) -> dict[int, Pod]:
         pods = {ordinal_of(stateful_set, pod): pod for pod in self._pods.by_index("owner", stateful_set.uid)}
@@ -97,32 +113,51 @@ class StatefulSetController(Controller[str]):
         used |= {pod.metadata.labels.get(REVISION, "") for pod in pods.values()}
         await self._revisions.delete_old(stateful_set, used)
 
+    async def _restore_names(self, pods: dict[int, Pod]) -> None:
+        """Gives pods back the labels that name their identity: a pod's own Service selects by them."""
+        for ordinal, pod in pods.items():
+            labels = identity_labels(pod.name, ordinal)
+            if not pod.deleting and pod.metadata.labels.get(POD_NAME) != pod.name:
+                self._pods.accept(await self.client.revise(pod, {"metadata": {"labels": labels}}))
+
     async def _set_owners_of_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
         """Sets the owners of claims before a pod is scaled away or the set is deleted: a
         claim is deleted with its owner."""
         wanted = ordinals(stateful_set)
         for ordinal in {*wanted, *pods}:
+            pod, condemned = pods.get(ordinal), ordinal not in wanted
             for template in stateful_set.spec.volume_claim_templates:
                 claim = self._claims.get(
                     f"{stateful_set.namespace}/{claim_name(stateful_set, template, ordinal)}"
                 )
                 if claim is None or claim.deleting:
                     continue
-                owners = claim_owners(stateful_set, claim, pods.get(ordinal), ordinal not in wanted)
+                owners = claim_owners(
+                    stateful_set, claim, pod_name(stateful_set, ordinal), pod, condemned=condemned
+                )
                 if owners is not None:
                     patch = {"metadata": {"ownerReferences": owners}}
                     self._claims.accept(await self.client.revise(claim, patch))
 
     async def _carry_out(
-        self, stateful_set: StatefulSet, decision: PodDecision, pods: dict[int, Pod], revision: str
+        self,
+        stateful_set: StatefulSet,
+        decision: PodDecision,
+        pods: dict[int, Pod],
+        revision: str,
+        going: set[str],
     ) -> None:
         action = decision.action
+        self.log.info(
+            action.value, set=stateful_set.key, ordinal=decision.ordinal, reason=decision.reason.message
+        )
         try:
             match action:
                 case Action.CREATE:
                     await self._create(stateful_set, decision.ordinal, revision)
                 case Action.DELETE:
                     await self._delete(stateful_set, pods[decision.ordinal], decision.reason)
+                    going.add(pods[decision.ordinal].uid)
                 case _:
                     assert_never(action)
         except ApiError as error:
@@ -138,7 +173,7 @@ class StatefulSetController(Controller[str]):
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:
         for body in claim_bodies(stateful_set, ordinal):
-            if not await self._ensure_claim(stateful_set, body):
+            if not await self._ensure_claim(stateful_set, body, ordinal):
                 return
         try:
             created = await self.client.create(
@@ -164,15 +199,17 @@ class StatefulSetController(Controller[str]):
         for ordinal, pod in pods.items():
             if pod.status.phase in ("", "Pending") and not pod.deleting and not stateful_set.deleting:
                 for body in claim_bodies(stateful_set, ordinal):
-                    await self._ensure_claim(stateful_set, body)
+                    await self._ensure_claim(stateful_set, body, ordinal)
 
-    async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any]) -> bool:
-        """Whether the claim exists and stays. A claim that is being deleted is waited for:
-        its end marks the set."""
+    async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any], ordinal: int) -> bool:
+        """Whether the claim exists and stays. A claim that is being deleted, or will be with its former pod,
+        is waited for: its end marks the set."""
         name = body["metadata"]["name"]
         found = self._claims.get(f"{stateful_set.namespace}/{name}")
         if found is not None:
-            return not found.deleting
+            pod = self._pods_of(stateful_set).get(ordinal)
+            stale = is_stale(found, stateful_set, pod_name(stateful_set, ordinal), pod)
+            return not (found.deleting or stale)
         try:
             created = await self.client.create(PersistentVolumeClaim, body, stateful_set.namespace)
         except AlreadyExists:
@@ -181,9 +218,12 @@ class StatefulSetController(Controller[str]):
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", f"create Claim {name} successful")
         return True
 
-    async def _update_status(self, stateful_set: StatefulSet, revision: str) -> None:
+    async def _update_status(self, stateful_set: StatefulSet, revision: str, going: set[str]) -> None:
         pods = list(self._pods_of(stateful_set).values())
-        updated = sum(pod.metadata.labels.get(REVISION) == revision for pod in pods)
+        staying = Counter(
+            pod.metadata.labels.get(REVISION) for pod in pods if not (pod.deleting or pod.uid in going)
+        )
+        updated = staying[revision]
         now, least = self.now(), stateful_set.spec.min_ready_seconds
         ready = sum(is_ready(pod) for pod in pods)
         available = sum(is_available(pod, least, now) for pod in pods)
@@ -192,7 +232,7 @@ class StatefulSetController(Controller[str]):
         ]
         if waiting:
             self.queue.add_after(stateful_set.key, (min(waiting) - now).total_seconds())
-        done = updated == len(pods) == stateful_set.spec.replicas
+        done = updated == ready == len(pods) == stateful_set.spec.replicas
         current = (
             revision
             if done or not stateful_set.status.current_revision
@@ -203,7 +243,7 @@ class StatefulSetController(Controller[str]):
             "replicas": len(pods),
             "readyReplicas": ready,
             "availableReplicas": available,
-            "currentReplicas": sum(pod.metadata.labels.get(REVISION) == current for pod in pods),
+            "currentReplicas": staying[current],
             "updatedReplicas": updated,
             "currentRevision": current,
             "updateRevision": revision,

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from mooring.kube.decision import Decision
-from mooring.kube.objects import Pod, RollingUpdate, StatefulSet
+from mooring.kube.objects import Pod, StatefulSet
 from mooring.kube.percentages import portion
 from mooring.kube.readiness import available_at, ready_since
 from mooring.kube.reason import Reason
@@ -86,9 +86,7 @@ def decide(
             stateful_set, wanted, pods, revision, broken_only=True
         )
     if condemned:
-        return (
-            [] if any(by_ordinal[o].deleting for o in condemned) else _scale_down(condemned, by_ordinal)[:1]
-        )
+        return _scale_down_in_order(condemned, pods)
     return _roll(stateful_set, wanted, pods, revision)
 
 
@@ -129,34 +127,43 @@ def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[PodDe
     ]
 
 
+def _scale_down_in_order(condemned: Sequence[int], pods: Pods) -> list[PodDecision]:
+    """Returns the deletion of the highest ordinal's pod, when no other is ending. A pod that is not healthy
+    goes only if no lower one is unhealthy, too: what is wrong with several may be wrong with the set."""
+    lowest = min((ordinal for ordinal in condemned if not pods.healthy(ordinal)), default=condemned[0])
+    ending = any(pods.by_ordinal[ordinal].deleting for ordinal in condemned)
+    if ending or (not pods.healthy(condemned[0]) and condemned[0] != lowest):
+        return []
+    return _scale_down(condemned, pods.by_ordinal)[:1]
+
+
 def _roll(
     stateful_set: StatefulSet, wanted: range, pods: Pods, revision: str, *, broken_only: bool = False
 ) -> list[PodDecision]:
-    """Returns deletions of pods of an older revision, from the highest ordinal down: each after the pods
-    above it are ready, or as many at once as may be unavailable. A pod that is not healthy anyway is
-    replaced without waiting for others."""
+    """Returns deletions of pods of an older revision, from the highest ordinal down: as many at once as may
+    be unavailable, less those that are, wherever they are. A pod that is not healthy anyway is replaced
+    without waiting for others."""
     strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate" or any(ordinal not in pods.by_ordinal for ordinal in wanted):
         return []
-    first = wanted.start + strategy.rolling_update.partition
-    budget = _most_unavailable(strategy.rolling_update, len(wanted))
+    first, most = wanted.start + strategy.rolling_update.partition, most_unavailable(stateful_set)
+    spare = most - sum(not pods.healthy(ordinal) for ordinal in wanted)
     steps: list[PodDecision] = []
-    for ordinal in reversed(wanted):
+    for ordinal in reversed(wanted[max(first - wanted.start, 0) :]):
         pod, healthy = pods.by_ordinal[ordinal], pods.healthy(ordinal)
-        outdated = ordinal >= first and pod.metadata.labels.get(REVISION) != revision and not pod.deleting
-        if outdated and (_is_broken(pod) or not broken_only):
-            steps.append(PodDecision(Action.DELETE, Reason("Outdated", "is of an older revision"), ordinal))
-            budget -= 1
-        elif not healthy:
-            budget -= 1
-        if budget <= 0:
-            break
-    return steps
+        if pod.deleting or pod.metadata.labels.get(REVISION) == revision:
+            continue
+        if (healthy and spare <= 0) or (broken_only and not _is_broken(pod)):
+            continue
+        steps.append(PodDecision(Action.DELETE, Reason("Outdated", "is of an older revision"), ordinal))
+        spare -= healthy
+    return steps[:most]
 
 
-def _most_unavailable(rolling: RollingUpdate, replicas: int) -> int:
-    given = rolling.max_unavailable
-    return 1 if given is None else max(portion(given, replicas, up=False), 1)
+def most_unavailable(stateful_set: StatefulSet) -> int:
+    """Returns how many pods an update may make unavailable at once: at least one."""
+    given = stateful_set.spec.update_strategy.rolling_update.max_unavailable
+    return 1 if given is None else max(portion(given, stateful_set.spec.replicas, up=False), 1)
 
 
 def _is_broken(pod: Pod) -> bool:

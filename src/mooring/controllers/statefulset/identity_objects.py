@@ -18,6 +18,16 @@ def claim_name(stateful_set: StatefulSet, template: dict[str, Any], ordinal: int
     return f"{template['metadata']['name']}-{stateful_set.name}-{ordinal}"
 
 
+def pod_name(stateful_set: StatefulSet, ordinal: int) -> str:
+    """`<set>-<ordinal>`."""
+    return f"{stateful_set.name}-{ordinal}"
+
+
+def identity_labels(name: str, ordinal: int) -> dict[str, str]:
+    """Returns the labels that tell one pod of a set from the others."""
+    return {POD_NAME: name, POD_INDEX: str(ordinal)}
+
+
 def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]]:
     """Returns the claims of one identity."""
     bodies: list[dict[str, Any]] = []
@@ -45,11 +55,10 @@ def pod_body(
     template = copy.deepcopy(template)
     metadata: dict[str, Any] = template.get("metadata") or {}
     spec: dict[str, Any] = template.get("spec") or {}
-    name = f"{stateful_set.name}-{ordinal}"
+    name = pod_name(stateful_set, ordinal)
     labels: dict[str, str] = {
         **(metadata.get("labels") or {}),
-        POD_NAME: name,
-        POD_INDEX: str(ordinal),
+        **identity_labels(name, ordinal),
         REVISION: revision,
     }
     claims = {
@@ -71,25 +80,49 @@ def pod_body(
     }
 
 
+def is_stale(claim: PersistentVolumeClaim, stateful_set: StatefulSet, name: str, pod: Pod | None) -> bool:
+    """Whether the claim goes with a former set, or a former pod of this name (`pod`: the present one): the
+    garbage collector deletes it, and nothing may use it any more."""
+    return _names_another(claim, stateful_set, stateful_set.name, stateful_set) or _names_another(
+        claim, Pod(), name, pod
+    )
+
+
+def _names_another(claim: PersistentVolumeClaim, kind: Object, name: str, owner: Object | None) -> bool:
+    resource = kind.RESOURCE
+    return any(
+        (each.api_version, each.kind, each.name) == (resource.api_version, resource.kind, name)
+        and (owner is None or each.uid != owner.uid)
+        for each in claim.metadata.owner_references
+    )
+
+
 def claim_owners(
-    stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod | None, condemned: bool
+    stateful_set: StatefulSet, claim: PersistentVolumeClaim, name: str, pod: Pod | None, condemned: bool
 ) -> list[dict[str, Any]] | None:
     """Returns the claim's owner references as the retention policy wants them, or None if
-    they are so already.
+    they are so already. `name`: that of the identity's pod; `pod`: the pod, if it exists.
 
     A claim is deleted with its owner: the set, or a condemned pod. Upstream's table: with whenDeleted=Delete
     the set owns the claims of identities that stay; with whenScaled=Delete a pod that is scaled away owns its
-    claims. Other owners are kept.
+    claims. Other owners are kept; a claim that another controller has is not given a second one, and one that
+    goes with a former owner is left to go.
     """
-    policy = stateful_set.spec.persistent_volume_claim_retention_policy
-    wanted: list[Object] = []
-    if policy.when_deleted == "Delete" and not (condemned and policy.when_scaled == "Delete"):
-        wanted.append(stateful_set)
-    if policy.when_scaled == "Delete" and condemned and pod is not None:
-        wanted.append(pod)
+    if is_stale(claim, stateful_set, name, pod):
+        return None
     held = claim.metadata.owner_references
-    managed = [each for each in held if each.uid == stateful_set.uid or each.kind == "Pod"]
-    if {each.uid for each in managed} == {each.uid for each in wanted}:
+    ours = {(each.uid, each.name) for each in (stateful_set, pod) if each is not None}
+    managed = [each for each in held if (each.uid, each.name) in ours]
+    foreign = any(each.controller and each not in managed for each in held)
+    wanted = [] if foreign else _owners_wanted(stateful_set, pod, condemned)
+    if {(each.uid, each.controller) for each in managed} == {(each.uid, True) for each in wanted}:
         return None
     others = [msgspec.to_builtins(each) for each in held if each not in managed]
-    return [*others, *({**owner_reference(each), "controller": False} for each in wanted)]
+    return [*others, *map(owner_reference, wanted)]
+
+
+def _owners_wanted(stateful_set: StatefulSet, pod: Pod | None, condemned: bool) -> list[Object]:
+    policy = stateful_set.spec.persistent_volume_claim_retention_policy
+    if condemned and policy.when_scaled == "Delete":
+        return [] if pod is None else [pod]
+    return [stateful_set] if policy.when_deleted == "Delete" else []

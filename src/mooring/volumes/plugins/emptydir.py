@@ -54,9 +54,10 @@ class EmptyDirMounter(PodDirectoryMounter):
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         options = self._tmpfs_options()
         os.makedirs(directory, exist_ok=True)
-        if options and not await self._host.mounts.is_mount_point(directory):
-            await self._host.mounts.mount("tmpfs", directory, "tmpfs", options)
-        if not os.listdir(directory):  # a directory in use keeps the mode that its pod has given it
+        if options:
+            if not await self._host.mounts.is_mount_point(directory):
+                await self._host.mounts.mount("tmpfs", directory, "tmpfs", options)
+        elif not os.listdir(directory):  # a directory in use keeps the mode that its pod has given it
             os.chmod(directory, _ANYBODY)
         if fs_group is not None:
             await blocking(give_to_group, directory, fs_group)
@@ -70,7 +71,7 @@ class EmptyDirMounter(PodDirectoryMounter):
         if self._source.medium != MEMORY:
             return []
         limit = self._size_limit()
-        return ["mode=0777", *([f"size={limit}"] if limit else [])]
+        return ["mode=1777", *([f"size={limit}"] if limit else [])]
 
     def _size_limit(self) -> int:
         try:

@@ -47,7 +47,7 @@ __all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
 
 WAITING: dict[str, str] = {
     "B35": "no rule of ours: with grace period 0 the API server itself removes a pod at once, as Kubernetes' does",
-    "B40": "a limit on evictions when many nodes fall silent at once: there is none that could be left out",
+    "B40": "no limit on evictions when many nodes fall silent at once: it spares pods, which no invariant counts",
     "B44": "the cloud's node controller, which deletes Nodes because the cloud says that their machines are gone;"
     " operators who do so: H3a",
 }

@@ -154,7 +154,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch(BindingController, "_let_claim_go", _cache_only),),
     ),
     "B45": Mutant(
-        "a volume is bound whatever was written to it since it was chosen, by whoever binds beside",
+        "a volume is bound whatever another worker wrote to it since it was chosen",
         "kubernetes/kubernetes#16432, #24331",
         ("S12", "S15"),
         scenarios.BY_HAND,

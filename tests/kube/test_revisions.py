@@ -1,0 +1,79 @@
+"""The history of a pod template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pytest
+from virtual_server import not_stuck, started
+
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import ControllerRevision, ObjectMeta, StatefulSet, StatefulSetSpec
+from mooring.kube.owners import controller_uid
+from mooring.kube.revisions import Revisions, revision_body, same_template, template_of
+from mooring.simulation.parts.faulty_transport import admin
+
+TEMPLATE = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def owner(template: dict[str, Any] = TEMPLATE, **spec: Any) -> StatefulSet:
+    metadata = ObjectMeta(name="db", namespace="default", uid="u")
+    return StatefulSet(metadata=metadata, spec=StatefulSetSpec(template=template, **spec))
+
+
+def played(
+    story: Callable[[Revisions, Informer[ControllerRevision], Client], Any], run: Any, now: Any
+) -> None:
+    async def on_server() -> None:
+        client = Client(admin(await started(now)))
+        cache = Informer(client, ControllerRevision, random=Random(1), indexers={"owner": controller_uid})
+        await story(Revisions(client, cache), cache, client)
+
+    run(not_stuck(on_server()))
+
+
+def test_a_revision_of_kube_controller_manager_is_taken_over(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    """It has another name. A second revision would replace every pod of the set."""
+    container = {"name": "c", "image": "i", "resources": {}}
+    written = {
+        "metadata": {**TEMPLATE["metadata"], "creationTimestamp": None},
+        "spec": {"containers": [container]},
+    }
+
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        body = revision_body(owner(written), 7)
+        body["metadata"]["name"] = "db-674c887789"
+        cache.accept(await client.create(ControllerRevision, body, "default"))
+        assert await revisions.present(owner()) == "db-674c887789"
+        assert [each.revision for each in cache.items()] == [7]
+
+    played(story, run, now)
+
+
+@pytest.mark.parametrize(("limit", "left"), [(0, 1), (1, 2), (-1, 3)])
+def test_old_revisions_go_beyond_the_limit_if_there_is_one(
+    limit: int, left: int, run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        for image in "abc":
+            template = {"spec": {"containers": [{"name": "c", "image": image}]}}
+            newest = await revisions.present(owner(template))
+        await revisions.delete_old(owner(revision_history_limit=limit), {newest})
+        kept = (await client.list(ControllerRevision, "default")).items
+        assert len(kept) == left
+        assert newest in {each.name for each in kept}
+        assert all(template_of(each)["spec"]["containers"] for each in kept)
+
+    played(story, run, now)
+
+
+def test_only_what_go_writes_for_an_absent_value_does_not_count():
+    assert same_template({"a": None, "b": [{"resources": {}}]}, {"b": [{}]})
+    assert not same_template({"volumes": [{"emptyDir": {}}]}, {"volumes": [{}]})
+    assert not same_template({"resources": {"limits": {"cpu": "1"}}}, {"resources": {}})
