@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 import structlog
 from aiohttp import web
@@ -25,7 +25,7 @@ from mooring.apiserver.message import Request, Response, Sink, User
 from mooring.apiserver.server import Server, failure
 from mooring.apiserver.transport.forked_requests import Aside
 from mooring.apiserver.transport.limits import ANSWER_S, Gate, read
-from mooring.apiserver.transport.node_proxy import Handler, NodeProxy, add_routes
+from mooring.apiserver.transport.node_proxy import Handler, NodeProxy, add_routes, until_one_ends
 from mooring.apiserver.work_limit import AT_ONCE, TooMuch, limited
 
 PIECE = 128 * 1024
@@ -171,13 +171,7 @@ async def _send_framed(
 
     await outgoing.prepare(incoming)
     async with aclosing(cast(AsyncGenerator[bytes], stream)) as chunks:
-        ways: list[asyncio.Task[Any]] = [asyncio.create_task(send()), asyncio.create_task(outgoing.receive())]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+        await until_one_ends(send(), outgoing.receive())
     await outgoing.close()
     return outgoing
 

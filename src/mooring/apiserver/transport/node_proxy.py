@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import aiohttp
@@ -220,13 +220,18 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
 
 async def _join(outer: web.WebSocketResponse, inner: aiohttp.ClientWebSocketResponse) -> None:
     """Passes messages both ways until one side closes."""
-    ways = [asyncio.create_task(_pass(outer, inner)), asyncio.create_task(_pass(inner, outer))]
+    await until_one_ends(_pass(outer, inner), _pass(inner, outer))
+
+
+async def until_one_ends(*ways: Coroutine[Any, Any, Any]) -> None:
+    """Runs them side by side; when one has ended, the others are cancelled. What they raise is dropped."""
+    tasks = [asyncio.create_task(way) for way in ways]
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _pass(source: Any, target: Any) -> None:
