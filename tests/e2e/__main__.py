@@ -13,11 +13,12 @@ import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.e2e import images
 from tests.e2e.cluster import cluster
-from tests.e2e.suite import NotOffered, Outcome, Suite, load, play, programs, specs, summary
+from tests.e2e.suite import NotOffered, Outcome, Suite, chosen, load, play, programs, specs, summary
 
 
 def parsed() -> argparse.Namespace:
@@ -31,7 +32,7 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen(suites: list[Suite], names: list[str], *, reduced: bool, focus: str) -> list[Suite]:
+def selected(suites: list[Suite], names: list[str], *, reduced: bool, focus: str) -> list[Suite]:
     """Exits with a message if there is no suite of a name."""
     if unknown := set(names) - {suite.name for suite in suites}:
         sys.exit(
@@ -44,18 +45,14 @@ def chosen(suites: list[Suite], names: list[str], *, reduced: bool, focus: str) 
 
 
 def narrowed(suite: Suite, focus: str) -> Suite:
-    return Suite(
-        suite.name, suite.about, f"(?:{suite.focus}).*(?:{focus})", suite.skip, suite.procs, suite.reduced
-    )
+    return replace(suite, focus=f"(?:{suite.focus}).*(?:{focus})")
 
 
 def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:
     """What is played and what is not."""
     names = specs(folder)
     for suite in suites:
-        of_suite = [
-            n for n in names if re.search(suite.focus, n) and not (suite.skip and re.search(suite.skip, n))
-        ]
+        of_suite = chosen(suite, names)
         left_out = [n for n in of_suite if any(re.search(each.pattern, n) for each in skips)]
         print(
             f"{suite.name}: {len(of_suite) - len(left_out)} played, {len(left_out)} not offered: {suite.about}"
@@ -121,7 +118,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 3
-    suites = chosen(suites, options.suites, reduced=options.reduced, focus=options.focus)
+    suites = selected(suites, options.suites, reduced=options.reduced, focus=options.focus)
     if options.list:
         show(suites, skips, folder)
         return 0

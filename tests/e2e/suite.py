@@ -15,24 +15,26 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 DRIVERS = HERE / "drivers"
 PROGRAMS = ("e2e.test", "ginkgo", "agnhost", "nnp", "kubectl")
+SERIAL = r"\[Serial\]"
 PASSED, SKIPPED = "passed", "skipped"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Specs that are played in one run: those that match `focus` and not `skip`. `procs` at once."""
+    """Specs that are played in one run, `procs` at once: those that match `focus`, without those that need
+    the cluster for themselves, or (`serial`) of all suites those alone."""
 
     name: str
     about: str
-    focus: str
-    skip: str = ""
+    focus: str = ""
+    serial: bool = False
     procs: int = 4
     reduced: str = ""
     """What is played of it in CI: those of its specs that match this too; "" for none."""
@@ -64,7 +66,15 @@ class Outcome:
 def load() -> tuple[list[Suite], list[NotOffered]]:
     """What `suites.toml` says."""
     facts = tomllib.loads((HERE / "suites.toml").read_text())
-    return [Suite(**each) for each in facts["suite"]], [NotOffered(**each) for each in facts["not_offered"]]
+    suites = [Suite(**each) for each in facts["suite"]]
+    together = "|".join(suite.focus for suite in suites if not suite.serial)
+    suites = [replace(suite, focus=f"(?:{together})") if suite.serial else suite for suite in suites]
+    return suites, [NotOffered(**each) for each in facts["not_offered"]]
+
+
+def chosen(suite: Suite, names: Sequence[str]) -> list[str]:
+    """Those of the names that the suite is about."""
+    return [n for n in names if re.search(suite.focus, n) and bool(re.search(SERIAL, n)) is suite.serial]
 
 
 def programs() -> Path | None:
@@ -96,8 +106,9 @@ async def play(
     """Plays a suite and returns how each of its specs came out. Its log is `work`/NAME.log."""
     report = work / f"{suite.name}.json"
     report.unlink(missing_ok=True)
-    passed_over = [each.pattern for each in skips] + ([suite.skip] if suite.skip else [])
+    passed_over = [each.pattern for each in skips] + ([] if suite.serial else [SERIAL])
     focus = f"(?:{suite.focus}).*(?:{suite.reduced})" if reduced else suite.focus
+    focus = f"(?:{focus}).*{SERIAL}" if suite.serial else focus
     command = [
         str(folder / "ginkgo"), f"--procs={suite.procs}", "--no-color", "--timeout=60m", "--grace-period=20s",
         f"--focus={focus}", *(f"--skip={pattern}" for pattern in passed_over),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import images
-from tests.e2e.suite import load, programs, specs
+from tests.e2e.suite import chosen, load, programs, specs
 
 from mooring.node.images.store import ImageStore
 
@@ -22,15 +22,11 @@ def names() -> list[str]:
     return specs(folder)
 
 
-def chosen(suite_focus: str, skip: str, names: list[str]) -> list[str]:
-    return [name for name in names if re.search(suite_focus, name) and not (skip and re.search(skip, name))]
-
-
 def test_every_suite_has_specs_that_are_played(names: list[str]) -> None:
     for suite in SUITES:
         played = [
             name
-            for name in chosen(suite.focus, suite.skip, names)
+            for name in chosen(suite, names)
             if not any(re.search(each.pattern, name) for each in NOT_OFFERED)
         ]
         assert played, suite.name
@@ -39,7 +35,7 @@ def test_every_suite_has_specs_that_are_played(names: list[str]) -> None:
 
 
 def test_what_is_not_offered_would_be_played_otherwise(names: list[str]) -> None:
-    of_suites = [name for suite in SUITES for name in chosen(suite.focus, suite.skip, names)]
+    of_suites = [name for suite in SUITES for name in chosen(suite, names)]
     stale = [each.pattern for each in NOT_OFFERED if not any(re.search(each.pattern, n) for n in of_suites)]
     assert stale == []
 
