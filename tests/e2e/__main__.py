@@ -32,20 +32,25 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def selected(suites: list[Suite], names: list[str], *, reduced: bool, focus: str) -> list[Suite]:
+def selected(suites: list[Suite], names: list[str], *, reduced: bool) -> list[Suite]:
     """Exits with a message if there is no suite of a name."""
     if unknown := set(names) - {suite.name for suite in suites}:
-        sys.exit(
-            f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(s.name for s in suites)}"
-        )
+        known = ", ".join(suite.name for suite in suites)
+        sys.exit(f"no such suite: {', '.join(sorted(unknown))}; there are {known}")
     found = [suite for suite in suites if suite.name in (names or [suite.name])]
-    if reduced:
-        found = [suite for suite in found if suite.reduced]
-    return [narrowed(suite, focus) for suite in found] if focus else found
+    return [suite for suite in found if suite.reduced] if reduced else found
 
 
-def narrowed(suite: Suite, focus: str) -> Suite:
-    return replace(suite, focus=f"(?:{suite.focus}).*(?:{focus})")
+def narrowed(suites: list[Suite], pattern: str, names: list[str]) -> list[Suite]:
+    """Returns only the specs that match `pattern`, too, by their whole names: a pattern cannot demand two
+    things."""
+    found: list[Suite] = []
+    for suite in suites:
+        wanted = [name for name in chosen(suite, names) if re.search(pattern, name)]
+        if wanted:
+            focus = "|".join(re.escape(name).replace("\\ ", " ") for name in wanted)
+            found.append(replace(suite, focus=f"(?:{focus})", whole=True))
+    return found
 
 
 def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:
@@ -118,7 +123,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 3
-    suites = selected(suites, options.suites, reduced=options.reduced, focus=options.focus)
+    suites = selected(suites, options.suites, reduced=options.reduced)
+    if options.focus:
+        suites = narrowed(suites, options.focus, specs(folder))
     if options.list:
         show(suites, skips, folder)
         return 0

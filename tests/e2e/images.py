@@ -23,7 +23,7 @@ NSENTER = Path("/usr/bin/nsenter")
 """Busybox's would go on to run busybox's own programs in place of the machine's."""
 DIRECTORIES = (
     "bin", "dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "sbin", "sys", "usr", "usr/bin", "usr/local",
-    "usr/local/bin", "usr/sbin", "var", "var/log",
+    "usr/local/bin", "usr/sbin", "var", "var/log", "var/tmp",
 )  # fmt: skip
 NNP = "usr/local/bin/nnp"
 SETUID = {NNP: 0o6755}

@@ -36,6 +36,8 @@ class Suite:
     focus: str = ""
     serial: bool = False
     procs: int = 4
+    whole: bool = False
+    """`focus` has whole names."""
     reduced: str = ""
     """What is played of it in CI: those of its specs that match this too; "" for none."""
 
@@ -108,7 +110,7 @@ async def play(
     report.unlink(missing_ok=True)
     passed_over = [each.pattern for each in skips] + ([] if suite.serial else [SERIAL])
     focus = f"(?:{suite.focus}).*(?:{suite.reduced})" if reduced else suite.focus
-    focus = f"(?:{focus}).*{SERIAL}" if suite.serial else focus
+    focus = f"(?:{focus}).*{SERIAL}" if suite.serial and not suite.whole else focus
     command = [
         str(folder / "ginkgo"), f"--procs={suite.procs}", "--no-color", "--timeout=60m", "--grace-period=20s",
         f"--focus={focus}", *(f"--skip={pattern}" for pattern in passed_over),

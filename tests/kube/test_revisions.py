@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from random import Random
@@ -52,6 +53,21 @@ def test_a_revision_of_kube_controller_manager_is_taken_over(
         cache.accept(await client.create(ControllerRevision, body, "default"))
         assert await revisions.present(owner()) == "db-674c887789"
         assert [each.revision for each in cache.items()] == [7]
+
+    played(story, run, now)
+
+
+def test_what_a_revision_keeps_is_in_the_order_in_which_upstreams_clients_compare_it(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    """Upstream's `Match` compares bytes, with the names of fields in order."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i", "env": []}]}, "metadata": {"labels": {}}}
+
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        name = await revisions.present(owner(template))
+        stored = (await client.get(ControllerRevision, name, "default")).data
+        assert json.dumps(stored) == json.dumps(stored, sort_keys=True)
+        assert stored["spec"]["template"] == {**template, "$patch": "replace"}
 
     played(story, run, now)
 

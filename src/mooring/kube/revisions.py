@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
+import msgspec
 import structlog
 
 from mooring.kube.client import Client
@@ -31,6 +32,7 @@ def revision_body(owner: Owner, number: int) -> dict[str, Any]:
     """Returns the ControllerRevision that keeps the present template."""
     metadata: dict[str, Any] = owner.spec.template.get("metadata") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
+    data = {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
     return {
         "metadata": {
             "name": revision_name(owner),
@@ -38,7 +40,8 @@ def revision_body(owner: Owner, number: int) -> dict[str, Any]:
             "labels": {**labels, REVISION: template_hash(owner.spec.template)},
             "ownerReferences": [owner_reference(owner)],
         },
-        "data": {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}},
+        # Upstream's controllers and clients compare the bytes: they know a revision whose fields are in order.
+        "data": msgspec.json.decode(msgspec.json.encode(data, order="sorted")),
         "revision": number,
     }
 

@@ -154,6 +154,11 @@ def test_a_new_template_replaces_as_many_as_may_be_unavailable():
     assert decided(daemon_set(most=2), nodes, *halfway) == ([], ["b-old"])
 
 
+def test_a_node_that_has_no_pod_yet_counts_as_unavailable():
+    nodes = [node(name) for name in "abc"]
+    assert decided(daemon_set(most=1), nodes, pod("b-old", "b", OLD), pod("c-old", "c", OLD)) == (["a"], [])
+
+
 def test_an_old_pod_that_is_not_available_is_replaced_at_once():
     nodes = [node(name) for name in "ab"]
     old = [pod("a-old", "a", OLD, ready=False), pod("b-old", "b", OLD)]
@@ -205,7 +210,7 @@ def test_the_status_counts_nodes():
     st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([NEW, OLD]), st.booleans(), st.booleans())),
 )
 def test_no_step_of_a_rollout_takes_more_than_may_be_unavailable(most, surge, drawn):
-    """Of the nodes that have an available pod before the step, at most so many have none after it."""
+    """After the step at most so many nodes have no available pod, or as many as before it."""
     pods = [
         pod(f"p{number}", on, revision, ready=ready, deleting=deleting)
         for number, (on, revision, ready, deleting) in enumerate(drawn)
@@ -223,5 +228,5 @@ def test_no_step_of_a_rollout_takes_more_than_may_be_unavailable(most, surge, dr
         }
 
     before, after = served(pods), served([each for each in pods if each.name not in gone])
-    assert len(before - after) <= (0 if surge else most)
+    assert len(nodes) - len(after) <= max(0 if surge else most, len(nodes) - len(before))
     assert len(created(decisions)) == len(set(created(decisions)))

@@ -28,8 +28,9 @@ def roll(
     judge: Judge, places: Mapping[str, Placement], here: Mapping[str, Sequence[Pod]]
 ) -> list[PodDecision]:
     """Returns the next step of a rolling update."""
-    wanted = sum(place.runs for place in places.values())
-    pairs = {name: _new_and_old(judge, pods) for name, pods in here.items()}
+    empty: dict[str, Sequence[Pod]] = {name: () for name, place in places.items() if place.runs}
+    pairs = {name: _new_and_old(judge, pods) for name, pods in {**empty, **here}.items()}
+    wanted = len(empty)
     if surge := surge_of(judge.daemon_set, wanted):
         return _surging(judge, places, pairs, surge, wanted)
     return _replacing(judge, pairs, _unavailable(judge.daemon_set, wanted))
