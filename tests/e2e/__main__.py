@@ -18,7 +18,18 @@ from pathlib import Path
 
 from tests.e2e import images
 from tests.e2e.cluster import cluster
-from tests.e2e.suite import NotOffered, Outcome, Suite, chosen, load, play, programs, specs, summary
+from tests.e2e.suite import (
+    NotOffered,
+    Outcome,
+    Suite,
+    chosen,
+    load,
+    may_grow_mounted,
+    play,
+    programs,
+    specs,
+    summary,
+)
 
 
 def parsed() -> argparse.Namespace:
@@ -129,6 +140,8 @@ def main() -> int:
     if options.list:
         show(suites, skips, folder)
         return 0
+    if not may_grow_mounted():
+        print("online expansion is not played: this machine has no CAP_SYS_RESOURCE", flush=True)
     if packages := images.missing():
         print(f"missing Debian packages: {' '.join(packages)}", file=sys.stderr)
         return 3

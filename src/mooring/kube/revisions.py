@@ -40,7 +40,7 @@ def revision_body(owner: Owner, number: int) -> dict[str, Any]:
             "labels": {**labels, REVISION: template_hash(owner.spec.template)},
             "ownerReferences": [owner_reference(owner)],
         },
-        # Upstream's controllers and clients compare the bytes: they know a revision whose fields are in order.
+        # Upstream's controllers and clients compare bytes: they know a revision whose fields are in order.
         "data": msgspec.json.decode(msgspec.json.encode(data, order="sorted")),
         "revision": number,
     }

@@ -32,12 +32,15 @@ async def prepare(stage: ControllerStage, claims: dict[str, str], volumes: dict[
     await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
 
 
-async def add_volume(stage: ControllerStage, name: str, size: str) -> None:
+async def add_volume(stage: ControllerStage, name: str, size: str, on: str = "") -> None:
+    of_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [of_node]}]}}}
     spec = {
         "storageClassName": "kept",
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": f"/{name}"},
+        **(affinity if on else {}),
     }
     await stage.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
     await stage.api.patch(PersistentVolume, name, {"status": {"phase": "Available"}}, subresource="status")
@@ -151,3 +154,41 @@ def test_a_pod_is_not_bound_for_a_claim_that_is_being_deleted_and_is_told_so(pla
         ]
 
     play(story)
+
+
+def test_pods_that_keep_apart_do_so_while_their_claims_are_being_bound(play: Play):
+    """A pod has no node yet when the next one is looked at, and its volumes keep it where they are."""
+
+    async def story(stage: ControllerStage):
+        nodes = ("n1", "n2")
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        kept = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+        await stage.api.create(StorageClass, {"metadata": {"name": "kept"}, **kept})
+        for name in nodes:
+            labels = {"kubernetes.io/hostname": name}
+            await stage.api.create(Node, {"metadata": {"name": name, "labels": labels}, "status": ready})
+            for number in "ab":
+                await add_volume(stage, f"{name}{number}", "1Gi", on=name)
+        for name in ("p1", "p2"):
+            await add_pod_with_claim(stage, name, {"app": "db"})
+        taken = await settled(stage)
+        assert sorted(volume[:2] for volume in taken.values()) == ["n1", "n2"]
+
+    play(story)
+
+
+async def add_pod_with_claim(stage: ControllerStage, name: str, apart_from: dict[str, str]) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": apart_from}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    claim = {
+        "storageClassName": "kept",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")
+    spec = {
+        "affinity": {"podAntiAffinity": required},
+        "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
+    }
+    await stage.api.create(Pod, {"metadata": {"name": name, "labels": apart_from}, "spec": spec}, "default")

@@ -50,6 +50,10 @@ class SchedulingController(Controller[str]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
+        self._placed: dict[str, tuple[str, str]] = {}
+        """Pods, by key, whose claims are being bound for a node: the pod's uid, and the node. For other pods
+        they are there already, although no object says so yet. After a restart each is chosen anew, for the
+        node that its claims say."""
         self._pods = self.watch(
             Pod,
             self._touched_by_pod,
@@ -108,10 +112,12 @@ class SchedulingController(Controller[str]):
         """Chooses a node for one pod and writes the choice."""
         pod = self._pods.get(key)
         if pod is None or not _waits(pod):
+            self._leave(key)
             return
         choice, volumes = self.choice(pod, await self._namespaces(pod))
         match choice.action:
             case Action.WAIT:
+                self._leave(key)
                 await self._unschedulable(pod, choice.reason)
             case Action.BIND:
                 assert choice.node is not None, f"pod {pod.key} is to be bound without a node"
@@ -128,8 +134,22 @@ class SchedulingController(Controller[str]):
 
     def _company(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> Company:
         pods = self._pods.items() if needs_company(pod) else self._pods.by_index("keeps-others-away", "yes")
-        places = ((other, self._nodes.get(other.spec.node_name)) for other in pods if _runs(other))
+        names = [(other, other.spec.node_name) for other in pods if _runs(other)]
+        names += [(other, name) for other, name in self._being_placed() if other.key != pod.key]
+        places = ((other, self._nodes.get(name)) for other, name in names)
         return Company([(other, node) for other, node in places if node is not None], namespaces)
+
+    def _being_placed(self) -> Iterable[tuple[Pod, str]]:
+        for key, (uid, node) in self._placed.items():
+            pod = self._pods.get(key)
+            if pod is not None and pod.uid == uid and _waits(pod):
+                yield pod, node
+
+    def _leave(self, key: str) -> None:
+        """The pod is on no node, or on one that its object names: what waits for its place is looked at."""
+        if self._placed.pop(key, None) is not None:
+            for each in self._pods.by_index("needs-company", "yes"):
+                self.queue.add(each.key)
 
     def choice(
         self, pod: Pod, namespaces: Mapping[str, Namespace] = NO_NAMESPACES
@@ -145,6 +165,7 @@ class SchedulingController(Controller[str]):
     async def _place(self, pod: Pod, volumes: Sequence[PodVolume], node: Node, choice: Choice) -> None:
         """Binds the pod if its claims are bound; else has its claims bound first."""
         if not all(each.bound for each in volumes):
+            self._placed[pod.key] = pod.uid, node.name
             await self._choose_for_claims(volumes, node, choice.matches)
         elif await self._as_cached(volumes):
             await self._bind(pod, node, choice.reason)
