@@ -434,9 +434,9 @@ def test_a_file_system_that_cannot_lose_power_is_named(folder: Path):
 def test_a_new_loop_device_can_be_written_though_its_number_was_read_only_before(tmp_path: Path):
     backing = tmp_path / "disk"
     backing.write_bytes(bytes(1024 * 1024))
-    first = loop.create(str(backing))
+    first = losetup("--find", "--show", str(backing))
     subprocess.run(["blockdev", "--setro", first], check=True)
-    loop.remove(first)
+    losetup("--detach", first)
     devices = [loop.create(str(backing))]
     while devices[-1] != first and len(devices) < 8:
         devices.append(loop.create(str(backing)))
@@ -447,3 +447,29 @@ def test_a_new_loop_device_can_be_written_though_its_number_was_read_only_before
     finally:
         for device in devices:
             loop.remove(device)
+        subprocess.run(["blockdev", "--setrw", first], check=True)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_number_of_a_removed_device_can_be_written_by_whatever_has_it_next(
+    tmp_path: Path, read_only: bool
+):
+    """The kernel keeps "read-only" for a number: mkfs of the next device would fail with EPERM."""
+    backing = tmp_path / "disk"
+    backing.write_bytes(bytes(1024 * 1024))
+    device = loop.create(str(backing), read_only=read_only)
+    subprocess.run(["blockdev", "--setro", device], check=True)
+    loop.remove(device)
+    devices = [losetup("--find", "--show", str(backing))]
+    while devices[-1] != device and len(devices) < 8:
+        devices.append(losetup("--find", "--show", str(backing)))
+    try:
+        assert device in devices
+        with open(device, "r+b") as written:
+            written.write(b"x" * 512)
+    finally:
+        losetup("--detach", *devices)
+
+
+def losetup(*words: str) -> str:
+    return subprocess.run(["losetup", *words], check=True, capture_output=True, text=True).stdout.strip()

@@ -53,18 +53,18 @@ def create(backing_file: str, read_only: bool = False) -> str:
                 if error.errno != errno.EBUSY:
                     raise
                 continue  # another process took it between the two calls
-            _set_read_only(device, read_only)
+            with _opened(device, os.O_RDONLY) as descriptor:
+                _set_read_only(descriptor, read_only)
             return device
     raise MountsError(
         f"no loop device for {backing_file}: others took each free one first, {_TRIES} times. Try again"
     )
 
 
-def _set_read_only(device: str, read_only: bool) -> None:
+def _set_read_only(descriptor: int, read_only: bool) -> None:
     """The kernel keeps what `blockdev --setro` said of a device of this number, also when
     another file is behind it."""
-    with _opened(device, os.O_RDONLY) as descriptor:
-        fcntl.ioctl(descriptor, _BLKROSET, struct.pack("i", read_only))
+    fcntl.ioctl(descriptor, _BLKROSET, struct.pack("i", read_only))
 
 
 def remove(device: str) -> None:
@@ -75,6 +75,7 @@ def remove(device: str) -> None:
     try:
         with _opened(device, os.O_RDONLY | os.O_EXCL) as descriptor:
             _clear(device, descriptor)
+            _set_read_only(descriptor, False)  # or the next one of this number could not be written
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise DeviceBusy(device, who_holds(device) or [HIDDEN]) from None
