@@ -65,6 +65,12 @@ class CloudProcess:
             aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         )
 
+    def remove_devices(self) -> None:
+        """As a reboot does."""
+        for medium in (self.data / "volumes").glob("*.img"):
+            for device in loop.devices_of(str(medium)):
+                loop.remove(device, str(medium))
+
     def devices(self) -> list[str]:
         return [
             device
@@ -84,8 +90,7 @@ def cloud(tmp_path: Path) -> Generator[CloudProcess]:
         yield made
     finally:
         made.end(signal.SIGKILL)
-        for device in made.devices():
-            loop.remove(device)
+        made.remove_devices()
 
 
 def attached(cloud: CloudProcess) -> tuple[str, str]:
@@ -113,9 +118,8 @@ def test_what_was_attached_is_attached_after_a_kill_with_the_bytes_that_were_wri
     Path(device).write_bytes(b"kept")
     before = cloud.environment()
     cloud.end(signal.SIGKILL)
-    for left in cloud.devices():
-        os.sync()
-        loop.remove(left)  # as after a reboot
+    os.sync()
+    cloud.remove_devices()
     cloud.start()
     assert cloud.environment() == before
     assert state_of(cloud.client(), volume) == "in-use"

@@ -174,9 +174,10 @@ class AgentProcess:
 
     def devices_removed(self) -> bool:
         """The kernel may still be dropping the mounts of a pod that was killed."""
+        medium = str(self.root / "array" / "disks" / "d" / "disk.img")
         try:
-            for device in loop.devices_of(str(self.root / "array" / "disks" / "d" / "disk.img")):
-                loop.remove(device)
+            for device in loop.devices_of(medium):
+                loop.remove(device, medium)
         except DeviceBusy:
             return False
         return True

@@ -86,7 +86,8 @@ class EbsMachine:
         return self.by_id / f"nvme-Amazon_Elastic_Block_Store_{volume.replace('-', '')}{end}"
 
     def detach(self, volume: str = VOLUME, name: str = "xvdba") -> None:
-        loop.remove(os.path.realpath(self.link(volume)))
+        device = os.path.realpath(self.link(volume))
+        loop.remove(device, loop.backing_file(device) or "")
         (self.dev / name).unlink()
         self.link(volume).unlink()
 
@@ -102,7 +103,7 @@ class EbsMachine:
             syscalls.unmount(mount.mount_point)
         for image in self.images:
             for device in loop.devices_of(str(image)):
-                loop.remove(device)
+                loop.remove(device, str(image))
 
     # --- requests
 

@@ -43,7 +43,7 @@ def nothing_is_left(tmp_path: Path) -> Generator[None]:
     yield
     for medium in (tmp_path / "volumes").glob("*"):
         for device in loop.devices_of(str(medium)):
-            loop.remove(device)
+            loop.remove(device, str(medium))
 
 
 @pytest.fixture

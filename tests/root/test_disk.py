@@ -89,8 +89,9 @@ class DisksOnNodes:
         for mount in mounts_below(read_mount_table(), str(self.root)):
             syscalls.unmount(mount.mount_point)
         for disk in os.listdir(self.root / "array" / "disks"):
-            for device in loop.devices_of(str(self.root / "array" / "disks" / disk / "disk.img")):
-                loop.remove(device)
+            medium = str(self.root / "array" / "disks" / disk / "disk.img")
+            for device in loop.devices_of(medium):
+                loop.remove(device, medium)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def device(tmp_path: Path) -> Generator[str]:
     yield made
     for mount in mounts_below(read_mount_table(), str(tmp_path)):
         syscalls.unmount(mount.mount_point)
-    loop.remove(made)
+    loop.remove(made, str(medium))
 
 
 def persistent(path: str) -> VolumeSpec:

@@ -43,7 +43,7 @@ def device(folder: Path) -> Generator[str]:
         file.truncate(SIZE)
     made = loop.create(str(image))
     with ExitStack() as at_end:
-        at_end.callback(loop.remove, made)
+        at_end.callback(loop.remove, made, str(image))
         at_end.callback(lambda: [syscalls.unmount(each.mount_point) for each in _below(folder)])
         yield made
 
@@ -240,7 +240,7 @@ async def test_a_target_that_shows_another_device_is_not_taken_for_the_one_that_
         assert device_number(str(target)) == device_number(other)
         await MOUNTS.unmount(str(target))
     finally:
-        loop.remove(other)
+        loop.remove(other, str(image))
 
 
 async def test_paths_with_blanks_and_backslashes_are_mount_points_like_others(folder: Path):
@@ -326,10 +326,17 @@ def test_a_loop_device_is_found_by_its_file_also_after_that_was_deleted(device: 
     assert not loop.is_device_of(device, str(image))
 
 
-def test_removing_a_loop_device_again_is_success(device: str):
-    loop.remove(device)
-    loop.remove(device)
-    assert loop.backing_file(device) is None
+def test_removing_a_loop_device_again_is_success(device: str, folder: Path):
+    image = str(folder / "image")
+    loop.remove(device, image)
+    loop.remove(device, image)
+    assert loop.devices_of(image) == []
+
+
+def test_a_number_that_another_file_has_by_now_is_left_alone(device: str, folder: Path):
+    """Another program may have taken it since its former device was looked up."""
+    loop.remove(device, str(folder / "former"))
+    assert loop.devices_of(str(folder / "image")) == [device]
 
 
 def test_a_device_mounted_in_another_mount_namespace_is_not_removed_nor_marked_for_it(
@@ -341,9 +348,9 @@ def test_a_device_mounted_in_another_mount_namespace_is_not_removed_nor_marked_f
         with pytest.raises(
             DeviceBusy, match=rf"mounted at {folder}/mnt in the mount namespace of process {process.pid} "
         ):
-            loop.remove(device)
+            loop.remove(device, str(folder / "image"))
         assert (loop.backing_file(device), _autoclear(device)) == (str(folder / "image"), "0")
-    loop.remove(device)
+    loop.remove(device, str(folder / "image"))
 
 
 @pytest.mark.parametrize("how", ["<", "<>"])
@@ -352,9 +359,9 @@ def test_a_device_held_by_another_process_is_not_removed_nor_marked_for_it(
 ):
     with process_with(f"exec 7{how}{device}") as process:
         with pytest.raises(DeviceBusy, match=rf"held open by process {process.pid} \(sh\)"):
-            loop.remove(device)
+            loop.remove(device, str(folder / "image"))
         assert (loop.backing_file(device), _autoclear(device)) == (str(folder / "image"), "0")
-    loop.remove(device)
+    loop.remove(device, str(folder / "image"))
     assert loop.backing_file(device) is None
 
 
@@ -367,8 +374,8 @@ async def test_many_at_once_each_get_a_device_of_their_own(folder: Path):
         assert len(set(made)) == len(images)
         assert [loop.backing_file(device) for device in made] == [str(image) for image in images]
     finally:
-        for device in made:
-            loop.remove(device)
+        for device, image in zip(made, images, strict=True):
+            loop.remove(device, str(image))
 
 
 # --- power
@@ -446,7 +453,7 @@ def test_a_new_loop_device_can_be_written_though_its_number_was_read_only_before
             device.write(b"x" * 512)
     finally:
         for device in devices:
-            loop.remove(device)
+            loop.remove(device, str(backing))
         subprocess.run(["blockdev", "--setrw", first], check=True)
 
 
@@ -459,7 +466,7 @@ def test_the_number_of_a_removed_device_can_be_written_by_whatever_has_it_next(
     backing.write_bytes(bytes(1024 * 1024))
     device = loop.create(str(backing), read_only=read_only)
     subprocess.run(["blockdev", "--setro", device], check=True)
-    loop.remove(device)
+    loop.remove(device, str(backing))
     devices = [losetup("--find", "--show", str(backing))]
     while devices[-1] != device and len(devices) < 8:
         devices.append(losetup("--find", "--show", str(backing)))

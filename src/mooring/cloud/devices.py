@@ -59,7 +59,7 @@ class LoopDevices(Devices):
         for medium in sorted(self._volumes.glob("*.img")):
             for device in loop.devices_of(str(medium)):
                 try:
-                    loop.remove(device)
+                    loop.remove(device, str(medium))
                     gone.append(device)
                 except DeviceBusy:
                     busy.append(device)
@@ -165,7 +165,7 @@ class LoopDevices(Devices):
             if force:
                 _cut_off(shown)
             try:
-                loop.remove(shown)
+                loop.remove(shown, medium)
             except DeviceBusy as error:
                 raise VolumeBusy(volume_id, error.holders) from error
         for link in links:

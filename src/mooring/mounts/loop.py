@@ -67,13 +67,16 @@ def _set_read_only(descriptor: int, read_only: bool) -> None:
     fcntl.ioctl(descriptor, _BLKROSET, struct.pack("i", read_only))
 
 
-def remove(device: str) -> None:
-    """Removes the loop device. Idempotent. Raises `DeviceBusy` while it is mounted in any mount namespace or
-    open in any process; then it is as it was before."""
-    if backing_file(device) is None:
+def remove(device: str, file: str) -> None:
+    """Removes the loop device of `file`. Idempotent: what has the number by now, of any program, is left
+    alone. Raises `DeviceBusy` while it is mounted in any mount namespace or open in any process; then it is
+    as it was before."""
+    if not _is_or_was_of(device, file):
         return
     try:
         with _opened(device, os.O_RDONLY | os.O_EXCL) as descriptor:
+            if not _is_or_was_of(device, file):  # it cannot change as long as it is open
+                return
             _clear(device, descriptor)
             _set_read_only(descriptor, False)  # or the next one of this number could not be written
     except OSError as error:
@@ -104,11 +107,13 @@ def backing_file(device: str) -> str | None:
 
 def devices_of(file: str) -> list[str]:
     """The loop devices whose backing file is, or was before its deletion, at the path `file`."""
-    real = os.path.realpath(file)
     names = (entry for entry in os.listdir("/sys/block") if entry.startswith("loop"))
-    return [
-        f"/dev/{name}" for name in sorted(names) if backing_file(f"/dev/{name}") in (real, real + _DELETED)
-    ]
+    return [f"/dev/{name}" for name in sorted(names) if _is_or_was_of(f"/dev/{name}", file)]
+
+
+def _is_or_was_of(device: str, file: str) -> bool:
+    real = os.path.realpath(file)
+    return backing_file(device) in (real, real + _DELETED)
 
 
 def is_device_of(device: str, file: str) -> bool:

@@ -141,8 +141,9 @@ class Disks:
             syscalls.unmount(mount.mount_point)
         disks = self.root / "array" / "disks"
         for disk in os.listdir(disks) if disks.is_dir() else []:
-            for device in loop.devices_of(str(disks / disk / "disk.img")):
-                loop.remove(device)
+            medium = str(disks / disk / "disk.img")
+            for device in loop.devices_of(medium):
+                loop.remove(device, medium)
 
 
 @pytest.fixture

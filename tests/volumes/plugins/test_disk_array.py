@@ -71,7 +71,7 @@ class SimulatedDevices(DiskDevices):
     def grown(self, device: str) -> None:
         self.sizes[device] = self.sizes.get(device, 0) + 1
 
-    def remove(self, device: str) -> None:
+    def remove(self, device: str, medium: Path) -> None:
         self.step()
         if device in self.busy:
             raise DeviceBusy(device, ["held open by process 7 (postgres)"])

@@ -333,7 +333,7 @@ class DiskArray:
     def _remove_device(self, disk: str, node: str, device: str | None) -> None:
         try:
             if device is not None:
-                self._devices.remove(device)
+                self._devices.remove(device, self._medium(disk))
         except DeviceBusy as error:
             raise DeviceStillInUse(disk, node, error.holders) from error
 

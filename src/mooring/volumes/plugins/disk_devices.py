@@ -54,8 +54,8 @@ class DiskDevices(Protocol):
         """Idempotent."""
         ...
 
-    def remove(self, device: str) -> None:
-        """Removes the device. Raises DeviceBusy while it is in use, and then leaves it as it
+    def remove(self, device: str, medium: Path) -> None:
+        """Removes the device of the medium. Raises DeviceBusy while it is in use, and then leaves it as it
         was. Idempotent."""
         ...
 
@@ -94,8 +94,8 @@ class LoopDevices(DiskDevices):
     def thaw(self, device: str) -> None:
         thaw(device)
 
-    def remove(self, device: str) -> None:
-        loop.remove(device)
+    def remove(self, device: str, medium: Path) -> None:
+        loop.remove(device, str(medium))
 
 
 class DirectoryDevices(DiskDevices):
@@ -128,7 +128,7 @@ class DirectoryDevices(DiskDevices):
     def thaw(self, device: str) -> None:
         return
 
-    def remove(self, device: str) -> None:
+    def remove(self, device: str, medium: Path) -> None:
         if not os.path.isdir(device):
             return
         status = os.stat(device)
