@@ -43,25 +43,20 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def selected(suites: list[Suite], names: list[str], *, reduced: bool) -> list[Suite]:
+def selected(suites: list[Suite], names: list[str]) -> list[Suite]:
     """Exits with a message if there is no suite of a name."""
     if unknown := set(names) - {suite.name for suite in suites}:
         known = ", ".join(suite.name for suite in suites)
         sys.exit(f"no such suite: {', '.join(sorted(unknown))}; there are {known}")
-    found = [suite for suite in suites if suite.name in (names or [suite.name])]
-    return [suite for suite in found if suite.reduced] if reduced else found
+    return [suite for suite in suites if suite.name in (names or [suite.name])]
 
 
-def narrowed(suites: list[Suite], pattern: str, names: list[str]) -> list[Suite]:
+def narrowed(suite: Suite, pattern: str, names: list[str]) -> Suite | None:
     """Returns only the specs that match `pattern`, too, by their whole names: a pattern cannot demand two
-    things."""
-    found: list[Suite] = []
-    for suite in suites:
-        wanted = [name for name in chosen(suite, names) if re.search(pattern, name)]
-        if wanted:
-            focus = "|".join(re.escape(name).replace("\\ ", " ") for name in wanted)
-            found.append(replace(suite, focus=f"(?:{focus})", whole=True))
-    return found
+    things. None if there are none."""
+    wanted = [name for name in chosen(suite, names) if pattern and re.search(pattern, name)]
+    focus = "|".join(re.escape(name).replace("\\ ", " ") for name in wanted)
+    return replace(suite, focus=f"(?:{focus})", whole=True) if wanted else None
 
 
 def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:
@@ -90,9 +85,7 @@ async def run(suites: list[Suite], skips: list[NotOffered], folder: Path, option
         async with cluster(work, work / "images") as stage:
             for round_ in range(options.times):
                 for suite in suites:
-                    outcomes = await play(
-                        suite, skips, folder, work, stage.layout.kubeconfig, reduced=options.reduced
-                    )
+                    outcomes = await play(suite, skips, folder, work, stage.layout.kubeconfig)
                     print(f"{suite.name} ({round_ + 1} of {options.times}): {summary(outcomes)}", flush=True)
                     failed += report(outcomes)
         keep(work, options.out)
@@ -134,9 +127,11 @@ def main() -> int:
             file=sys.stderr,
         )
         return 3
-    suites = selected(suites, options.suites, reduced=options.reduced)
-    if options.focus:
-        suites = narrowed(suites, options.focus, specs(folder))
+    suites = selected(suites, options.suites)
+    if options.reduced or options.focus:
+        names = specs(folder)
+        small = (narrowed(each, options.focus or each.reduced, names) for each in suites)
+        suites = [each for each in small if each is not None]
     if options.list:
         show(suites, skips, folder)
         return 0

@@ -103,15 +103,12 @@ async def play(
     folder: Path,
     work: Path,
     kubeconfig: Path,
-    *,
-    reduced: bool = False,
 ) -> list[Outcome]:
     """Plays a suite and returns how each of its specs came out. Its log is `work`/NAME.log."""
     report = work / f"{suite.name}.json"
     report.unlink(missing_ok=True)
     passed_over = [each.pattern for each in skips] + ([] if suite.serial else [SERIAL])
-    focus = f"(?:{suite.focus}).*(?:{suite.reduced})" if reduced else suite.focus
-    focus = f"(?:{focus}).*{SERIAL}" if suite.serial and not suite.whole else focus
+    focus = f"(?:{suite.focus}).*{SERIAL}" if suite.serial and not suite.whole else suite.focus
     command = [
         str(folder / "ginkgo"), f"--procs={suite.procs}", "--no-color", "--timeout=60m", "--grace-period=20s",
         f"--focus={focus}", *(f"--skip={pattern}" for pattern in passed_over),
