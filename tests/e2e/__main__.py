@@ -56,7 +56,7 @@ def narrowed(suite: Suite, pattern: str, names: list[str]) -> Suite | None:
     things. None if there are none."""
     wanted = [name for name in chosen(suite, names) if pattern and re.search(pattern, name)]
     focus = "|".join(re.escape(name).replace("\\ ", " ") for name in wanted)
-    return replace(suite, focus=f"(?:{focus})", whole=True) if wanted else None
+    return replace(suite, focus=f"(?:{focus})") if wanted else None
 
 
 def show(suites: list[Suite], skips: list[NotOffered], folder: Path) -> None:

@@ -37,8 +37,6 @@ class Suite:
     focus: str = ""
     serial: bool = False
     procs: int = 4
-    whole: bool = False
-    """`focus` has whole names."""
     reduced: str = ""
     """What is played of it in CI: those of its specs that match this too; "" for none."""
 
@@ -71,7 +69,9 @@ def load() -> tuple[list[Suite], list[NotOffered]]:
     facts = tomllib.loads((HERE / "suites.toml").read_text())
     suites = [Suite(**each) for each in facts["suite"]]
     together = "|".join(suite.focus for suite in suites if not suite.serial)
-    suites = [replace(suite, focus=f"(?:{together})") if suite.serial else suite for suite in suites]
+    suites = [
+        replace(suite, focus=f"(?:{together}).*{SERIAL}") if suite.serial else suite for suite in suites
+    ]
     return suites, [NotOffered(**each) for each in facts["not_offered"]]
 
 
@@ -108,10 +108,9 @@ async def play(
     report = work / f"{suite.name}.json"
     report.unlink(missing_ok=True)
     passed_over = [each.pattern for each in skips] + ([] if suite.serial else [SERIAL])
-    focus = f"(?:{suite.focus}).*{SERIAL}" if suite.serial and not suite.whole else suite.focus
     command = [
         str(folder / "ginkgo"), f"--procs={suite.procs}", "--no-color", "--timeout=60m", "--grace-period=20s",
-        f"--focus={focus}", *(f"--skip={pattern}" for pattern in passed_over),
+        f"--focus={suite.focus}", *(f"--skip={pattern}" for pattern in passed_over),
         f"--json-report={report.name}", f"--output-dir={work}",
         str(folder / "e2e.test"), "--",
         f"--kubeconfig={kubeconfig}", "--provider=skeleton", "--e2e-verify-service-account=false",
