@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import sys
 
-from mooring.simulation.cluster.scenario import DEFAULT
+from mooring.simulation.cluster.scenario import USUAL
 from mooring.simulation.search import searches
 
 
 def main() -> None:
     """Plays the seeds from 0 on."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    summary = searches.random(range(seeds), DEFAULT).run()
+    summary = searches.random(range(seeds), USUAL).run()
     print(
         f"{summary.runs} seeds on {os.cpu_count()} processors in {summary.seconds:.1f} s: "
         f"{summary.per_second:.1f} seeds/s, {summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"

@@ -164,3 +164,20 @@ def test_any_other_error_brings_the_key_back_after_its_backoff(play: Play):
         assert [round(later - earlier, 3) for earlier, later in itertools.pairwise(times)] == [0.5, 1.0]
 
     play(story)
+
+
+def test_a_long_wait_by_the_wall_clock_looks_at_that_clock_again_each_minute(play: Play):
+    """The clock may be set meanwhile: a wait of an hour that an error of the clock has made ends with it."""
+
+    async def story(api: Any):
+        controller = Noting(api)
+        api.task = asyncio.create_task(controller.run())
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        controller.look_again("a", 3600.0)
+        controller.look_again("b", 5.0)
+        await asyncio.sleep(70)
+        assert [round(each - began) for each in controller.times("a")] == [60]
+        assert [round(each - began) for each in controller.times("b")] == [5]
+
+    play(story)

@@ -57,7 +57,7 @@ def test_a_seed_gives_the_same_trace_again_also_from_its_choices(tmp_path: Path)
     scenario = msgspec.structs.replace(read_scenario(EXAMPLE), minutes=12)
     outcome = play(5, scenario)
     assert play(5, scenario).digest == outcome.digest
-    path = stored_run.write(tmp_path, stored_run.stored(scenario, outcome))
+    path = stored_run.write(tmp_path, stored_run.stored(outcome))
     assert stored_run.read(path).play().digest == outcome.digest
 
 

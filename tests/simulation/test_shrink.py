@@ -22,7 +22,7 @@ def violation(monkeypatch: pytest.MonkeyPatch) -> StoredRun:
     """Of a run whose array forgets to detach."""
     monkeypatch.setattr(Array, "_do_detach", lambda self, disk, node: None)
     scenario = Scenario(nodes=2, sets={"db": 1}, minutes=8)
-    return stored(scenario, play(1, scenario))
+    return stored(play(1, scenario))
 
 
 def test_a_violation_is_shrunk_to_a_few_events_and_stays_the_same_violation(monkeypatch: pytest.MonkeyPatch):
@@ -37,7 +37,7 @@ def test_a_violation_is_shrunk_to_a_few_events_and_stays_the_same_violation(monk
 def test_what_is_stored_is_read_again_and_plays_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     found = violation(monkeypatch)
     outcome = play(found.seed, found.scenario)
-    ((path, small),) = keep(tmp_path, found.scenario, [outcome])
+    ((path, small),) = keep(tmp_path, [outcome])
     assert read(path) == small
     assert read(path).play().digest == small.digest
 

@@ -52,7 +52,7 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed():
 
 def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):
     outcome = play(1, SHORT)
-    path = stored_run.write(tmp_path, stored_run.stored(SHORT, outcome))
+    path = stored_run.write(tmp_path, stored_run.stored(outcome))
     assert stored_run.read(path).play().digest == outcome.digest
 
 

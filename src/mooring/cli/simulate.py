@@ -87,18 +87,34 @@ def simulate() -> None:
     "--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed."
 )
 @click.option("--svg", type=click.Path(path_type=Path), help="That timeline alone.")
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Print how often each invariant had something to look at after each fault.",
+)
 def run(
-    file: Path | None, seeds: int, seed: int, html: Path | None, svg: Path | None, **options: Any
+    file: Path | None,
+    seeds: int,
+    seed: int,
+    html: Path | None,
+    svg: Path | None,
+    coverage: bool,
+    **options: Any,
 ) -> None:
     """Plays random runs: each seed draws its faults, its users and its order of events.
 
-    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it: three nodes, four
-    volumes and thirty minutes.
+    FILE is a scenario (YAML): nodes, sets, minutes, faults, actions, only. Without it each seed draws all of
+    that itself: its storage and driver, its workloads, and which faults there are.
     """
     from mooring.simulation.search import searches
 
     scenario = _scenario(file)
     summary = _search(searches.random(range(seed, seed + seeds), scenario), **options)
+    if coverage and options["output"] == "text":
+        from mooring.simulation.search.coverage import table
+
+        for line in table(summary.cells):
+            click.echo(line)
     if html is not None or svg is not None:
         from mooring.cli.simulation_report import write_report
 
@@ -252,7 +268,7 @@ def _search(
     with click.progressbar(length=search.size, label=search.unit, file=sys.stderr, hidden=hidden) as bar:
         summary = search.run(workers=workers, progress=bar.update, saved=saved)
     if store is not None:
-        for path, small in keep(store, search.scenario, summary.failed):
+        for path, small in keep(store, summary.failed):
             click.echo(f"{path}: {small.events} events, {small.violations[0]}", err=True)
     _print_summary(summary, search.unit, output)
     return summary
@@ -275,9 +291,12 @@ def _print_run(outcome: Outcome, output: str) -> None:
 
 
 def _print_violations(outcome: Outcome) -> None:
+    from mooring.simulation.cluster.swarm import description
+
     if outcome.ok:
         return
     click.echo(click.style(f"seed {outcome.seed}: violated {', '.join(outcome.invariants)}", fg="red"))
+    click.echo(f"  {description(outcome.scenario)}")
     for step in outcome.plan:
         click.echo(f"    {step}")
     for violation in outcome.violations[:VIOLATIONS_SHOWN]:

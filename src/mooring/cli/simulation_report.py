@@ -9,6 +9,7 @@ import click
 from mooring.cluster.observer import Change, Lane
 from mooring.cluster.timeline import Mark, render
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.swarm import description
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
 from mooring.simulation.search.report import Row, page
@@ -26,7 +27,7 @@ def write_report(
     if svg is not None:
         svg.write_text(picture)
     if html is not None:
-        html.write_text(page(summary, outcome, picture, title, _facts(scenario)))
+        html.write_text(page(summary, outcome, picture, title, _facts(outcome.scenario)))
     for path in (svg, html):
         if path is not None:
             click.echo(f"{path}: seed {seed}", err=True)
@@ -45,14 +46,14 @@ def draw(seed: int, scenario: Scenario) -> tuple[Outcome, str]:
         for (place, kind), changes in seen[0].changes.items()
     ]
     marks = [Mark(step.at, f"{step.what} {step.on}") for step in outcome.plan]
+    scenario = outcome.scenario
     return outcome, render(lanes, [*marks, Mark(scenario.heal_s, HEALED)], scenario.end_s, f"Seed {seed}")
 
 
 def _facts(scenario: Scenario) -> list[Row]:
-    sets = ", ".join(f"{name} ({number} pods)" for name, number in scenario.sets.items())
     after = scenario.force_detach_after_s
     return [
-        ("cluster", f"{scenario.nodes} nodes, storage of the kind {scenario.storage}, workloads {sets}"),
+        ("cluster", description(scenario)),
         (
             "time",
             f"{scenario.minutes:g} simulated minutes; from {scenario.heal_s:g} s on everything is healed",

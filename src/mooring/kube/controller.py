@@ -25,6 +25,8 @@ from mooring.kube.workqueue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Object)
 
+WALL_CLOCK_S = 60.0
+"""So long at the most is a time of the wall clock waited for without looking at it again."""
 SOON_TRIES, SLOWER_TIMES = 4, 5
 """What was decided on something old is decided again at once so often; then the time doubles, so often."""
 
@@ -85,6 +87,11 @@ class Controller(Generic[K]):
             informer.add_handler(mark)
         self._informers.append(informer)
         return informer
+
+    def look_again(self, key: K, seconds: float) -> None:
+        """Wants work on the key when so many seconds of the wall clock have passed, and once a minute until
+        then: that clock may be set meanwhile, and the wait would be as wrong as it was."""
+        self.queue.add_after(key, min(seconds, WALL_CLOCK_S))
 
     def cache(self, kind: type[T]) -> Informer[T]:
         """What this controller knows of a kind. A test that runs no watches puts there what they would

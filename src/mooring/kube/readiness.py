@@ -9,6 +9,7 @@ from mooring.kube.objects import Pod
 from mooring.kube.times import parse_time
 
 _LONG_AGO = "1970-01-01T00:00:00Z"
+AT_ONCE = parse_time(_LONG_AGO)
 
 
 def ready_since(pod: Pod) -> datetime | None:
@@ -20,6 +21,9 @@ def ready_since(pod: Pod) -> datetime | None:
 
 
 def available_at(pod: Pod, min_ready_seconds: int) -> datetime | None:
-    """When the pod counts as available: ready for so many seconds. None while it is not ready."""
+    """When the pod counts as available: ready for so many seconds. None while it is not ready. One that need
+    not have been ready for any time is available at once, whatever its node's clock said then."""
     since = ready_since(pod)
-    return None if since is None else since + timedelta(seconds=min_ready_seconds)
+    if since is None:
+        return None
+    return AT_ONCE if min_ready_seconds == 0 else since + timedelta(seconds=min_ready_seconds)

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from mooring.simulation.checks.availability import Availability, Gap
+from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.liveness import QuietPeriod, complaints
 from mooring.simulation.cluster.cluster import SimulatedCluster
@@ -24,6 +25,7 @@ from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, wit
 from mooring.simulation.cluster.plan import Plan, make_plan
 from mooring.simulation.cluster.plan_player import PlanPlayer
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.swarm import drawn
 from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
 from mooring.simulation.engine.isolation import isolated
 from mooring.simulation.engine.randomness import ReplayedOrder, SeededOrder, stream
@@ -34,10 +36,11 @@ MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its o
 
 
 class Outcome(msgspec.Struct):
-    """What came of one run. `seconds` is real time, `minutes` simulated time. `guarded`: how often each
-    checker had something to look at."""
+    """What came of one run. `scenario`: what was played, whether given or drawn. `seconds` is real time,
+    `minutes` simulated time. `guarded`: how often each checker had something to look at."""
 
     seed: int
+    scenario: Scenario
     digest: str
     violations: list[str]
     invariants: list[str]
@@ -53,6 +56,7 @@ class Outcome(msgspec.Struct):
     lines: list[str] = []
     points: list[FaultPoint] = []
     gaps: list[Gap] = []
+    cells: Cells = {}
 
     @property
     def ok(self) -> bool:
@@ -73,6 +77,7 @@ def play(
     come, first served). `lines` keeps the text of the trace, `noted` the points that were passed; `observe`
     is given the trace before anything has happened.
     """
+    scenario = drawn(seed, scenario)
     plan = make_plan(seed, scenario) if plan is None else plan
     choose = SeededOrder(stream(seed, "scheduler")) if choices is None else choices
     choose = choose if callable(choose) else ReplayedOrder(choose)
@@ -88,6 +93,7 @@ def play(
     assert state.trace is not None
     return Outcome(
         seed=seed,
+        scenario=scenario,
         digest=state.trace.digest(),
         violations=[str(each) for each in state.violations],
         invariants=list(dict.fromkeys(each.invariant for each in state.violations)),
@@ -101,6 +107,7 @@ def play(
         counts=dict(sorted(state.trace.counts.items())),
         guarded=state.checks.guarded() if state.checks else {},
         gaps=state.availability.end(loop.time()) if state.availability else [],
+        cells=state.coverage.cells() if state.coverage else {},
         lines=[event.line() for event in state.trace.events] if lines else [],
         points=state.points.passed if noted and state.points else [],
     )
@@ -114,6 +121,7 @@ class _RunState:
         self.cluster: SimulatedCluster | None = None
         self.points: FaultPoints | None = None
         self.checks: Checks | None = None
+        self.coverage: Coverage | None = None
         self.availability: Availability | None = None
         self.violations: list[Violation] = []
 
@@ -149,7 +157,7 @@ async def _story(
     state.availability = Availability(cluster.trace, scenario.sets)
     observe(cluster.trace)
     checks = state.checks = Checks(cluster.trace)
-    state.violations = checks.violations
+    state.violations, state.coverage = checks.violations, Coverage(cluster.trace, scenario, checks)
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()
     await player.users.create_workloads()

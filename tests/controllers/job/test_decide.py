@@ -265,3 +265,9 @@ def test_every_ended_pod_is_counted_exactly_once_whatever_the_order_of_crashes(
     assert status.succeeded >= spec["completions"]
     assert not status.uncounted_terminated_pods.succeeded
     assert not status.uncounted_terminated_pods.failed
+
+
+def test_a_failure_that_lies_in_the_future_delays_the_next_pod_by_no_more_than_its_backoff():
+    backoff = Backoff(2, NOW + timedelta(hours=1)).seen_at(NOW)
+    assert backoff.remaining(NOW) == 20
+    assert backoff.seen_at(NOW + timedelta(seconds=20)).remaining(NOW + timedelta(seconds=20)) == 0

@@ -152,7 +152,7 @@ class AttachDetachController(Controller[Key]):
             self._send_events(decision, state)
             await self._carry_out(key, decision, state)
             if decision.after:
-                self.queue.add_after(key, decision.after + SOON_S)
+                self.look_again(key, decision.after + SOON_S)
 
     def _correct(self, volume: str) -> None:
         """Marks the volume if something is to be written about it that no change and no

@@ -131,7 +131,7 @@ class DaemonSetController(Controller[str]):
         least = daemon_set.spec.min_ready_seconds
         moments = [each for pod in pods if (each := available_at(pod, least)) is not None and each > now]
         if moments:
-            self.queue.add_after(daemon_set.key, (min(moments) - now).total_seconds())
+            self.look_again(daemon_set.key, (min(moments) - now).total_seconds())
         wanted = status(daemon_set, list(self._nodes.items()), list(pods), revision, now)
         held = msgspec.to_builtins(daemon_set.status)
         if any(held.get(name, 0) != number for name, number in wanted.items()):

@@ -96,7 +96,7 @@ class DisruptionController(Controller[ObjectKey]):
             message = f"Pod was expected by PDB {budget.key} to be deleted but it wasn't"
             self.recorder.event(pod, "Warning", "NotDeleted", message)
         if decision.again_s is not None:
-            self.queue.add_after(BudgetKey(budget.key), decision.again_s)
+            self.look_again(BudgetKey(budget.key), decision.again_s)
         match decision.action:
             case Action.KEEP:
                 return
@@ -114,7 +114,7 @@ class DisruptionController(Controller[ObjectKey]):
         if pod is None or left is None:
             return
         if left > 0:
-            self.queue.add_after(key, left)
+            self.look_again(key, left)
             return
         condition = {
             "type": DISRUPTION_TARGET,

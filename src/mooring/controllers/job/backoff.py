@@ -32,6 +32,11 @@ class Backoff(NamedTuple):
         late = [moment for moment in moments if success is None or moment > success]
         return Backoff(held.failures + len(late), max(late)) if late else held
 
+    def seen_at(self, now: datetime) -> Backoff:
+        """No failure is later than it was seen: one that seems to be has its time from another clock, or the
+        clock was set."""
+        return self if self.last is None else self._replace(last=min(self.last, now))
+
     def remaining(self, now: datetime) -> float:
         """Seconds until the next pod may be made; 0 if it may be made now."""
         if not self.failures or self.last is None:

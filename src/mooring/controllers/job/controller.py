@@ -75,7 +75,7 @@ class JobController(Controller[Key]):
         backoff = self._backoff(view)
         plan = decide(view, backoff, self.now())
         if plan.wait_s is not None:
-            self.queue.add_after(Key("Job", job.key), plan.wait_s)
+            self.look_again(Key("Job", job.key), plan.wait_s)
         try:
             for decision in plan.decisions:
                 await self._carry_out(job, decision, pods)
@@ -95,9 +95,11 @@ class JobController(Controller[Key]):
     def _backoff(self, view: View) -> Backoff:
         held = self._backoffs.get(view.job.uid)
         if held is not None:
-            return held.after(view.newly_succeeded, view.newly_failed)
-        ended = [pod for pod in view.pods if pod.status.phase == "Succeeded"]
-        return Backoff().after(ended, (pod for pod in view.pods if view.failed(pod)))
+            found = held.after(view.newly_succeeded, view.newly_failed)
+        else:
+            ended = [pod for pod in view.pods if pod.status.phase == "Succeeded"]
+            found = Backoff().after(ended, (pod for pod in view.pods if view.failed(pod)))
+        return found.seen_at(self.now())
 
     async def _carry_out(self, job: Job, decision: PodDecision, pods: dict[str, Pod]) -> None:
         pod = decision.pod
@@ -204,7 +206,7 @@ class JobController(Controller[Key]):
         if left is None:
             return
         if left > 0:
-            self.queue.add_after(Key("Job", job.key), left)
+            self.look_again(Key("Job", job.key), left)
             return
         await self.client.delete(
             Job,

@@ -110,7 +110,7 @@ class ReplicaSetController(Controller[str]):
         ]
         now = self.now()
         if waiting := [moment for moment in moments if moment > now]:
-            self.queue.add_after(owner.key, (min(waiting) - now).total_seconds())
+            self.look_again(owner.key, (min(waiting) - now).total_seconds())
         return {
             "replicas": len(active),
             "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in active),

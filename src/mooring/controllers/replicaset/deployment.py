@@ -215,7 +215,7 @@ class DeploymentController(Controller[str]):
         if deadline is None or progressing is None or progressing["reason"] != "ReplicaSetUpdated":
             return
         due = parse_time(progressing["lastUpdateTime"]) + timedelta(seconds=deadline)
-        self.queue.add_after(deployment.key, max((due - self.now()).total_seconds(), 1.0))
+        self.look_again(deployment.key, max((due - self.now()).total_seconds(), 1.0))
 
     def _touched(self, replica_set: ReplicaSet) -> list[str]:
         if replica_set.controller is not None:

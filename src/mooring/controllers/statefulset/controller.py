@@ -231,7 +231,7 @@ class StatefulSetController(Controller[str]):
             moment for pod in pods if (moment := available_at(pod, least)) is not None and moment > now
         ]
         if waiting:
-            self.queue.add_after(stateful_set.key, (min(waiting) - now).total_seconds())
+            self.look_again(stateful_set.key, (min(waiting) - now).total_seconds())
         done = updated == ready == len(pods) == stateful_set.spec.replicas
         current = (
             revision

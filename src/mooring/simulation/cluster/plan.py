@@ -91,7 +91,8 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
     """The plan of a seed."""
     chance = stream(seed, "plan")
     kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
-    faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
+    struck = [*(kinds if scenario.every else ()), *_drawn(chance, scenario, kinds, scenario.faults)]
+    faults = [_fault(chance, scenario, what) for what in struck]
     actions = [
         _action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)
     ]

@@ -1,5 +1,5 @@
-"""The shape of a simulated cluster, and which faults may strike it. Read from a file, or the small one by
-default.
+"""The shape of a simulated cluster, and which faults may strike it. Read from a file; by default each seed
+draws its own (`cluster.swarm`).
 
     nodes: 3
     sets: {db: 2, web: 2}        # StatefulSets and their replicas; each pod has a volume of its own
@@ -8,6 +8,7 @@ default.
     faults: 8                    # on average
     actions: 8                   # of users, on average
     only: [power-off, cut]       # kinds of faults; default: all that Mooring is to survive (docs/safety.md)
+    every: false                 # each of them strikes once at the least
     on: [nodes]                  # what faults strike: nodes, controllers, or single parts (n0, attaching)
     steps:                       # what happens beside that, always at the same time
       - {at: 300, what: power-off, on: n0, value: 240}
@@ -23,6 +24,7 @@ default.
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
                                  # deferred (detaches later)
+    swarm: false                 # each seed draws all of that itself
     workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod
                                  # (`cluster.workloads`)
 """
@@ -56,6 +58,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: int = 8
     actions: int = 8
     only: tuple[str, ...] = ()
+    every: bool = False
     weights: dict[str, float] = {}
     workloads: dict[str, str] = {}
     storage: str = "array"
@@ -71,6 +74,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False
     calm_minutes: float = 0
+    swarm: bool = False
+    """Each seed draws all other fields."""
 
     @property
     def node_names(self) -> list[str]:
@@ -86,5 +91,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.end_s - self.calm_minutes * 60 if self.calm_minutes else self.end_s * 2 / 3
 
 
-DEFAULT = Scenario(workloads={"web": "one-pod"})
-"""The small one: what is played where nothing else is asked for."""
+USUAL = Scenario(workloads={"web": "one-pod"})
+"""Three nodes, four volumes, thirty minutes, faults of all kinds."""
+DEFAULT = Scenario(swarm=True)
+"""What is played where nothing else is asked for."""

@@ -144,9 +144,8 @@ class Users:
             if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
                 make = self._make_again if step.how == 2 else self._make_another
                 self.cluster.user.start(make(claim.spec.volume_name))
-        if step.how % 2:
-            return
-        await self.delete_pod(step)
+        if step.how % 2 == 0:
+            await self.delete_pod(step)
         if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])

@@ -37,6 +37,8 @@ RETRIES = 1_000
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
+NO_DEADLINE = 2**31 - 1
+"""Seconds: a Deployment whose pods wait for one another makes no progress, and need not say so."""
 
 
 def bodies(
@@ -101,7 +103,9 @@ def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
     """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
     template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    selector = {"matchLabels": {"app": name}}
+    spec = {"replicas": replicas, "selector": selector, "template": template}
+    spec["progressDeadlineSeconds"] = NO_DEADLINE
     return [
         (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
         (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),

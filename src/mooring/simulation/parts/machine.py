@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -87,11 +88,11 @@ class PlayedRuntime:
             self._array.use(disk, self._node, f"{uid}/{spec.name}", f"{uid}/{spec.name}/{spec.attempt}")
         self._update(uid, containers={**sandbox.containers, spec.name: record})
         if spec.argv[:1] == (ENDS,):
-            asyncio.get_running_loop().call_later(RUNS_S, self._end, uid, 0)
+            self._later(RUNS_S, uid, 0)
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         if self.stop_s:
-            asyncio.get_running_loop().call_later(self.stop_s, self._end, uid, 143)
+            self._later(self.stop_s, uid, 143)
         else:
             self._end(uid, 143)
 
@@ -108,6 +109,10 @@ class PlayedRuntime:
 
     def _running(self, uid: str) -> list[str]:
         return [name for name, record in self._sandboxes[uid].containers.items() if record.exit_code is None]
+
+    def _later(self, seconds: float, uid: str, code: int) -> None:
+        """Processes end by themselves, whether or not an agent is there."""
+        asyncio.get_running_loop().call_later(seconds, self._end, uid, code, context=Context())
 
     def _end(self, uid: str, code: int) -> None:
         if not self._powered or uid not in self._sandboxes:

@@ -26,5 +26,5 @@ def _killed(name: str, seed: int) -> StoredRun | None:
     killing = [each for each in outcome.violations if each.partition(" ")[0] in mutant.killers]
     if not killing:
         return None
-    run = stored(mutant.scenario, outcome)
+    run = stored(outcome)
     return msgspec.structs.replace(run, mutant=name, violations=killing)

@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from mooring.simulation.run import Outcome
+from mooring.simulation.search import coverage
 from mooring.simulation.search.summary import Summary
 
 SHARES = ((0.5, "half"), (0.9, "9 of 10"), (0.99, "99 of 100"))
 BARS = (1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600)
 """Upper bounds of the bars of the histogram, in seconds."""
+PODS_SHOWN = 8
+"""Of these it is said how long they were away: those that were so longest."""
 
 Row = tuple[str, str]
 
@@ -28,12 +31,15 @@ def rows(summary: Summary) -> Iterator[Row]:
     if back:
         figures = [f"{name} in {summary.recovered_within(share):g} s" for share, name in SHARES]
         yield "recovery", ", ".join([*figures, f"the slowest in {max(summary.recoveries):g} s"])
-    for pod in sorted(summary.away):
+    worst = sorted(summary.away, key=lambda pod: -summary.away[pod])[:PODS_SHOWN]
+    for pod in sorted(worst):
         yield f"{pod} was away", f"{summary.unavailable(pod) * 100:.2f} % of the time"
     yield "API writes", f"{summary.writes_per_minute:.1f} in a simulated minute"
     violated = Counter(name for outcome in summary.failed for name in outcome.invariants)
     figures = ", ".join(f"{name} in {number}" for name, number in sorted(violated.items()))
     yield "violations", figures or "none"
+    blind, cells = len(coverage.empty(summary.cells)), len(coverage.rows()) * len(coverage.INVARIANTS)
+    yield "coverage", f"{cells - blind} of {cells} pairs of a fault on a part and an invariant came up"
 
 
 def page(summary: Summary, outcome: Outcome, picture: str, title: str, facts: Iterable[Row]) -> str:

@@ -56,10 +56,10 @@ def shrink(
     return shrinker.best
 
 
-def keep(directory: Path, scenario: Scenario, failed: Sequence[Outcome]) -> Iterator[tuple[Path, StoredRun]]:
+def keep(directory: Path, failed: Sequence[Outcome]) -> Iterator[tuple[Path, StoredRun]]:
     """Stores violations: the first few as small as they could be made, the others as they were."""
     for number, outcome in enumerate(failed):
-        run = stored(scenario, outcome)
+        run = stored(outcome)
         small = shrink(run) if number < SHRUNK else run
         yield write(directory, small), small
 

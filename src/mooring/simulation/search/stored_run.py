@@ -46,10 +46,15 @@ class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
         return [(match[1], float(match[2])) for match in matches if match]
 
 
-def stored(scenario: Scenario, outcome: Outcome) -> StoredRun:
+def stored(outcome: Outcome) -> StoredRun:
     """A run as it was."""
     return StoredRun(
-        outcome.seed, scenario, outcome.plan, outcome.choices, outcome.digest, list(outcome.violations)
+        outcome.seed,
+        outcome.scenario,
+        outcome.plan,
+        outcome.choices,
+        outcome.digest,
+        list(outcome.violations),
     )
 
 

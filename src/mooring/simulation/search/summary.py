@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from mooring.simulation.checks.coverage import Cells
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.run import Outcome
 
@@ -20,6 +21,7 @@ class Summary(msgspec.Struct):
 
     `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many
     seconds (two digits of them) to come back. `away`: for how many seconds each pod was away.
+    `cells`: what the invariants had to look at after which fault (`checks.coverage`).
     """
 
     runs: int = 0
@@ -32,6 +34,7 @@ class Summary(msgspec.Struct):
     counts: dict[str, int] = {}
     recoveries: dict[float, int] = {}
     away: dict[str, float] = {}
+    cells: Cells = {}
 
     def note(self, outcome: Outcome) -> None:
         """Takes in one run."""
@@ -42,11 +45,15 @@ class Summary(msgspec.Struct):
         if not outcome.ok:
             self.failed.append(outcome)
         self.counts = _sum(self.counts, outcome.counts)
+        self._cover(outcome.cells)
         for gap in outcome.gaps:
             self.away[gap.pod] = self.away.get(gap.pod, 0.0) + gap.seconds
             if gap.recovered:
                 about = float(f"{gap.seconds:.2g}")
                 self.recoveries[about] = self.recoveries.get(about, 0) + 1
+
+    def _cover(self, cells: Cells) -> None:
+        self.cells = self.cells | {row: _sum(self.cells.get(row, {}), each) for row, each in cells.items()}
 
     def planned(self, plan: Plan) -> None:
         """Counts the kinds of steps."""
@@ -82,6 +89,7 @@ class Summary(msgspec.Struct):
         self.counts = _sum(self.counts, other.counts)
         self.recoveries = _sum(self.recoveries, other.recoveries)
         self.away = _sum(self.away, other.away)
+        self._cover(other.cells)
         self.failed = sorted([*self.failed, *other.failed], key=lambda outcome: outcome.seed)
 
     @property

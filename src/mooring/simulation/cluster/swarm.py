@@ -1,0 +1,167 @@
+"""Draws the cluster of a seed: each seed has its own storage, driver, workloads, kinds of faults and weights.
+
+A run in which everything may happen shows less than many runs in which a few things happen often: what hides
+a bug is left out of half of them ("swarm testing", Groce and others, ISSTA 2012). Guarantees: a seed always
+draws the same; the 20 seeds from a multiple of 20 on have every driver, storage and kind of workload; in the
+plans of the 100 from a multiple of 100 on every pair of kinds of faults comes up that can meet.
+
+Knows nothing of how a fault is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations, cycle, islice
+from random import Random
+from typing import TypeVar
+
+from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.workloads import KINDS
+from mooring.simulation.engine.randomness import stream
+
+T = TypeVar("T")
+Pair = frozenset[str]
+
+WAYS: tuple[tuple[str, str], ...] = (
+    *(("plugin", storage) for storage in ("array", "array", "array", "cloud", "cloud", "deferred")),
+    *(("plugin", storage) for storage in ("open", "open", "network", "network")),
+    *(("csi", storage) for storage in ("array", "array", "cloud", "cloud", "open", "network")),
+    *(("ebs", "array") for _ in range(4)),
+)
+"""Twenty cards: drivers and the storage behind them; an `ebs` driver has a cloud of its own."""
+NAMES = ("db", "web", "log")
+REPLICAS = (1, 2, 2, 3)
+JOB_PODS = (1, 3, 6)
+BLOCK = 100
+"""In so many seeds each pair of faults comes up."""
+MOST_KINDS = 14
+"""Of faults in one run."""
+WEIGHTS = (0.3, 1.0, 1.0, 4.0)
+NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
+"""Faults that can strike only where there are more than two machines."""
+STRUCK_MINUTES = (8.0, 12.0, 20.0)
+"""For so long faults strike."""
+CALM_MINUTES = 10.0
+"""And for so long all must come right: what was taken away is missed when what is attached is verified."""
+SLOW_STORAGE_CALM = 128.0
+"""Storage that may do hours later what it was asked for comes to rest after those."""
+PLUGINS_ONLY = frozenset({"static"})
+"""Workloads that are a plugin's."""
+
+
+def drawn(seed: int, given: Scenario) -> Scenario:
+    """The scenario of this seed: `given`, unless that leaves it to be drawn."""
+    if not given.swarm:
+        return given
+    chance = stream(seed, "swarm")
+    driver, storage = _way(seed)
+    faults = _kinds_of_faults(seed)
+    workloads = _workloads(seed, chance, driver)
+    calm = SLOW_STORAGE_CALM if storage == "deferred" else CALM_MINUTES
+    nodes = chance.choice((3, 4)) if NEED_A_THIRD & set(faults) else chance.choice((1, 2, 3))
+    return Scenario(
+        nodes=nodes,
+        zones=min(2, nodes),
+        driver=driver,
+        storage=storage,
+        sets={name: _replicas(kind, chance) for name, kind in workloads.items()},
+        workloads=workloads,
+        minutes=chance.choice(STRUCK_MINUTES) + calm,
+        calm_minutes=calm,
+        only=tuple(faults),
+        every=True,
+        faults=chance.choice((len(faults), 10, 20)),
+        actions=chance.choice((0, 4, 10, 24)),
+        weights=_weights(chance, [*faults, *ACTIONS]),
+        on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
+        leases=chance.random() < 0.25,
+        collects_nodes=chance.random() < 0.5,
+        force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
+        node_deletion_confirms_death=chance.random() < 0.25,
+    )
+
+
+def _dealt(seed: int, cards: Sequence[T], name: str) -> T:
+    """This seed's card of a deck that is shuffled again whenever it has been dealt."""
+    deck, number = divmod(seed, len(cards))
+    return stream(deck, name).sample(list(cards), len(cards))[number]
+
+
+def _way(seed: int) -> tuple[str, str]:
+    return _dealt(seed, WAYS, "swarm way")
+
+
+def _replicas(kind: str, chance: Random) -> int:
+    return chance.choice(JOB_PODS if kind == "job" else REPLICAS)
+
+
+def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
+    """The kind that this seed was dealt, and up to two others."""
+    kinds = [kind for kind in KINDS if driver == "plugin" or kind not in PLUGINS_ONLY]
+    dealt = _dealt(seed, [*islice(cycle(KINDS), len(WAYS))], "swarm workload")
+    first = dealt if dealt in kinds else chance.choice(kinds)
+    return dict(zip(NAMES, [first, *chance.sample(kinds, chance.choice((0, 1, 2)))], strict=False))
+
+
+def _single_parts(driver: str) -> list[tuple[str, ...]]:
+    return [(process,) for process in processes_of(Scenario(driver=driver))]
+
+
+def _weights(chance: Random, kinds: Sequence[str]) -> dict[str, float]:
+    """Half of what users do is left out."""
+    return {
+        kind: 0.0 if kind in ACTIONS and chance.random() < 0.5 else chance.choice(WEIGHTS) for kind in kinds
+    }
+
+
+# --- kinds of faults, so that each pair of them comes up
+
+
+def _kinds_of_faults(seed: int) -> list[str]:
+    return _covering(seed // BLOCK)[seed % BLOCK]
+
+
+@cache
+def _covering(block: int) -> list[list[str]]:
+    """The kinds of faults of each seed of a block."""
+    chance = stream(block, "swarm faults")
+    left = possible_pairs()
+    found: list[list[str]] = []
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        kinds = [*faults_of(Scenario(driver=_way(seed)[0]))]
+        chosen = _chosen(chance, kinds, chance.randint(1, MOST_KINDS), left)
+        left -= {frozenset(pair) for pair in combinations(chosen, 2)}
+        found.append(chosen)
+    return found
+
+
+def possible_pairs() -> set[Pair]:
+    """The kinds of faults that can strike the same cluster."""
+    drivers = dict.fromkeys(driver for driver, _ in WAYS)
+    return {
+        frozenset(pair) for driver in drivers for pair in combinations(faults_of(Scenario(driver=driver)), 2)
+    }
+
+
+def _chosen(chance: Random, kinds: Sequence[str], number: int, left: set[Pair]) -> list[str]:
+    """So many kinds, each of which makes as many new pairs as one can."""
+    rest = chance.sample(kinds, len(kinds))
+    chosen = [rest.pop()]
+    while rest and len(chosen) < number:
+        best = max(rest, key=lambda kind: sum(frozenset((kind, other)) in left for other in chosen))
+        chosen.append(best)
+        rest.remove(best)
+    return sorted(chosen)
+
+
+def description(scenario: Scenario) -> str:
+    """A scenario in one line."""
+    sets = ", ".join(
+        f"{name} ({scenario.workloads.get(name, 'disk')}) {number}" for name, number in scenario.sets.items()
+    )
+    return (
+        f"{scenario.nodes} nodes, driver {scenario.driver}, storage {scenario.storage}, {sets}, "
+        f"{scenario.minutes:g} minutes"
+    )

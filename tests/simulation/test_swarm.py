@@ -1,0 +1,59 @@
+"""What each seed draws for itself, and what a swarm of them meets."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.scenario import DEFAULT, Scenario
+from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
+from mooring.simulation.cluster.workloads import KINDS
+from mooring.simulation.run import play
+from mooring.simulation.search import coverage
+from mooring.simulation.search.summary import Summary
+
+
+@pytest.mark.parametrize("first", [0, 20, 7_440])
+def test_twenty_seeds_meet_every_driver_storage_and_kind_of_workload(first: int):
+    scenarios = [drawn(seed, DEFAULT) for seed in range(first, first + 20)]
+    assert {(each.driver, each.storage) for each in scenarios} == set(WAYS)
+    met = {kind for each in scenarios for kind in each.workloads.values()}
+    assert set(KINDS) - met <= {"static"}, "static volumes are a plugin's: not each driver can have them"
+
+
+@pytest.mark.parametrize("block", [0, 41])
+def test_a_hundred_seeds_meet_every_pair_of_faults_that_can_meet(block: int):
+    met: set[frozenset[str]] = set()
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        kinds = {step.what for step in make_plan(seed, drawn(seed, DEFAULT))}
+        met |= {frozenset(pair) for pair in combinations(kinds, 2)}
+    assert possible_pairs() - met == set()
+
+
+def test_what_a_seed_draws_can_be_played_by_itself():
+    scenario = drawn(3, DEFAULT)
+    assert not scenario.swarm
+    assert play(3, DEFAULT).digest == play(3, scenario).digest
+
+
+def test_a_scenario_that_says_what_it_is_is_left_as_it_is():
+    given = Scenario(nodes=2)
+    assert drawn(5, given) is given
+
+
+def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_what_never_was():
+    summary, outcome = Summary(), play(3, DEFAULT)
+    for _ in range(2):
+        summary.note(outcome)
+    way = f"driver {outcome.scenario.driver}/{outcome.scenario.storage}"
+    assert set(summary.cells) <= set(coverage.rows())
+    assert len(summary.cells) > 1
+    for row, cells in outcome.cells.items():
+        assert {name: 2 * number for name, number in cells.items()} == summary.cells[row]
+        assert all(0 <= number <= outcome.guarded[name] for name, number in cells.items())
+    assert outcome.guarded == outcome.cells[way]
+    looked_at = {name for name, number in outcome.guarded.items() if number}
+    empty = {each.partition(": ")[2] for each in coverage.empty(summary.cells) if each.startswith(way)}
+    assert empty == set(coverage.INVARIANTS) - looked_at
