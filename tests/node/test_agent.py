@@ -183,12 +183,13 @@ def test_an_agent_that_comes_back_disturbs_nothing(play: Play) -> None:
         await stage.create_pod()
         await stage.until(lambda: running(stage))
         before = list(stage.machine.journal)
-        uid = (await stage.node()).uid
+        uid, pod = (await stage.node()).uid, await stage.pod()
         await stage.kill()
         await stage.start()
         await stage.until(lambda: running(stage))
         await asyncio.sleep(60)
         assert stage.machine.journal == before
+        assert await stage.pod() == pod, "nothing is written of a pod of which nothing is new"
         assert (await stage.node()).uid == uid
 
     play(story)

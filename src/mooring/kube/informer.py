@@ -103,6 +103,22 @@ class Informer(Generic[T]):
             return [self._objects[keys]]
         return [self._objects[key] for key in keys]
 
+    def misplaced(self) -> list[str]:
+        """What the indices say otherwise than indices that were made of the same objects now. Nothing, if
+        each indexer depends on its object alone. For checks."""
+        found: list[str] = []
+        for name, indexer in self._indexers.items():
+            anew: dict[str, _Keys] = {}
+            for key, item in self._objects.items():
+                for value in indexer(item):
+                    _index(anew, value, key)
+            kept = self._indices[name]
+            for value in sorted(kept.keys() | anew.keys()):
+                here, there = _members(kept.get(value, ())), _members(anew.get(value, ()))
+                if here != there:
+                    found.append(f"{self.kind.__name__}s by {name} {value!r}: {here}, and not {there}")
+        return found
+
     @property
     def version(self) -> int:
         """Everything up to this resourceVersion has been applied from list or watch."""
@@ -267,6 +283,10 @@ class Informer(Generic[T]):
         for future in due:
             if not future.done():
                 future.set_result(None)
+
+
+def _members(keys: _Keys | tuple[()]) -> list[str]:
+    return [keys] if isinstance(keys, str) else sorted(keys)
 
 
 def _index(index: dict[str, _Keys], value: str, key: str) -> None:

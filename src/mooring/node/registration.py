@@ -214,7 +214,8 @@ class Registration:
         return any(node.metadata.annotations.get(key) != value for key, value in seen_taint(node).items())
 
     async def _write(self) -> None:
-        base = self.node
+        # An agent that starts has no cache yet. Pods are vouched for only where there is no Node.
+        base = self.node or await self._client.find(Node, self._options.name)
         self._acknowledged, previous = None, self._acknowledged
         while True:
             try:

@@ -8,7 +8,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ import structlog
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
-from mooring.simulation.checks.liveness import QuietPeriod, complaints
+from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaints
+from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
@@ -141,6 +142,8 @@ def _run(loop: SimulationLoop, state: _RunState, story: Callable[[], Any]) -> No
         state.violations = list(state.violations)
         if gc_was:
             gc.enable()
+        if state.trace is not None and state.trace.failure is not None:
+            raise state.trace.failure
 
 
 async def _story(
@@ -158,6 +161,7 @@ async def _story(
     observe(cluster.trace)
     checks = state.checks = Checks(cluster.trace)
     state.violations, state.coverage = checks.violations, Coverage(cluster.trace, scenario, checks)
+    checks.follow(Recomputed(cluster.trace, cluster.living, checks.found))
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()
     await player.users.create_workloads()
@@ -165,9 +169,16 @@ async def _story(
     await _until(scenario.heal_s)
     await player.heal()
     await _until(scenario.end_s)
-    async for invariant, message in complaints(cluster, quiet):
-        number = cluster.trace.number
-        state.violations.append(Violation(invariant, message, scenario.end_s, number))
+    await _complain(state, complaints(cluster, quiet))
+    if not state.violations:  # else it is no wonder
+        await _complain(state, Restarted(cluster).complaints())
+
+
+async def _complain(state: _RunState, found: AsyncIterator[Complaint]) -> None:
+    assert state.trace is not None
+    async for invariant, message in found:
+        moment = asyncio.get_running_loop().time()
+        state.violations.append(Violation(invariant, message, moment, state.trace.number))
 
 
 async def _until(moment: float) -> None:

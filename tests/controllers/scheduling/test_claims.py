@@ -192,3 +192,17 @@ async def add_pod_with_claim(stage: ControllerStage, name: str, apart_from: dict
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
     }
     await stage.api.create(Pod, {"metadata": {"name": name, "labels": apart_from}, "spec": spec}, "default")
+
+
+def test_a_scheduler_that_starts_leaves_what_its_predecessor_said_of_a_pod_that_waits(play: Play):
+    async def story(stage: ControllerStage):
+        await prepare(stage, {"a": "1Gi"}, {})
+        await settled(stage)
+        before = await stage.api.get(Pod, "p", "default")
+        assert [(each.type, each.reason) for each in before.status.conditions] == [
+            ("PodScheduled", "Unschedulable")
+        ]
+        await settled(stage)
+        assert await stage.api.get(Pod, "p", "default") == before
+
+    play(story)

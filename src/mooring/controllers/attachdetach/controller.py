@@ -154,12 +154,19 @@ class AttachDetachController(Controller[Key]):
             if decision.after:
                 self.look_again(key, decision.after + SOON_S)
 
-    def _correct(self, volume: str) -> None:
-        """Marks the volume if something is to be written about it that no change and no
-        timer has brought up."""
+    def missed(self, volume: str) -> VolumeDecision | None:
+        """What is to be written about the volume, and no change and no timer has brought up: None, normally."""
         if volume in self.queue:
-            return
-        missed = next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
+            return None
+        return next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
+
+    def volumes(self) -> set[str]:
+        """The unique names of all volumes that are wanted or attached."""
+        return {name for names in self._sweep.volumes() for name in names}
+
+    def _correct(self, volume: str) -> None:
+        """Marks the volume if something was missed."""
+        missed = self.missed(volume)
         if missed is not None:
             metrics.corrected(missed.action)
             self.log.warning("MissedByEvents", volume=volume, node=missed.node, action=missed.action.value)

@@ -35,13 +35,13 @@ class Sweep:
         slice after it is due."""
         slice_ = list(islice(self._rest, SLICE))
         if not slice_:
-            self._rest = self._volumes()
+            self._rest = self.volumes()
             slice_ = list(islice(self._rest, SLICE))
         for volume in sorted({volume for volumes in slice_ for volume in volumes}):
             look(volume)
         return SWEEP_S / max(1, -(-self._objects // SLICE))
 
-    def _volumes(self) -> Iterator[list[str]]:
+    def volumes(self) -> Iterator[list[str]]:
         """Yields volumes by VolumeAttachments, then by pods: each volume that is wanted or
         attached is of one of them."""
         records, pods = self._index.records.items(), self._index.pods.items()

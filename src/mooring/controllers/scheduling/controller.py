@@ -282,12 +282,16 @@ class SchedulingController(Controller[str]):
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:
         if not self.recorder.once(pod, "Warning", reason):
             return
+        held = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if held is not None and held.status == "False" and held.message == reason.message:
+            return  # a predecessor has said so
+        since = held.last_transition_time if held is not None and held.status == "False" else None
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": reason.message,
-            "lastTransitionTime": format_time(self.now()),
+            "lastTransitionTime": since or format_time(self.now()),
             "observedGeneration": pod.metadata.generation,
         }
         others = [c for c in pod.status.conditions if c.type != "PodScheduled"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextvars import copy_context
 from datetime import datetime
 from pathlib import Path
@@ -72,8 +72,8 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
 does."""
-LEASE = Timing(lease_duration=15.0, renew_deadline=10.0, retry_period=4.0)
-"""Renewed half as often as usual: that would be most of what is written."""
+LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
+"""Renewed a quarter as often as usual: that would be most of what is written."""
 
 
 class SimulatedCluster:
@@ -82,8 +82,10 @@ class SimulatedCluster:
     def __init__(self, root: Path, seed: int, scenario: Scenario) -> None:
         self.seed, self.scenario = seed, scenario
         self.actors: list[Actor] = []
+        self._controllers: list[tuple[Actor | None, Controller[Any]]] = []
         loop = asyncio.get_running_loop()
         self.trace = Trace(loop.time)
+        self.trace.stop = loop.stop
         self.network = Network()
         self.network.on_event, self.network.on_late = self._event_sent, self._late_create
         self.context = self.network.context
@@ -121,6 +123,12 @@ class SimulatedCluster:
         actor = current_actor()
         return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
 
+    def living(self) -> Iterator[Controller[Any]]:
+        """The controllers of all processes that run."""
+        self._controllers = [each for each in self._controllers if each[0] is None or not each[0].halted]
+        for _, controller in self._controllers:
+            yield controller
+
     def parts(self) -> list[Part]:
         """All but the API server."""
         return [*self.processes.values(), *self.nodes.values()]
@@ -143,7 +151,7 @@ class SimulatedCluster:
         now = part.actor.now if part.actor is not None else self.user.now
 
         def make(client: Client) -> Controller[Any]:
-            return make_controller(
+            made = make_controller(
                 name,
                 client,
                 make_plugins=self.make_plugins,
@@ -151,6 +159,8 @@ class SimulatedCluster:
                 random=stream(self.seed, f"{name} {part.life}"),
                 scenario=self.scenario,
             )
+            self._controllers.append((part.actor, made))
+            return made
 
         if not (self.scenario.leases and name in ATTACHING):
             await make(client).run()

@@ -41,12 +41,16 @@ MOST_KINDS = 14
 WEIGHTS = (0.3, 1.0, 1.0, 4.0)
 NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
-STRUCK_MINUTES = (8.0, 12.0, 20.0)
+STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
-CALM_MINUTES = 10.0
-"""And for so long all must come right: what was taken away is missed when what is attached is verified."""
-SLOW_STORAGE_CALM = 128.0
-"""Storage that may do hours later what it was asked for comes to rest after those."""
+CALM_MINUTES = 8.0
+"""And for so long all must come right."""
+LONGER_CALM: tuple[tuple[str, float], ...] = (
+    ("deferred", 128.0),  # storage that may do hours later what it was asked for
+    ("array-takes-away", 10.0),  # is missed when what is attached is verified
+    ("job", 10.0),  # the backoff of its pods
+)
+"""Or so long, where a run has this storage, fault or workload."""
 PLUGINS_ONLY = frozenset({"static"})
 """Workloads that are a plugin's."""
 
@@ -59,7 +63,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     driver, storage = _way(seed)
     faults = _kinds_of_faults(seed)
     workloads = _workloads(seed, chance, driver)
-    calm = SLOW_STORAGE_CALM if storage == "deferred" else CALM_MINUTES
+    calm = _calm({storage, *faults, *workloads.values()})
     nodes = chance.choice((3, 4)) if NEED_A_THIRD & set(faults) else chance.choice((1, 2, 3))
     return Scenario(
         nodes=nodes,
@@ -103,6 +107,10 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     dealt = _dealt(seed, [*islice(cycle(KINDS), len(WAYS))], "swarm workload")
     first = dealt if dealt in kinds else chance.choice(kinds)
     return dict(zip(NAMES, [first, *chance.sample(kinds, chance.choice((0, 1, 2)))], strict=False))
+
+
+def _calm(features: set[str]) -> float:
+    return max([CALM_MINUTES, *(minutes for feature, minutes in LONGER_CALM if feature in features)])
 
 
 def _single_parts(driver: str) -> list[tuple[str, ...]]:

@@ -50,6 +50,10 @@ class Trace:
         self.counts: defaultdict[str, int] = defaultdict(int)
         self.number = 0
         self.closed = False
+        self.failure: Exception | None = None
+        """What a listener raised."""
+        self.stop: Callable[[], None] | None = None
+        """Ends the run, which then raises the failure; None: there is no run."""
 
     def listen(self, kind: str, listener: Listener) -> None:
         """Calls the listener with each event of that kind."""
@@ -64,8 +68,14 @@ class Trace:
         self._hash.update(_encode((self.number, event.time, actor, kind, fields)))
         self.events.append(event)
         self.counts[kind] += 1
-        for listener in self._listeners[kind]:
-            listener(event)
+        try:
+            for listener in self._listeners[kind]:
+                listener(event)
+        except Exception as error:
+            self.failure = error
+            if self.stop is None:
+                raise
+            self.stop()  # raised here, the actor's code would take it for its own, and go on
 
     def close(self) -> None:
         """Takes no more events: what follows is the end of the run."""

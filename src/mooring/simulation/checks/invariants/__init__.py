@@ -10,7 +10,7 @@ from mooring.simulation.checks.invariants import (
     processes,
     workloads,
 )
-from mooring.simulation.checks.invariants.checker import Checker, Violation
+from mooring.simulation.checks.invariants.checker import Checker, Guarded, Violation
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["CHECKERS", "Checks", "Violation", "check"]
@@ -47,9 +47,14 @@ class Checks:
 
     def __init__(self, trace: Trace) -> None:
         self.violations: list[Violation] = []
-        self._checkers = [checker(trace, self._found) for checker in CHECKERS]
+        self._checkers: list[Guarded] = [checker(trace, self.found) for checker in CHECKERS]
 
-    def _found(self, invariant: str, message: str, event: Event) -> None:
+    def follow(self, checker: Guarded) -> None:
+        """Counts what another checker has to look at, too: one that needs more than the trace."""
+        self._checkers.append(checker)
+
+    def found(self, invariant: str, message: str, event: Event) -> None:
+        """Takes a violation."""
         self.violations.append(Violation(invariant, message, event.time, event.number))
 
     def guarded(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -27,6 +28,13 @@ class Violation:
 
 Found = Callable[[str, str, Event], None]
 """Takes the invariant, what was seen, and the event at which it was seen."""
+
+
+class Guarded(Protocol):
+    """What has a name, and counts how often it had something to look at."""
+
+    name: str
+    guarded: int
 
 
 class Checker:

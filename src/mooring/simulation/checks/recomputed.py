@@ -1,0 +1,89 @@
+"""What is kept up to date change by change, compared with what it would be if it were computed anew.
+
+D2: at any moment the indices of every living controller's caches are those of the objects in them, and
+whatever the attach/detach controller would write about a volume now is in its queue: no change was missed.
+D3: in the end every controller and agent is started anew, and none of them finds anything to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+
+from mooring.controllers.attachdetach.controller import AttachDetachController
+from mooring.kube.controller import Controller
+from mooring.simulation.checks.invariants.checker import Found
+from mooring.simulation.checks.invariants.objects import object_of
+from mooring.simulation.checks.liveness import HEARTBEATS, Complaint
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.engine.trace import Event, Trace
+
+EVERY = 16
+"""Of so many writes one is followed by a comparison: what was missed stays so for a while."""
+RESTART_S = 45.0
+"""Seconds in which what starts anew would begin what it finds to do."""
+
+Living = Callable[[], Iterable[Controller[Any]]]
+
+
+class Recomputed:
+    """D2, on one run. `guarded`: how many controllers were compared."""
+
+    name = "D2"
+
+    def __init__(self, trace: Trace, living: Living, found: Found) -> None:
+        self._living, self._found = living, found
+        self._written = self.guarded = 0
+        trace.listen("store.written", self._note)
+
+    def _note(self, event: Event) -> None:
+        self._written += 1
+        if self._written % EVERY:
+            return
+        for controller in self._living():
+            self.guarded += 1
+            for difference in _differences(controller):
+                self._found(self.name, f"{controller.name}: {difference}", event)
+
+
+def _differences(controller: Controller[Any]) -> Iterator[str]:
+    for cache in controller.caches:
+        yield from cache.misplaced()
+    if isinstance(controller, AttachDetachController):
+        for volume in sorted(controller.volumes()):
+            if missed := controller.missed(volume):
+                yield f"{missed.action.value} of {volume} on {missed.node} was missed ({missed.reason.message})"
+
+
+def _waits(event: Event) -> bool:
+    """Whether it is about a pod that waits: its agent says anew what for, step by step."""
+    return event.fields["resource"] == "pods" and object_of(event).status.phase == "Pending"
+
+
+class Restarted:
+    """D3: counts what is written when everything is started anew at the end of a run."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._written: list[str] = []
+
+    async def complaints(self) -> AsyncIterator[Complaint]:
+        """Starts all controllers and agents anew, and yields what they found to do."""
+        trace = self._cluster.trace
+        for kind in ("store.written", "store.deleted"):
+            trace.listen(kind, self._note)
+        for part in self._cluster.parts():
+            if part.name not in self._cluster.lost:
+                part.kill()
+                part.start()
+        await asyncio.sleep(RESTART_S)
+        if self._written:
+            yield (
+                "D3",
+                f"{len(self._written)} writes after a restart of all that is idle, such as {self._written[0]}",
+            )
+
+    def _note(self, event: Event) -> None:
+        if event.fields["resource"] not in HEARTBEATS and not _waits(event):
+            self._written.append(f"{event.fields['resource']} {event.fields['name']} ({event.kind})")

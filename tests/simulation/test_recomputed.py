@@ -1,0 +1,59 @@
+"""What is kept up to date change by change is compared with what it would be if it were computed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.controllers.attachdetach.index import VolumeIndex
+from mooring.kube.informer import Informer
+from mooring.node.registration import Registration
+from mooring.simulation.checks.recomputed import Recomputed
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.run import play
+
+CALM = Scenario(nodes=1, sets={"db": 2}, minutes=12, faults=0, actions=10)
+
+
+def test_a_run_compares_each_controller_many_times_and_finds_no_difference():
+    outcome = play(1, CALM)
+    assert outcome.violations == []
+    assert outcome.guarded["D2"] > 20
+
+
+def test_an_index_that_forgets_what_was_moved_is_found(monkeypatch: pytest.MonkeyPatch):
+    reindex: Any = Informer._reindex  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+
+    def forgets_the_old(cache: Any, key: str, old: Any, new: Any) -> None:
+        reindex(cache, key, None if new is not None else old, new)
+
+    monkeypatch.setattr(Informer, "_reindex", forgets_the_old)
+    assert "D2" in play(1, CALM).invariants
+
+
+def test_a_change_that_marks_no_volume_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(VolumeIndex, "_of_record", lambda index, record: [])
+    outcome = play(1, CALM)
+    assert any(each.startswith("D2 ") and "was missed" in each for each in outcome.violations)
+
+
+def test_what_an_agent_writes_of_idle_pods_when_it_starts_anew_is_found(monkeypatch: pytest.MonkeyPatch):
+    send: Any = Registration._send  # pyright: ignore[reportPrivateUsage]
+
+    async def vouches_each_time(registration: Any, base: Any, volumes: Any, awaited: Any) -> Any:
+        if not registration.uid:
+            await registration._before_create()
+        return await send(registration, base, volumes, awaited)
+
+    monkeypatch.setattr(Registration, "_send", vouches_each_time)
+    assert play(1, CALM).invariants == ["D3"]
+
+
+def test_a_check_that_breaks_ends_the_run_with_its_error(monkeypatch: pytest.MonkeyPatch):
+    def broken(check: Recomputed, event: Any) -> None:
+        raise KeyError("a check's own mistake")
+
+    monkeypatch.setattr(Recomputed, "_note", broken)
+    with pytest.raises(KeyError, match="own mistake"):
+        play(1, CALM)
