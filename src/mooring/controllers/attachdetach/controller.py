@@ -155,7 +155,7 @@ class AttachDetachController(Controller[Key]):
                 self.look_again(key, decision.after + SOON_S)
 
     def missed(self, volume: str) -> VolumeDecision | None:
-        """What is to be written about the volume, and no change and no timer has brought up: None, normally."""
+        """What is to be written about the volume though no change and no timer has said so; None: nothing."""
         if volume in self.queue:
             return None
         return next((each for each in decide(self._state(volume)) if each.action in WRITING), None)
