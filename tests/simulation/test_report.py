@@ -81,7 +81,7 @@ def test_within_how_many_seconds_a_share_of_the_pods_was_back():
 
 
 def test_the_picture_shows_each_volume_where_it_was_and_changes_nothing():
-    outcome, picture = draw(3, TINY)
+    outcome, picture = draw(lambda observe: play(3, TINY, observe=observe))
     assert outcome.digest == play(3, TINY).digest
     assert ET.fromstring(picture).tag.endswith("svg")
     assert ">db-0 on n" in picture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +47,11 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+POLICY = click.option(
+    "--policy",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A Python file with rules in place of ours: may_release, choose (docs/safety.md).",
+)
 SCENARIO = click.argument("file", required=False, type=click.Path(path_type=Path, exists=True))
 SEED = click.option("--seed", default=0, show_default=True, help="The first seed.")
 SEEDS = click.option(
@@ -82,7 +88,7 @@ def simulate() -> None:
 
 @simulate.command()
 @SCENARIO
-@_options(SEEDS, SEED, SEARCHING)
+@_options(SEEDS, SEED, POLICY, SEARCHING)
 @click.option(
     "--html", type=click.Path(path_type=Path), help="A page with figures and the timeline of the first seed."
 )
@@ -99,6 +105,7 @@ def run(
     html: Path | None,
     svg: Path | None,
     coverage: bool,
+    policy: Path | None,
     **options: Any,
 ) -> None:
     """Plays random runs: each seed draws its faults, its users and its order of events.
@@ -108,7 +115,7 @@ def run(
     """
     from mooring.simulation.search import searches
 
-    scenario = _scenario(file)
+    scenario = _with_policy(_scenario(file), policy)
     summary = _search(searches.random(range(seed, seed + seeds), scenario), **options)
     if coverage and options["output"] == "text":
         from mooring.simulation.search.coverage import table
@@ -126,29 +133,61 @@ def run(
 @simulate.command()
 @SCENARIO
 @click.option("--seed", default=0, show_default=True, help="The seed to play.")
-@OUTPUT
-def trace(file: Path | None, seed: int, output: str) -> None:
+@_options(POLICY, OUTPUT)
+def trace(file: Path | None, seed: int, policy: Path | None, output: str) -> None:
     """Prints everything that happened in one seed. FILE is a scenario, as for `run`."""
     from mooring.simulation.run import play
 
-    _print_run(play(seed, _scenario(file), lines=True), output)
+    _print_run(play(seed, _with_policy(_scenario(file), policy), lines=True), output)
 
 
 @simulate.command()
 @click.argument("stored", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--trace", "traced", is_flag=True, help="Print everything that happened.")
+@click.option(
+    "--without-mutant", is_flag=True, help="Play the code as it is, whatever the run was found with."
+)
+@click.option(
+    "--svg", type=click.Path(path_type=Path), help="A picture: what was reported, what was true, when."
+)
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="A page with that picture, the rule and the trace."
+)
 @OUTPUT
-def replay(stored: Path, traced: bool, output: str) -> None:
-    """Plays a violation again that `--store` has stored."""
+def replay(
+    stored: Path, traced: bool, without_mutant: bool, svg: Path | None, html: Path | None, output: str
+) -> None:
+    """Plays a violation again that `--store` or `regressions` has stored.
+
+    A run that needs a mutant to be violated is played with that mutant.
+    """
     import msgspec
 
+    from mooring.simulation.search.mutants import MUTANTS
     from mooring.simulation.search.stored_run import read
 
     try:
         found = read(stored)
     except msgspec.DecodeError as error:
         fail(f"{stored} is not a stored run: {error}")
-    _print_run(found.play(lines=traced), output)
+    mutant = None
+    if found.mutant:
+        if found.mutant not in MUTANTS:
+            fail(f"{stored} needs the mutant {found.mutant}, which is not there any more")
+        mutant = MUTANTS[found.mutant]
+        how = "played without it" if without_mutant else "put in for this run"
+        click.echo(f"{stored} is violated with the mutant {found.mutant} ({mutant.fault}): {how}", err=True)
+    with nullcontext() if mutant is None or without_mutant else mutant.applied():
+        if svg is None and html is None:
+            outcome = found.play(lines=traced)
+        else:
+            from mooring.cli.simulation_report import write_replay
+
+            outcome = write_replay(
+                lambda observe: found.play(lines=True, observe=observe), f"{stored.name}", svg=svg, html=html
+            )
+    outcome.lines = outcome.lines if traced else []
+    _print_run(outcome, output)
 
 
 @simulate.command()
@@ -231,6 +270,21 @@ def _scenario(file: Path | None) -> Scenario:
         return read_scenario(file) if file is not None else DEFAULT
     except ScenarioError as error:
         fail(str(error))
+
+
+def _with_policy(scenario: Scenario, policy: Path | None) -> Scenario:
+    """The scenario with the user's rules, which are read once so that a mistake in them is said at once."""
+    import msgspec
+
+    from mooring.simulation.cluster.user_rules import UserRulesError, rules_of
+
+    file = str(policy.resolve()) if policy is not None else scenario.policy
+    try:
+        if file:
+            rules_of(file)
+    except UserRulesError as error:
+        fail(str(error))
+    return msgspec.structs.replace(scenario, policy=file)
 
 
 def _known(names: Sequence[str]) -> list[str]:

@@ -2,52 +2,90 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from mooring.cluster.observer import Change, Lane
 from mooring.cluster.timeline import Mark, render
+from mooring.simulation.checks.rules import rule_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm import description
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
-from mooring.simulation.search.report import Row, page
+from mooring.simulation.search.report import Row, page, violation_page
 from mooring.simulation.search.summary import Summary
 from mooring.simulation.search.timeline import VolumeTimeline
 
 HEALED = "healed"
+NOTE_WIDTH = 150
+"""Characters in a line below the picture."""
+
+Observe = Callable[[Trace], object]
 
 
 def write_report(
     summary: Summary, scenario: Scenario, seed: int, title: str, *, html: Path | None, svg: Path | None
 ) -> None:
     """Plays the seed once more and writes what was asked for."""
-    outcome, picture = draw(seed, scenario)
-    if svg is not None:
-        svg.write_text(picture)
-    if html is not None:
-        html.write_text(page(summary, outcome, picture, title, _facts(outcome.scenario)))
-    for path in (svg, html):
-        if path is not None:
-            click.echo(f"{path}: seed {seed}", err=True)
+    outcome, picture = draw(lambda observe: play(seed, scenario, observe=observe))
+    _write(
+        picture, page(summary, outcome, picture, title, _facts(outcome.scenario)), seed, html=html, svg=svg
+    )
 
 
-def draw(seed: int, scenario: Scenario) -> tuple[Outcome, str]:
-    """A run and its picture: one row for each volume on each node that ever had to do with it."""
+def write_replay(
+    again: Callable[[Observe], Outcome], title: str, *, html: Path | None, svg: Path | None
+) -> Outcome:
+    """Plays a run once more, and writes what was asked for: what was reported and what was true, the moment
+    of the violation, and the rule that was violated."""
+    outcome, picture = draw(again, title)
+    rules = [(name, rule_of(name)) for name in outcome.invariants]
+    body = violation_page(outcome, picture, title, rules, _facts(outcome.scenario))
+    _write(picture, body, outcome.seed, html=html, svg=svg)
+    return outcome
+
+
+def draw(again: Callable[[Observe], Outcome], title: str = "") -> tuple[Outcome, str]:
+    """A run and its picture: one row for each volume on each node that ever had to do with it, and a mark
+    where an invariant was violated first."""
     seen: list[VolumeTimeline] = []
-
-    def observe(trace: Trace) -> None:
-        seen.append(VolumeTimeline(trace))
-
-    outcome = play(seed, scenario, observe=observe)
+    outcome = again(lambda trace: seen.append(VolumeTimeline(trace)))
     lanes = [
         Lane(seen[0].label(place), kind, [Change(at, state) for at, state in changes])
         for (place, kind), changes in seen[0].changes.items()
     ]
-    marks = [Mark(step.at, f"{step.what} {step.on}") for step in outcome.plan]
     scenario = outcome.scenario
-    return outcome, render(lanes, [*marks, Mark(scenario.heal_s, HEALED)], scenario.end_s, f"Seed {seed}")
+    marks = [Mark(step.at, f"{step.what} {step.on}") for step in outcome.plan]
+    marks.append(Mark(scenario.heal_s, HEALED))
+    marks += [Mark(at, f"{name} violated", wrong=True) for name, at in outcome.moments()]
+    notes = [line for violation in _first_of_each(outcome) for line in _note(violation)]
+    return outcome, render(lanes, marks, scenario.end_s, title or f"Seed {outcome.seed}", notes)
+
+
+def _first_of_each(outcome: Outcome) -> list[str]:
+    return [
+        next(each for each in outcome.violations if each.startswith(f"{name} "))
+        for name in outcome.invariants
+    ]
+
+
+def _note(violation: str) -> list[str]:
+    name = violation.partition(" ")[0]
+    lines = [
+        *textwrap.wrap(violation, NOTE_WIDTH),
+        *textwrap.wrap(f"The rule {name}: {rule_of(name)}", NOTE_WIDTH),
+    ]
+    return [lines[0], *(f"    {line}" for line in lines[1:])]
+
+
+def _write(picture: str, body: str, seed: int, *, html: Path | None, svg: Path | None) -> None:
+    for path, text in ((svg, picture), (html, body)):
+        if path is not None:
+            path.write_text(text)
+            click.echo(f"{path}: seed {seed}", err=True)
 
 
 def _facts(scenario: Scenario) -> list[Row]:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from mooring.cluster.observer import Lane
 
 WIDTH, LEFT, RIGHT, TOP = 1280, 150, 24, 118
-BAND, GAP, NODE_GAP = 26, 4, 26
+BAND, GAP, NODE_GAP, NOTE = 26, 4, 26, 20
 FONT = "font-family='ui-sans-serif, system-ui, Helvetica, Arial, sans-serif'"
 STYLE = """<style>
 .paper{fill:#ffffff}.ink{fill:#111827}.faint{fill:#6b7280}.band{fill:#f3f4f6}
-.grid{stroke:#e5e7eb}.line{stroke:#111827}.halo{stroke:#ffffff}
+.grid{stroke:#e5e7eb}.line{stroke:#111827}.halo{stroke:#ffffff}.wrong{stroke:#dc2626}.alarm{fill:#dc2626}
 @media (prefers-color-scheme: dark){
 .paper{fill:#111827}.ink{fill:#f3f4f6}.faint{fill:#9ca3af}.band{fill:#1f2937}
-.grid{stroke:#374151}.line{stroke:#d1d5db}.halo{stroke:#111827}}
+.grid{stroke:#374151}.line{stroke:#d1d5db}.halo{stroke:#111827}.alarm{fill:#f87171}}
 </style>"""
 """What is not a state is drawn light or dark, as the viewer likes it."""
 
@@ -42,10 +42,11 @@ LEGEND = (
 
 
 class Mark(NamedTuple):
-    """Something that was done at a time, in seconds; `label` is a few words."""
+    """Something that was done at a time, in seconds; `label` is a few words. `wrong`: what must not be."""
 
     at: float
     label: str
+    wrong: bool = False
 
 
 class Span(NamedTuple):
@@ -62,12 +63,14 @@ def spans(lane: Lane, end: float) -> Iterator[Span]:
             yield Span(change.at, until, change.state)
 
 
-def render(lanes: Sequence[Lane], marks: Sequence[Mark], end: float, title: str) -> str:
-    """The whole picture."""
+def render(
+    lanes: Sequence[Lane], marks: Sequence[Mark], end: float, title: str, notes: Sequence[str] = ()
+) -> str:
+    """The whole picture; `notes` are lines below it."""
     nodes = sorted({lane.node for lane in lanes})
     rows = {node: TOP + index * (2 * BAND + GAP + NODE_GAP) for index, node in enumerate(nodes)}
     bottom = TOP + len(nodes) * (2 * BAND + GAP + NODE_GAP)
-    height = bottom + 92
+    height = bottom + 92 + NOTE * len(notes)
     scale = (WIDTH - LEFT - RIGHT) / max(end, 1e-9)
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' {FONT}>",
@@ -81,6 +84,7 @@ def render(lanes: Sequence[Lane], marks: Sequence[Mark], end: float, title: str)
         *(part for lane in lanes for part in _lane(lane, rows[lane.node], end, scale)),
         *(part for node in nodes for part in _names(node, rows[node])),
         *_legend(bottom + 52),
+        *_notes(notes, bottom + 84),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -135,14 +139,21 @@ def _marks(marks: Sequence[Mark], scale: float, bottom: int) -> Iterator[str]:
         level = next((i for i, taken in enumerate(ends) if x > taken), None)
         y = TOP - 14 - (level or 0) * 15
         line = f"x1='{x:.1f}' y1='{y - 9}' x2='{x:.1f}' y2='{bottom - 14}'"
-        yield f"<line {line} class='line' stroke-dasharray='2 3'><title>{escape(mark.label)}</title></line>"
+        look = "class='wrong' stroke-width='2'" if mark.wrong else "class='line' stroke-dasharray='2 3'"
+        yield f"<line {line} {look}><title>{escape(mark.label)}</title></line>"
         if level is not None:
             ends[level] = x + 6.8 * len(mark.label) + 12
             place = f"x='{x + 4:.1f}' y='{y}'"
+            ink = "alarm" if mark.wrong else "ink"
             labels.append(
-                f"<text {place} font-size='11.5' class='ink halo' {halo}>{escape(mark.label)}</text>"
+                f"<text {place} font-size='11.5' class='{ink} halo' {halo}>{escape(mark.label)}</text>"
             )
     yield from labels
+
+
+def _notes(notes: Sequence[str], y: int) -> Iterator[str]:
+    for number, note in enumerate(notes):
+        yield f"<text x='{LEFT}' y='{y + NOTE * number}' font-size='13' class='ink'>{escape(note)}</text>"
 
 
 def _legend(y: int) -> Iterator[str]:

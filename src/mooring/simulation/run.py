@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import shutil
 import tempfile
 import time
@@ -27,6 +28,7 @@ from mooring.simulation.cluster.plan import Plan, make_plan
 from mooring.simulation.cluster.plan_player import PlanPlayer
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm import drawn
+from mooring.simulation.cluster.user_rules import applied
 from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
 from mooring.simulation.engine.isolation import isolated
 from mooring.simulation.engine.randomness import ReplayedOrder, SeededOrder, stream
@@ -34,6 +36,8 @@ from mooring.simulation.engine.trace import Trace
 
 MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its own (mkdtemp)
 """Where node agents write down what they mounted, if that is there: no disk is needed for it."""
+
+_MOMENT = re.compile(r"(\S+) at ([\d.]+) s ")
 
 
 class Outcome(msgspec.Struct):
@@ -63,6 +67,14 @@ class Outcome(msgspec.Struct):
     def ok(self) -> bool:
         return not self.violations
 
+    def moments(self) -> list[tuple[str, float]]:
+        """When (seconds) each invariant was violated first."""
+        found: dict[str, float] = {}
+        for each in self.violations:
+            if match := _MOMENT.match(each):
+                found.setdefault(match[1], float(match[2]))
+        return list(found.items())
+
 
 def play(
     seed: int,
@@ -87,7 +99,7 @@ def play(
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     state = _RunState()
     try:
-        with _silenced(), isolated():
+        with _silenced(), applied(scenario.policy), isolated():
             _run(loop, state, lambda: _story(root, seed, scenario, plan, state, observe, noted))
     finally:
         shutil.rmtree(root, ignore_errors=True)

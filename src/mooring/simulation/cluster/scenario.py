@@ -24,6 +24,7 @@ draws its own (`cluster.swarm`).
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
                                  # deferred (detaches later)
+    policy: rules.py             # a user's rules in place of ours (`cluster.user_rules`)
     swarm: false                 # each seed draws all of that itself
     workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod
                                  # (`cluster.workloads`)
@@ -74,6 +75,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False
     calm_minutes: float = 0
+    policy: str = ""
+    """A file with rules of a user in place of ours (`cluster.user_rules`)."""
     swarm: bool = False
     """Each seed draws all other fields."""
 

@@ -66,6 +66,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     calm = _calm({storage, *faults, *workloads.values()})
     nodes = chance.choice((3, 4)) if NEED_A_THIRD & set(faults) else chance.choice((1, 2, 3))
     return Scenario(
+        policy=given.policy,
         nodes=nodes,
         zones=min(2, nodes),
         driver=driver,

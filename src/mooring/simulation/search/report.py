@@ -17,6 +17,8 @@ from mooring.simulation.search.summary import Summary
 SHARES = ((0.5, "half"), (0.9, "9 of 10"), (0.99, "99 of 100"))
 BARS = (1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600)
 """Upper bounds of the bars of the histogram, in seconds."""
+LINES_BEFORE, VIOLATIONS = 60, 20
+"""What a page about a violation shows: lines of the trace before it, and violations."""
 PODS_SHOWN = 8
 """Of these it is said how long they were away: those that were so longest."""
 
@@ -46,10 +48,7 @@ def page(summary: Summary, outcome: Outcome, picture: str, title: str, facts: It
     """The whole page. `picture` is the SVG of the timeline of `outcome`, `facts` what was played."""
     return "\n".join(
         [
-            "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-            f"<meta name='viewport' content='width=device-width'><title>{escape(title)}</title>",
-            f"<style>{STYLE}</style></head><body><main>",
-            f"<h1>{escape(title)}</h1>",
+            *_head(title),
             _table(facts),
             "<h2>What came of it</h2>",
             _table(rows(summary)),
@@ -63,6 +62,41 @@ def page(summary: Summary, outcome: Outcome, picture: str, title: str, facts: It
             "</main></body></html>",
         ]
     )
+
+
+def violation_page(
+    outcome: Outcome, picture: str, title: str, rules: Iterable[Row], facts: Iterable[Row]
+) -> str:
+    """A page about one run that violates something: which rule, when, what was reported and what was true."""
+    first = min((at for _, at in outcome.moments()), default=0.0)
+    before = [line for line in outcome.lines if _time_of(line) <= first][-LINES_BEFORE:]
+    return "\n".join(
+        [
+            *_head(title),
+            _table(rules),
+            _list("What was violated", outcome.violations[:VIOLATIONS] or ["nothing"]),
+            f"<figure>{picture}</figure>",
+            "<p>Upper bands: what the API said. Lower bands: what was true. The red line: the moment.</p>",
+            _list("What happened to the cluster", (str(step) for step in outcome.plan)),
+            _list("The trace up to that moment", before),
+            _table(facts),
+            "</main></body></html>",
+        ]
+    )
+
+
+def _time_of(line: str) -> float:
+    """When the event of this line of a trace happened."""
+    return float(line.split()[1])
+
+
+def _head(title: str) -> list[str]:
+    return [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        f"<meta name='viewport' content='width=device-width'><title>{escape(title)}</title>",
+        f"<style>{STYLE}</style></head><body><main>",
+        f"<h1>{escape(title)}</h1>",
+    ]
 
 
 def _table(cells: Iterable[Row]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
 
 _TIME = re.compile(r"(\S+) at ([\d.]+) s ")
@@ -29,9 +31,11 @@ class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
     violations: list[str] = []
     mutant: str = ""
 
-    def play(self, *, lines: bool = False) -> Outcome:
-        """The run again."""
-        return play(self.seed, self.scenario, plan=self.plan, choices=self.choices, lines=lines)
+    def play(self, *, lines: bool = False, observe: Callable[[Trace], object] = id) -> Outcome:
+        """The run again, as `simulation.run.play` does; without the mutant."""
+        return play(
+            self.seed, self.scenario, plan=self.plan, choices=self.choices, lines=lines, observe=observe
+        )
 
     @property
     def events(self) -> int:

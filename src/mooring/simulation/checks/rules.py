@@ -1,0 +1,40 @@
+"""What each invariant says, in words: for people who look at a violation.
+
+The rules of the checkers are told by their docstrings; the others here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mooring.simulation.checks.invariants import CHECKERS
+
+OTHERS: Mapping[str, str] = {
+    "S16": "What was written to a volume is found again.",
+    "L1": "Once all is healed, every wanted pod is ready.",
+    "L3": "Once all is healed, wanted = recorded = attached = mounted.",
+    "L4": "Once all is healed, no other pod exists, and none is still being deleted.",
+    "L5": "Once all is healed, every claim is bound.",
+    "L7": "In the end no part writes anything but heartbeats.",
+    "L8": "Pods of a machine that is lost, and that no operator has stated to be dead, are shown as not ready.",
+    "L9": "Once all is healed, each node has one ready pod of each DaemonSet.",
+    "L10": "Once all is healed, a Job is complete, and has succeeded exactly as often as it should.",
+    "L11": "Once all is healed, a PodDisruptionBudget's status says what its pods are.",
+    "D2": "Caches, and the queue of the attach/detach controller, are what they would be if they were made anew.",
+    "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
+    "Deadlock": "Something is always going to happen.",
+    "Livelock": "Time goes on.",
+    "Escape": "No part leaves the simulation.",
+}
+
+
+def rule_of(invariant: str) -> str:
+    """The rule, as a sentence; "" if the name is not known."""
+    for checker in CHECKERS:
+        words = " ".join((checker.__doc__ or "").split())
+        if found := re.search(
+            rf"(?:^|; |and ){re.escape(invariant)}: (.*?)(?:[;,] (?:and )?[SLDP]\d+'?: |$)", words
+        ):
+            return found[1][0].upper() + found[1][1:].rstrip(".") + "."
+    return OTHERS.get(invariant, "")
