@@ -97,7 +97,8 @@ class Agent:
             reader=client,
         )
         plugins = make_plugins(host)
-        self._csi = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
+        self.csi_drivers = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
+        """Those of this node; None if there is no CSI plugin."""
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -123,9 +124,9 @@ class Agent:
             random=random,
         )
         self._registration.nodes.add_handler(self._volumes.node_changed)
-        if self._csi is not None:
-            self._registration.nodes.add_handler(self._csi.node_changed)
-            self._csi.tell_of_writes(self._registration.nodes.accept)
+        if self.csi_drivers is not None:
+            self._registration.nodes.add_handler(self.csi_drivers.node_changed)
+            self.csi_drivers.tell_of_writes(self._registration.nodes.accept)
         self._pods = Informer(
             client,
             Pod,
@@ -281,7 +282,7 @@ class Agent:
             self._lease.run(lambda: self._registration.uid),
             self._pods.run(),
             self._work(self._mirrors.run),
-            *([self._csi.run()] if self._csi is not None else []),
+            *([self.csi_drivers.run()] if self.csi_drivers is not None else []),
         ]
 
     async def _warn_of_network(self) -> None:
@@ -298,8 +299,8 @@ class Agent:
         if not self._options.standalone:
             await self._registration.nodes.synced()
             await self._pods.synced()
-            if self._csi is not None:
-                await self._csi.synced()
+            if self.csi_drivers is not None:
+                await self.csi_drivers.synced()
         await part()
 
     async def _shut_down(self) -> None:

@@ -22,7 +22,7 @@ from mooring.simulation.checks.liveness import QuietPeriod, complaints
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
-from mooring.simulation.cluster.plan_player import PlanPlayer
+from mooring.simulation.cluster.plan_player import PlanPlayer, check
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
 from mooring.simulation.engine.isolation import isolated
@@ -153,7 +153,7 @@ async def _story(
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()
     await player.users.create_workloads()
-    cluster.user.start(player.play(without_points(plan)))
+    cluster.user.start(player.play(without_points(plan))).add_done_callback(check)
     await _until(scenario.heal_s)
     await player.heal()
     await _until(scenario.end_s)

@@ -47,7 +47,8 @@ from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.plugins import DRIVERS, array_plugins
+from mooring.simulation.parts.node_service import PlayedNodeService
+from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
 from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
@@ -93,13 +94,15 @@ class SimulatedCluster:
         self.array.asked_by = self.asker
         self.array.journal = self.trace
         self._backend = self.actor("array")
-        self.array.carry_out = self._carry_out
+        self.array.carry_out, self.array.leave_it = self._carry_out, self._backend.start
         self.log = VolatileLog(stream(seed, "log"), journal=self._committed)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
         self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
-        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs)
+        self.services = self._node_services()
+        processes = {name: service.process for name, service in self.services.items()}
+        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs, processes)
         self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
         if self.ebs is not None:
             self.processes[EBS] = self._driver(self.ebs)
@@ -180,6 +183,19 @@ class SimulatedCluster:
         part.on_kill = ebs.lose
         return part
 
+    def _node_services(self) -> dict[str, PlayedNodeService]:
+        """One on each machine, where there is a CSI driver."""
+        made: dict[str, PlayedNodeService] = {}
+        for name in self.scenario.node_names if self.scenario.driver != "plugin" else ():
+            service = made[name] = PlayedNodeService(
+                name,
+                DRIVERS[self.scenario.driver],
+                lambda node=name: node_service(self.array, node, self.ec2),
+                lambda node=name: self.actor(f"service {node}"),
+            )
+            service.on_change = lambda there, node=name: self.trace(node, "truth.driver", registered=there)
+        return made
+
     def _of_use(self, controller: str) -> bool:
         kinds = ONLY_FOR.get(controller)
         return kinds is None or not kinds.isdisjoint(self.scenario.workloads.values())
@@ -203,7 +219,13 @@ class SimulatedCluster:
 
     def _node(self, machine: Machine) -> Part:
         async def run(part: Part) -> None:
-            await machine.agent(part.link).run(asyncio.Event())
+            agent, service = machine.agent(part.link), self.services.get(machine.name)
+            if service is None or agent.csi_drivers is None:
+                await agent.run(asyncio.Event())
+                return
+            async with asyncio.TaskGroup() as group:
+                group.create_task(agent.run(asyncio.Event()))
+                group.create_task(service.keep_known(agent.csi_drivers))
 
         return Part(self, machine.name, self.tokens.node(machine.name), run)
 
@@ -269,6 +291,8 @@ class SimulatedCluster:
         await self.api.create(StorageClass, body)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
+        for service in self.services.values():
+            service.start()
         for part in self.parts():
             part.start()
 
@@ -294,6 +318,8 @@ class SimulatedCluster:
         if node in self.powered:
             self.powered.discard(node)
             self.nodes[node].kill()
+            if node in self.services:
+                self.services[node].kill()
             self.machines[node].lose_power()
             self.trace(node, "truth.power", on=False)
 
@@ -303,5 +329,7 @@ class SimulatedCluster:
             return
         if node not in self.powered:
             self.powered.add(node)
+            if node in self.services:
+                self.services[node].start()
             self.trace(node, "truth.power", on=True)
         self.nodes[node].start()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.cloud_faults import CloudFaults
@@ -14,11 +15,15 @@ from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
 from mooring.simulation.cluster.users import Users, rival
 from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
 from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
+SOON_S = 1.0
+PATIENCE_S = 300.0
+"""So long a fault waits for the moment in which it strikes."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -43,11 +48,11 @@ class PlanPlayer:
             self.cluster.trace(
                 "plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how
             )
-            self.cluster.user.start(self._run(self._act(step.what)(step)))
+            self.cluster.user.start(self._run(self._act(step.what)(step))).add_done_callback(check)
 
     def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
         if what in EC2_FAULTS:
-            return getattr(self.cloud, what.removeprefix("ec2-"))
+            return getattr(self.cloud, what.removeprefix("ec2-").replace("-", "_"))
         name = what.replace("-", "_")
         if what in ACTIONS:
             return getattr(self.users, name)
@@ -77,6 +82,8 @@ class PlanPlayer:
             part.link.clear()
             if part.actor is not None and part.actor in self._frozen:
                 part.kill()
+        for service in cluster.services.values():
+            service.register(True)
         for name in cluster.machines:
             cluster.machines[name].runtime.stop_s = 0.0
             if name not in cluster.lost:
@@ -193,6 +200,54 @@ class PlanPlayer:
             await asyncio.sleep(step.value / 2)
         self.cluster.power_on(step.on)
 
+    async def _absent_machine(self, step: PlanStep) -> None:
+        """It is off for long, without a Node, and another boot registers the name anew."""
+        self.cluster.power_off(step.on)
+        await asyncio.sleep(SOON_S)
+        if step.on not in self.cluster.powered:
+            await self.users.delete_node(step)
+            await asyncio.sleep(step.value)
+        self.cluster.power_on(step.on)
+
+    async def _back_in_attach(self, step: PlanStep) -> None:
+        """As soon as the storage begins to attach a volume to it: it is off, its Node is deleted, it is on
+        again."""
+        begun = asyncio.Event()
+
+        def listen(event: Event) -> None:
+            if (event.fields["act"], event.fields["node"]) == ("attach", step.on):
+                begun.set()
+
+        self.cluster.trace.listen("truth.begin", listen)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await begun.wait()
+        except TimeoutError:
+            return
+        self.cluster.power_off(step.on)
+        if step.on not in self.cluster.powered:
+            await self.users.delete_node(step)
+            await asyncio.sleep(step.value)
+        self.cluster.power_on(step.on)
+
+    async def _kill_service(self, step: PlanStep) -> None:
+        """The process of a driver's node service; it starts anew while its machine is on."""
+        service = self.cluster.services[step.on]
+        service.kill()
+        await asyncio.sleep(step.value)
+        if step.on in self.cluster.powered:
+            service.start()
+
+    async def _driver_leaves(self, step: PlanStep) -> None:
+        """It unregisters, as when it is upgraded (how odd: its process ends, too), and comes back."""
+        service = self.cluster.services[step.on]
+        service.register(False)
+        if step.how % 2:
+            await self._kill_service(step)
+        else:
+            await asyncio.sleep(step.value)
+        service.register(True)
+
     async def _wrong_taint(self, step: PlanStep) -> None:
         """An operator's mistake: a machine that runs is declared out of service, or the taint is left
         over."""
@@ -266,3 +321,10 @@ class PlanPlayer:
 
     async def _slow_stop(self, step: PlanStep) -> None:
         self.cluster.machines[step.on].runtime.stop_s = step.value
+
+
+def check(step: asyncio.Task[None]) -> None:
+    """A step may fail because the API server does not answer; any other failure is a mistake of the played
+    world, and ends the run."""
+    error = None if step.cancelled() else step.exception()
+    assert error is None or isinstance(error, KubeError), f"a step of the plan failed: {error!r}"

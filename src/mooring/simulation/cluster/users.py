@@ -7,7 +7,7 @@ are told to the trace: they give up guarantees, and the checkers accept just tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -129,6 +129,21 @@ class Users:
             scenario = self.cluster.scenario
             wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
             await self._create([each for each in wanted if each[0] is owner])
+
+    async def delete_pod_on(self, step: PlanStep) -> None:
+        await self._delete_on(step, self.delete_pod)
+
+    async def force_delete_pod_on(self, step: PlanStep) -> None:
+        await self._delete_on(step, self.force_delete_pod)
+
+    async def _delete_on(self, step: PlanStep, delete: Callable[[PlanStep], Awaitable[None]]) -> None:
+        """One of the pods on a node, or of all pods where the step does not name a node."""
+        pods = (await self.api.list(Pod, NAMESPACE)).items
+        there = [pod for pod in pods if step.on in (pod.spec.node_name, *self.cluster.processes)]
+        if there:
+            pod = sorted(there, key=lambda pod: pod.name)[step.how % len(there)]
+            ours = sorted(each.name for each in pods if _set_of(each) == _set_of(pod))
+            await delete(PlanStep(step.at, step.what, _set_of(pod), how=ours.index(pod.name)))
 
     # --- claims and volumes
 
@@ -266,6 +281,10 @@ class Users:
         taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
         self.cluster.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+def _set_of(pod: Pod) -> str:
+    return pod.metadata.labels.get("app", "")
 
 
 async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], seconds: float) -> None:

@@ -65,11 +65,12 @@ class _DiskDirectory(DirectoryMounter):
     """What a pod sees of a disk: a file that stands for all that is on it. Removing that file empties the
     disk."""
 
-    def __init__(self, path: Path, array: Array) -> None:
+    def __init__(self, path: Path, array: Array, node: str) -> None:
         super().__init__(path)
-        self._array, self._content = array, path / "content"
+        self._array, self._content, self._node = array, path / "content", node
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        await self._array.mounting(self._node)
         await super().set_up_at(directory, fs_group)
         self._content.touch()
 
@@ -115,10 +116,12 @@ class _Attacher(Attacher, Detacher):
 
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
         node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
+        await self._array.mounting(node)
         found = self._array.at_path(device_path, node, wanted)
         self._array.mount(found, node, path=device_path, wanted=wanted)
         if (failure := self._array.mount_failure.get(node)) is not None:
             raise failure
+        await self._array.mounting(node)
 
     async def unmount_device(self, device_mount_path: str) -> None:
         node = self._plugin.host.node_name
@@ -217,10 +220,12 @@ class ArrayPlugin(
         return []
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
-        return _DiskDirectory(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name), self.array)
+        path = self.host.get_pod_volume_dir(pod.uid, DISK, spec.name)
+        return _DiskDirectory(path, self.array, self.host.node_name)
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
-        return _DiskDirectory(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name), self.array)
+        path = self.host.get_pod_volume_dir(pod_uid, DISK, spec_name)
+        return _DiskDirectory(path, self.array, self.host.node_name)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)

@@ -14,7 +14,14 @@ from mooring.simulation.cluster.scenario import PlanStep, Scenario
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
-ONLY_NAMED = dict.fromkeys(("array-takes-away", "remove-machine", "old-lists"), 0.0)
+ONLY_NAMED = dict.fromkeys(
+    (
+        *("array-takes-away", "remove-machine", "old-lists", "slow-mount", "array-puts-off", "kill-service"),
+        *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
+        "ec2-puts-off",
+    ),
+    0.0,
+)
 """What happens only where a ground names it."""
 UNDEFINED_MINUTES = 14
 """How long what nothing defines any more may stay attached, and what is quiet after that."""
@@ -39,6 +46,7 @@ def scenario(
     others_weigh: float = OTHERS,
     force_detach_after_s: float = BASE.force_detach_after_s,
     steps: tuple[PlanStep, ...] = (),
+    companions: float = 0.0,
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
@@ -63,6 +71,7 @@ def scenario(
         faults=faults,
         actions=actions,
         weights=others | named,
+        companions=companions,
         steps=steps,
     )
 
