@@ -12,6 +12,7 @@ from random import Random
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.workloads import STATIC
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -81,7 +82,19 @@ ACTIONS: dict[str, str] = {
     "restart-set": "set",  # scaled to nothing, and back
     "delete-pod-on": "part",  # a pod that is there, or (a controller's process) any pod
     "force-delete-pod-on": "part",
+    "hold": "set",  # another party's finalizer on a pod, its claim, or the VolumeAttachment of its volume
+    "strip-claim": "set",  # its finalizers, while a pod uses it
+    "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
+    "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
+    "replace-claim": "set",  # deleted, and made anew under its name at once
+    "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
+LASTING = ("hold", "shrink-set")
+"""Actions that last for a while."""
+CLAIMING = ("disk", "one-pod", "two-disks", "static", "scarce", "guarded")
+"""Workloads that are StatefulSets with claims."""
+DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
+"""Those whose volumes are made for them."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota", "array-puts-off"),
@@ -89,6 +102,12 @@ OF_ARRAY = (
 ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
+    "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "hold": {"workloads": CLAIMING},
+    "strip-claim": {"workloads": CLAIMING},
+    "shrink-set": {"workloads": CLAIMING},
+    "replace-claim": {"workloads": DYNAMIC},
+    "delete-unbound": {"workloads": ("static", "scarce")},
 }
 """What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which
 values of them."""
@@ -113,9 +132,8 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
     chance = stream(seed, "plan")
     kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
     faults = [_fault(chance, scenario, what) for what in _drawn(chance, scenario, kinds, scenario.faults)]
-    actions = [
-        _action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)
-    ]
+    acts = [kind for kind in ACTIONS if suits(kind, scenario)]
+    actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, acts, scenario.actions)]
     with_faults = companions(
         stream(seed, "companions"), faults, scenario.companions, _possible(scenario, kinds)
     )
@@ -211,6 +229,10 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> PlanStep:
 
 
 def _action(chance: Random, scenario: Scenario, what: str) -> PlanStep:
-    on = chance.choice(_targets(scenario, ACTIONS[what]))
+    needed = ONLY_WITH.get(what, {}).get("workloads")
+    sets = [name for name, kind in workloads_of(scenario).items() if needed is None or kind in needed]
+    on = chance.choice(sets if ACTIONS[what] == "set" else _targets(scenario, ACTIONS[what]))
     value = float(chance.randrange(4)) if what == "scale" else 0.0
+    if what in LASTING:
+        value = round(min(chance.expovariate(1 / 20), _longest(scenario)), 3)
     return PlanStep(_moment(chance, scenario), what, on, value, chance.randrange(3))

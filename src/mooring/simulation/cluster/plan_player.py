@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
+from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
-from mooring.simulation.cluster.users import Users, rival
+from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
@@ -21,6 +22,8 @@ from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
+UNDEFINING = ("strip-volume", "delete-unbound")
+"""Steps that take a PersistentVolume away which may be attached."""
 SOON_S = 1.0
 PATIENCE_S = 300.0
 """So long a fault waits for the moment in which it strikes."""
@@ -34,6 +37,7 @@ class PlanPlayer:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.users = Users(cluster)
+        self.careless = CarelessUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self._leaders: list[Actor] = []  # paused, and their successors work
@@ -55,14 +59,16 @@ class PlanPlayer:
             return getattr(self.cloud, what.removeprefix("ec2-").replace("-", "_"))
         name = what.replace("-", "_")
         if what in ACTIONS:
-            return getattr(self.users, name)
+            return getattr(self.careless, name, None) or getattr(self.users, name)
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:
         """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere
-        else."""
-        late = asyncio.get_running_loop().time() >= self.cluster.scenario.heal_s
-        return late and step.what == "drain" and self.cluster.ec2 is not None
+        else. What nothing defines any more may stay attached for long."""
+        now, scenario = asyncio.get_running_loop().time(), self.cluster.scenario
+        if step.what in UNDEFINING:
+            return now + UNDEFINED_S > scenario.end_s
+        return now >= scenario.heal_s and step.what == "drain" and self.cluster.ec2 is not None
 
     async def _run(self, work: Awaitable[None]) -> None:
         await work
@@ -99,6 +105,7 @@ class PlanPlayer:
             if name not in cluster.lost:
                 await self.users.uncordon(PlanStep(0, "uncordon", name))
                 await self.users.declare(name, False)
+        await self.users.tidy_up()
         cluster.trace("plan", "plan.healed")
 
     def _part(self, name: str) -> Part:

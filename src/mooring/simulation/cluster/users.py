@@ -34,7 +34,9 @@ from mooring.simulation.cluster.workloads import (
     GUARDED,
     JOBS,
     NAMESPACE,
+    STATIC,
     bodies,
+    scarce,
     static_disks,
     volume_body,
 )
@@ -46,6 +48,8 @@ from mooring.volumes.statements import Statement, annotation
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 1_000
+UNDEFINED_S = 840.0
+"""So long before the end of a run no user takes away the definition of what may be attached."""
 RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
 """How often a rival writes at first, and after a minute."""
 STOPPED_S = 8.0
@@ -63,10 +67,23 @@ class Users:
     async def create_workloads(self) -> None:
         for name, replicas in self.cluster.scenario.sets.items():
             kind = self.cluster.scenario.workloads.get(name, "disk")
-            if kind == "static":
-                for disk in static_disks(name, replicas):
+            if kind in STATIC:
+                for disk in static_disks(name, replicas, few=scarce(kind)):
                     self.cluster.array.create(disk)
             await self._create(bodies(kind, name, replicas, self.cluster.scenario.evict_after_s))
+
+    async def tidy_up(self) -> None:
+        """Where volumes are scarce: workloads are as large as they should be, and what is left over of larger
+        ones goes, so that there are enough."""
+        for name, replicas in self.cluster.scenario.sets.items():
+            if not scarce(self._kind(name)):
+                continue
+            step = PlanStep(0, "scale", name, float(replicas), 2)
+            await self.scale(step)
+            for claim in (await self.api.list(PersistentVolumeClaim, NAMESPACE)).items:
+                number = claim.name.removeprefix(f"data-{name}-")
+                if number.isdigit() and int(number) >= replicas:
+                    await self.delete_claim_named(claim.name, step)
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
@@ -80,7 +97,7 @@ class Users:
         owners = {"once": Pod, **dict.fromkeys(JOBS, Job), **dict.fromkeys(DAEMONS, DaemonSet)}
         return Deployment if kind in DEPLOYMENTS else owners.get(kind, StatefulSet)
 
-    async def _pod(self, step: PlanStep) -> Pod | None:
+    async def pod(self, step: PlanStep) -> Pod | None:
         """One of a workload's pods."""
         found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
         pods = sorted(found, key=lambda pod: pod.name)
@@ -102,7 +119,7 @@ class Users:
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
-            pod = await self._pod(step)
+            pod = await self.pod(step)
             if pod is not None:
                 await self.api.delete(Pod, pod.name, NAMESPACE)
 
@@ -110,7 +127,7 @@ class Users:
 
     async def force_delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
-            pod = await self._pod(step)
+            pod = await self.pod(step)
             if pod is not None:
                 self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
                 await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
@@ -152,13 +169,9 @@ class Users:
         made, or (how 2) the same again, for the same disk."""
         if self._kind(step.on) in JOBS:
             return  # the pods of a Job that have ended hold its claim: the next one would wait for good
-        pod = await self._pod(step)
+        pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
-            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-            await self.cluster.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
-            if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
-                make = self._make_again if step.how == 2 else self._make_another
-                self.cluster.user.start(make(claim.spec.volume_name))
+            await self.delete_claim_named(name, step)
         if step.how % 2:
             return
         await self.delete_pod(step)
@@ -167,23 +180,51 @@ class Users:
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
             for kind, body, namespace in wanted:
                 if kind is PersistentVolumeClaim:
-                    await self._create_when_gone(kind, body, namespace)
+                    await self.create_when_gone(kind, body, namespace)
+
+    async def delete_claim_named(self, name: str, step: PlanStep) -> None:
+        """One of a workload's claims, whatever pods there are."""
+        claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+        await self.cluster.as_user(lambda: self.api.delete(PersistentVolumeClaim, name, NAMESPACE))
+        if claim is not None:
+            self.replace_volume(claim.spec.volume_name, step)
+
+    def replace_volume(self, volume: str, step: PlanStep) -> None:
+        """Begins to make another volume in the place of one that was made by hand."""
+        if self._kind(step.on) in STATIC and volume:
+            make = self._make_again if step.how == 2 else self._make_another
+            self.cluster.user.start(make(volume))
 
     async def _make_another(self, volume: str) -> None:
         """In its place; of the old one nothing is left but the disk."""
+        await self._wait_until_detached(volume)
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
         self.cluster.array.create(another)
         await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
 
+    async def _wait_until_detached(self, volume: str) -> None:
+        """Near the end of a run: what nothing defines any more may stay attached for `UNDEFINED_S`."""
+        while asyncio.get_running_loop().time() + UNDEFINED_S > self.cluster.scenario.end_s:
+            try:
+                records = (await self.api.list(VolumeAttachment)).items
+            except KubeError:
+                records = None
+            if records is not None and not any(
+                each.spec.source.persistent_volume_name == volume for each in records
+            ):
+                return
+            await asyncio.sleep(2)
+
     async def _make_again(self, volume: str) -> None:
         """A minute later, when the old one is gone: under its name, for its disk."""
+        await self._wait_until_detached(volume)
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         await asyncio.sleep(AGAIN_S)
-        await self._create_when_gone(PersistentVolume, volume_body(volume))
+        await self.create_when_gone(PersistentVolume, volume_body(volume))
 
-    async def _create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
+    async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
         for _ in range(AS_LONG_AS_IT_TAKES):
             try:
                 await self.api.create(kind, body, namespace)
@@ -193,10 +234,10 @@ class Users:
 
     async def delete_volume(self, step: PlanStep) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
-        pod = await self._pod(step)
+        pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-            if claim is not None and claim.spec.volume_name and self._kind(step.on) != "static":
+            if claim is not None and claim.spec.volume_name and self._kind(step.on) not in STATIC:
                 volume = claim.spec.volume_name
                 await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
 

@@ -30,6 +30,8 @@ STATIC_CLASS = "made-by-hand"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
+STATIC = frozenset({"static", "scarce"})
+"""The kinds of workloads whose volumes are made by hand."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
 RETRIES = 1_000
@@ -66,9 +68,15 @@ def volume_body(name: str, claim: str | None = None) -> Body:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def static_disks(name: str, replicas: int) -> list[str]:
-    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to."""
-    return [f"{name}-disk-{number}" for number in range(max(replicas, MOST))]
+def scarce(kind: str) -> bool:
+    """Whether a workload has no more volumes than it should have pods: scaled up, it has too few."""
+    return kind == "scarce"
+
+
+def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
+    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to, or (`few`) as
+    it should have."""
+    return [f"{name}-disk-{number}" for number in range(replicas if few else max(replicas, MOST))]
 
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -93,9 +101,13 @@ def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, body, NAMESPACE)]
 
 
-def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
-    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas)]
+def _static(name: str, replicas: int, *, few: bool = False) -> list[tuple[type[Object], Body, str]]:
+    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas, few=few)]
     return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _scarce(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _static(name, replicas, few=True)
 
 
 def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
@@ -162,6 +174,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "two-disks": _two_disks,
     "scratch": _scratch,
     "static": _static,
+    "scarce": _scarce,
     "shared": _shared,
     "rivals": _rivals,
     "once": _once,

@@ -18,7 +18,15 @@ ONLY_NAMED = dict.fromkeys(
     (
         *("array-takes-away", "remove-machine", "old-lists", "slow-mount", "array-puts-off", "kill-service"),
         *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
-        "ec2-puts-off",
+        *(
+            "ec2-puts-off",
+            "hold",
+            "strip-claim",
+            "strip-volume",
+            "delete-unbound",
+            "replace-claim",
+            "shrink-set",
+        ),
     ),
     0.0,
 )
