@@ -37,7 +37,7 @@ from mooring.simulation.cluster.controllers import (
 )
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import STATIC_CLASS
+from mooring.simulation.cluster.workloads import GROWING, STATIC_CLASS
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -90,6 +90,7 @@ class SimulatedCluster:
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
+        self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
         self.array.take_its_time()
         self.array.asked_by = self.asker
         self.array.journal = self.trace
@@ -278,11 +279,13 @@ class SimulatedCluster:
         """Starts everything; returns when the API server answers."""
         self.server.start()
         await self.network.reachable.wait()
-        body = {
+        body: dict[str, Any] = {
             "metadata": {"name": "disk"},
             "provisioner": DRIVERS[self.scenario.driver],
             "reclaimPolicy": "Delete",
         }
+        if self.array.grows:
+            body["allowVolumeExpansion"] = True
         if self.ec2 is not None:
             self.ec2.start()
             body["volumeBindingMode"] = (

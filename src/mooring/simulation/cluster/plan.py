@@ -87,11 +87,13 @@ ACTIONS: dict[str, str] = {
     "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
     "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
     "replace-claim": "set",  # deleted, and made anew under its name at once
+    "grow-claim": "set",  # it asks for more
+    "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
 LASTING = ("hold", "shrink-set")
 """Actions that last for a while."""
-CLAIMING = ("disk", "one-pod", "two-disks", "static", "scarce", "guarded")
+CLAIMING = ("disk", "growing", "one-pod", "two-disks", "static", "scarce", "guarded")
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
@@ -107,6 +109,8 @@ ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "strip-claim": {"workloads": CLAIMING},
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
+    "grow-claim": {"driver": ("plugin", "csi"), "workloads": ("growing",)},
+    "delete-namespace": {"workloads": ("tenant",)},
     "delete-unbound": {"workloads": ("static", "scarce")},
 }
 """What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which
@@ -199,7 +203,7 @@ def _struck(scenario: Scenario, kind: str) -> list[str]:
 def _targets(scenario: Scenario, kind: str) -> list[str]:
     nodes = scenario.node_names
     parts = [*nodes, *processes_of(scenario)]
-    targets = {"node": nodes, "part": parts, "process": [*PROCESSES], "set": [*scenario.sets]}
+    targets = {"node": nodes, "part": parts, "process": processes_of(scenario), "set": [*scenario.sets]}
     return targets.get(kind, [kind])
 
 

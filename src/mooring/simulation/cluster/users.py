@@ -17,6 +17,7 @@ from mooring.kube.objects import (
     DaemonSet,
     Deployment,
     Job,
+    Namespace,
     Node,
     Object,
     PersistentVolume,
@@ -25,6 +26,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
+from mooring.kube.quantity import format_bytes, parse_bytes
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.plan import PlanStep
@@ -35,6 +37,7 @@ from mooring.simulation.cluster.workloads import (
     JOBS,
     NAMESPACE,
     STATIC,
+    TENANTS,
     bodies,
     scarce,
     static_disks,
@@ -45,6 +48,7 @@ from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT
 from mooring.volumes.statements import Statement, annotation
 
+GIB = 1 << 30
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 1_000
@@ -97,9 +101,13 @@ class Users:
         owners = {"once": Pod, **dict.fromkeys(JOBS, Job), **dict.fromkeys(DAEMONS, DaemonSet)}
         return Deployment if kind in DEPLOYMENTS else owners.get(kind, StatefulSet)
 
+    def namespace(self, name: str) -> str:
+        """Where a workload is."""
+        return name if self._kind(name) in TENANTS else NAMESPACE
+
     async def pod(self, step: PlanStep) -> Pod | None:
         """One of a workload's pods."""
-        found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
+        found = (await self.api.list(Pod, self.namespace(step.on), label_selector=f"app={step.on}")).items
         pods = sorted(found, key=lambda pod: pod.name)
         return pods[step.how % len(pods)] if pods else None
 
@@ -108,7 +116,7 @@ class Users:
     async def scale(self, step: PlanStep) -> None:
         if self._owner(step.on) in (Deployment, StatefulSet):
             owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
-            await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+            await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
 
     async def restart_set(self, step: PlanStep) -> None:
         """Scales it to nothing and back."""
@@ -121,7 +129,7 @@ class Users:
         async def delete() -> None:
             pod = await self.pod(step)
             if pod is not None:
-                await self.api.delete(Pod, pod.name, NAMESPACE)
+                await self.api.delete(Pod, pod.name, pod.namespace)
 
         await self.cluster.as_user(delete)
 
@@ -130,7 +138,7 @@ class Users:
             pod = await self.pod(step)
             if pod is not None:
                 self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
-                await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
+                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
 
         await self.cluster.as_user(delete)
 
@@ -140,7 +148,7 @@ class Users:
         if owner is not Pod:
             policy = "Background" if owner is Job else None  # without a policy the server orphans its pods
             await self.cluster.as_user(
-                lambda: self.api.delete(owner, step.on, NAMESPACE, propagation_policy=policy)
+                lambda: self.api.delete(owner, step.on, self.namespace(step.on), propagation_policy=policy)
             )
             await asyncio.sleep(AGAIN_S)
             scenario = self.cluster.scenario
@@ -155,12 +163,20 @@ class Users:
 
     async def _delete_on(self, step: PlanStep, delete: Callable[[PlanStep], Awaitable[None]]) -> None:
         """One of the pods on a node, or of all pods where the step does not name a node."""
-        pods = (await self.api.list(Pod, NAMESPACE)).items
+        pods = (await self.api.list(Pod)).items
         there = [pod for pod in pods if step.on in (pod.spec.node_name, *self.cluster.processes)]
         if there:
             pod = sorted(there, key=lambda pod: pod.name)[step.how % len(there)]
             ours = sorted(each.name for each in pods if _set_of(each) == _set_of(pod))
             await delete(PlanStep(step.at, step.what, _set_of(pod), how=ours.index(pod.name)))
+
+    async def delete_namespace(self, step: PlanStep) -> None:
+        """With all that is in it; as soon as it is gone everything is made anew."""
+        await self.cluster.as_user(lambda: self.api.delete(Namespace, step.on))
+        scenario = self.cluster.scenario
+        wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
+        for kind, body, namespace in wanted:
+            await self.create_when_gone(kind, body, namespace)
 
     # --- claims and volumes
 
@@ -172,9 +188,8 @@ class Users:
         pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
             await self.delete_claim_named(name, step)
-        if step.how % 2:
-            return
-        await self.delete_pod(step)
+        if step.how % 2 == 0:
+            await self.delete_pod(step)
         if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
@@ -184,8 +199,10 @@ class Users:
 
     async def delete_claim_named(self, name: str, step: PlanStep) -> None:
         """One of a workload's claims, whatever pods there are."""
-        claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-        await self.cluster.as_user(lambda: self.api.delete(PersistentVolumeClaim, name, NAMESPACE))
+        claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
+        await self.cluster.as_user(
+            lambda: self.api.delete(PersistentVolumeClaim, name, self.namespace(step.on))
+        )
         if claim is not None:
             self.replace_volume(claim.spec.volume_name, step)
 
@@ -232,11 +249,24 @@ class Users:
             except KubeError:
                 await asyncio.sleep(5)
 
+    async def grow_claim(self, step: PlanStep) -> None:
+        """The claims of a pod ask for one, two or three times as much again."""
+
+        async def grow(name: str) -> None:
+            claim = await self.api.get(PersistentVolumeClaim, name, NAMESPACE)
+            size = parse_bytes(claim.spec.resources.requests["storage"]) + (step.how + 1) * GIB
+            request = {"spec": {"resources": {"requests": {"storage": format_bytes(size)}}}}
+            await self.api.revise(claim, request)
+
+        pod = await self.pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            await self.cluster.as_user(lambda n=name: grow(n))
+
     async def delete_volume(self, step: PlanStep) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
         pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
-            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
+            claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
             if claim is not None and claim.spec.volume_name and self._kind(step.on) not in STATIC:
                 volume = claim.spec.volume_name
                 await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))

@@ -12,6 +12,7 @@ from mooring.kube.objects import (
     DaemonSet,
     Deployment,
     Job,
+    Namespace,
     Object,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -34,6 +35,10 @@ STATIC = frozenset({"static", "scarce"})
 """The kinds of workloads whose volumes are made by hand."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
+GROWING = frozenset({"growing"})
+"""The kinds of workloads whose claims ask for more, now and then."""
+TENANTS = frozenset({"tenant"})
+"""The kinds of workloads that have a namespace of their own, of their name."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
@@ -136,6 +141,12 @@ def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return found
 
 
+def _tenant(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet in a namespace of its own."""
+    namespace = (Namespace, {"metadata": {"name": name}}, "")
+    return [namespace, *((kind, body, name) for kind, body, _ in _disk(name, replicas))]
+
+
 def _daemons(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """A DaemonSet: a pod without a claim on each node, whatever happens to the node."""
     pod = _pod({})
@@ -169,6 +180,7 @@ def _guarded(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
+    "growing": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
     "two-disks": _two_disks,
@@ -181,6 +193,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "daemons": _daemons,
     "job": _job,
     "guarded": _guarded,
+    "tenant": _tenant,
 }
 
 

@@ -20,7 +20,10 @@ from mooring.volumes.interfaces import (
     DeletableVolumePlugin,
     Deleter,
     Detacher,
+    ExpandableVolumePlugin,
+    Expansion,
     Mounter,
+    NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     Provisioner,
@@ -30,7 +33,7 @@ from mooring.volumes.interfaces import (
 from mooring.volumes.matching import PROVISIONED_BY
 from mooring.volumes.spec import VolumeSpec
 
-__all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter"]
+__all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter", "GrowingArrayPlugin"]
 
 DISK = "example.com/disk"
 
@@ -165,6 +168,26 @@ class _Deleter(Deleter):
         self._array.delete(self._disk)
 
 
+class _Grows(ExpandableVolumePlugin, NodeExpandableVolumePlugin):
+    """What the plugin of an array is beside, whose disks can grow."""
+
+    array: Array
+    host: VolumeHost
+
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
+        return Expansion(await self.array.grow(_disk(spec), new_size), on_node=True)
+
+    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        await self.array.grow_file_system(_disk(spec), self.host.node_name)
+
+
+def _disk(spec: VolumeSpec) -> str:
+    source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
+    if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
+        raise InvalidSpec(f"volume {spec.name} does not name its disk")
+    return source.flex_volume.options["disk"]
+
+
 class ArrayPlugin(
     PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin
 ):
@@ -184,10 +207,7 @@ class ArrayPlugin(
         return source is not None and source.flex_volume is not None and source.flex_volume.driver == DISK
 
     def get_volume_name(self, spec: VolumeSpec) -> str:
-        source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
-        if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
-            raise InvalidSpec(f"volume {spec.name} does not name its disk")
-        return source.flex_volume.options["disk"]
+        return _disk(spec)
 
     def volume_limit(self) -> int | None:
         return self.array.limit
@@ -229,3 +249,7 @@ class ArrayPlugin(
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)
+
+
+class GrowingArrayPlugin(ArrayPlugin, _Grows):
+    """The plugin of an array whose disks can grow."""

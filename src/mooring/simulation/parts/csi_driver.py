@@ -63,6 +63,8 @@ class _Controller(ControllerService):
 
     def __init__(self, array: Array) -> None:
         self._array = array
+        if array.grows:
+            self.capabilities = (*self.capabilities, C.EXPAND_VOLUME)
 
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
         if self._array.failure is not None:
@@ -76,6 +78,12 @@ class _Controller(ControllerService):
     async def delete_volume(self, request: csi.DeleteVolumeRequest) -> csi.DeleteVolumeResponse:
         self._array.delete(request.volume_id)
         return csi.DeleteVolumeResponse()
+
+    async def controller_expand_volume(
+        self, request: csi.ControllerExpandVolumeRequest
+    ) -> csi.ControllerExpandVolumeResponse:
+        size = await self._array.grow(request.volume_id, request.capacity_range.required_bytes)
+        return csi.ControllerExpandVolumeResponse(capacity_bytes=size, node_expansion_required=True)
 
     async def controller_publish_volume(
         self, request: csi.ControllerPublishVolumeRequest
@@ -152,6 +160,15 @@ class PlayedNode(NodeService):
 
 class _Node(PlayedNode):
     capabilities = (N.STAGE_UNSTAGE_VOLUME, N.SINGLE_NODE_MULTI_WRITER)
+
+    def __init__(self, array: Array, node: str) -> None:
+        super().__init__(array, node)
+        if array.grows:
+            self.capabilities = (*self.capabilities, N.EXPAND_VOLUME)
+
+    async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
+        await self._array.grow_file_system(request.volume_id, self._node)
+        return csi.NodeExpandVolumeResponse(capacity_bytes=self._array.sizes[request.volume_id])
 
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         path, wanted = request.publish_context[DEVICE_PATH], request.volume_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mooring.csi.driver.dispatch import Dispatcher
-from mooring.simulation.parts.array_plugin import DISK, Array, ArrayPlugin
+from mooring.simulation.parts.array_plugin import DISK, Array, ArrayPlugin, GrowingArrayPlugin
 from mooring.simulation.parts.csi_driver import DRIVER as CSI_DRIVER
 from mooring.simulation.parts.csi_driver import csi_node_service, csi_plugins
 from mooring.simulation.parts.driver_process import DriverProcess
@@ -40,4 +40,5 @@ def array_plugins(
         return lambda host: ebs_plugins(ebs, services or {}, host)
     if driver == "csi":
         return lambda host: csi_plugins(array, services or {}, host)
-    return lambda host: PluginManager([ArrayPlugin(array), ScratchPlugin()], host)
+    make = GrowingArrayPlugin if array.grows else ArrayPlugin
+    return lambda host: PluginManager([make(array), ScratchPlugin()], host)

@@ -84,6 +84,9 @@ class Array:
         self.users: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # process -> its words' beginning
         self.paths: defaultdict[str, dict[str, str]] = defaultdict(dict)  # node -> device path -> disk
         self.taken: set[Place] = set()  # by the storage itself: the node does not find the disk any more
+        self.grows = False  # whether its disks can grow
+        self.sizes: defaultdict[str, int] = defaultdict(int)  # disk -> bytes, where disks can grow
+        self.file_systems: defaultdict[str, int] = defaultdict(int)  # disk -> how far its file system reaches
         self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
         self.history: list[tuple[str, str, str]] = []
         self.refused: list[tuple[str, str, str]] = []
@@ -290,6 +293,30 @@ class Array:
         if disk not in self.disks:
             self.disks.add(disk)
             self.journal("array", "truth.created", volume=disk)
+
+    async def grow(self, disk: str, size: int) -> int:
+        """Idempotent: what is large enough stays. Returns its size."""
+        await asyncio.sleep(self.attach_s)
+        if self.failure is not None:
+            raise self.failure
+        if disk not in self.disks:
+            raise VolumeNotFound(disk)
+        if size > self.sizes[disk]:
+            self.sizes[disk] = size
+            self.journal("array", "truth.grown", volume=disk, size=size)
+        if self.unanswered():
+            raise Unanswered(f"growing {disk}: no answer")
+        return self.sizes[disk]
+
+    async def grow_file_system(self, disk: str, node: str) -> None:
+        """On the node that has it mounted. Idempotent."""
+        await self.mounting(node)
+        disk = self.shown_as.get((disk, node), disk)
+        if (disk, node) not in self.mounted:
+            raise VolumeError(f"{disk} is not mounted on {node}")
+        if self.file_systems[disk] < self.sizes[disk]:
+            self.file_systems[disk] = self.sizes[disk]
+            self.journal(node, "truth.file-system", volume=disk, node=node, size=self.sizes[disk])
 
     def delete(self, disk: str) -> None:
         """Idempotent. Raises `DeletedVolumeInUse`."""

@@ -20,6 +20,8 @@ ONLY_NAMED = dict.fromkeys(
         *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
         *(
             "ec2-puts-off",
+            "delete-namespace",
+            "grow-claim",
             "hold",
             "strip-claim",
             "strip-volume",
