@@ -355,3 +355,16 @@ DAEMONS = scenario(
     sets={"agents": 1, "web": 1}, workloads={"agents": "daemons"}, delete_pod=12, kill=4, others_weigh=0.05
 )
 """Pods of a DaemonSet are deleted."""
+MOUNTING = scenario(
+    nodes=1, driver="csi", on=("nodes",), faults=16, actions=24, kill=14, delete_pod=14, force_delete_pod=8,
+    steps=(PlanStep(1, "slow-mount", "n0", 50),), companions=0.8, others_weigh=0.03,
+)  # fmt: skip
+"""A driver's mounts take long, the agent is killed meanwhile, and pods are deleted just after it has
+started."""
+PUT_OFF = scenario(
+    array_puts_off=10, slow_array=2, delete_pod=6, drain=6, uncordon=4, delete_node=2, force_delete_pod=4,
+    companions=0.3, others_weigh=0.05,
+)  # fmt: skip
+"""The storage answers with an error, and does later what it was asked for."""
+DRIVERS_LEAVE = scenario(driver="csi", driver_leaves=10, drain=4, uncordon=4, delete_pod=4, others_weigh=0.05)
+"""Drivers leave their nodes, and come back."""
