@@ -27,6 +27,7 @@ SEAMS = {
     "parts.ebs_driver": "the EBS driver's process, and its node service on played machines",
     "parts.driver_process": "the socket of a CSI driver",
     "parts.node_service": "the folder in which a node's driver registers",
+    "parts.manifests": "what the kernel says of a machine's folder of manifests",
     "parts.ec2": "EC2's wire, and what is behind the cloud's volumes: devices of played machines, and its journal",
     "parts.emptydir_plugin": "the plugin of emptyDir, whose directories are on no disk",
     "parts.storage": "the storage",

@@ -34,6 +34,7 @@ from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
+from mooring.node.inotify import Inotify, WatchFolders
 from mooring.node.network import NodeNetwork
 from mooring.node.node_lease import HeldByAnother, NodeLease
 from mooring.node.options import AgentOptions
@@ -77,8 +78,10 @@ class Agent:
         network: NodeNetwork | None = None,
         network_problem: str = "",
         csi_registrations: Path | None = None,
+        watch_folders: WatchFolders = Inotify,
     ) -> None:
-        """`csi_registrations`: the folder in which CSI drivers register."""
+        """`csi_registrations`: the folder in which CSI drivers register; `watch_folders`: reports changes of
+        the folder of manifests."""
         self._network_problem = network_problem
         self._now = now
         self._options = options
@@ -135,7 +138,7 @@ class Agent:
             indexers={"uid": lambda pod: (pod.uid,)},
         )
         self._pods.add_handler(self._volumes.pod_updated)
-        self._static = StaticPods(options.manifests_dir, options.name, now)
+        self._static = StaticPods(options.manifests_dir, options.name, now, watch=watch_folders)
         self._mirrors = Mirrors(client, self._static, self._pods, lambda: self._registration.node)
         self._source = PodSource(self._pods, self._static, self._mirrors)
         self._worker = PodWorker(

@@ -153,6 +153,7 @@ async def _story(
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()
     await player.users.create_workloads()
+    player.manifests.write_all()
     cluster.user.start(player.play(without_points(plan))).add_done_callback(check)
     await _until(scenario.heal_s)
     await player.heal()

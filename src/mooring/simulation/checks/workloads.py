@@ -5,7 +5,7 @@ Read from the API at the end of a run. Nothing is asked for where a scenario has
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from mooring.kube.objects import (
     DaemonSet,
@@ -20,9 +20,10 @@ from mooring.kube.objects import (
 )
 from mooring.kube.quantity import parse_bytes
 from mooring.kube.readiness import ready_since
+from mooring.node.static.manifests import MIRROR
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DAEMONS, GROWING, GUARDED, JOBS, TENANTS
+from mooring.simulation.cluster.workloads import DAEMONS, EDITION, GROWING, GUARDED, JOBS, MANIFESTS, TENANTS
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -31,7 +32,7 @@ Complaint = tuple[str, str]
 
 def of_controllers(scenario: Scenario) -> set[str]:
     """The names of the workloads whose pods are judged here."""
-    return {name for name in scenario.sets if scenario.workloads.get(name) in DAEMONS | JOBS}
+    return {name for name in scenario.sets if scenario.workloads.get(name) in DAEMONS | JOBS | MANIFESTS}
 
 
 async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:
@@ -43,6 +44,8 @@ async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Asyn
     if kinds & JOBS and not cluster.silent:
         async for complaint in _jobs(cluster, pods):
             yield complaint
+    for complaint in _manifests(cluster, pods):
+        yield complaint
     if kinds & GROWING:
         async for complaint in _growing(cluster):
             yield complaint
@@ -84,6 +87,24 @@ async def _jobs(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIter
             yield "L10", f"pod {name} waits for a Job to count it"
         elif owner is not None and owner.kind == "Job" and (owner.uid not in jobs or not pod.finished):
             yield "L10", f"pod {name} of a Job that is gone or complete is {pod.status.phase}"
+
+
+def _manifests(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Iterator[Complaint]:
+    """On each machine the newest edition of each static pod runs, and nothing of an earlier one; its mirror
+    shows it."""
+    for (node, name), edition in sorted(cluster.editions.items()):
+        if node in cluster.lost | cluster.silent:
+            continue
+        running = [uid for uid, pod in cluster.machines[node].runtime.running() if pod == f"{name}-{node}"]
+        mirror = pods.get(f"{name}-{node}")
+        shown = mirror.metadata.annotations if mirror is not None and not mirror.deleting else {}
+        ready = mirror is not None and ready_since(mirror) is not None
+        if running != [shown.get(MIRROR)] or shown.get(EDITION) != str(edition) or not ready:
+            yield (
+                "L14",
+                f"static pod {name} of {node} should run in edition {edition}: {', '.join(running) or 'nothing'} "
+                f"runs, and its mirror shows {shown or 'nothing'}",
+            )
 
 
 async def _growing(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:

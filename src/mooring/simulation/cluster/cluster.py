@@ -37,7 +37,7 @@ from mooring.simulation.cluster.controllers import (
 )
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import GROWING, STATIC_CLASS
+from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, STATIC_CLASS
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -109,6 +109,7 @@ class SimulatedCluster:
             self.processes[EBS] = self._driver(self.ebs)
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
+        self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
         self.powered = set(self.machines)
         self.lost: set[str] = set()  # machines that never come back
         self.silent: set[str] = set()  # those of them that no operator declares dead
@@ -210,6 +211,7 @@ class SimulatedCluster:
             random=stream(self.seed, name),
             make_plugins=self.make_plugins,
         )
+        machine.has_manifests = not MANIFESTS.isdisjoint(self.scenario.workloads.values())
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 

@@ -87,11 +87,14 @@ ACTIONS: dict[str, str] = {
     "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
     "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
     "replace-claim": "set",  # deleted, and made anew under its name at once
+    "edit-manifest": "node",  # of a static pod there: a new edition
+    "remove-manifest": "node",  # and written again after a while
+    "delete-mirror": "node",  # what the API shows of a static pod there
     "grow-claim": "set",  # it asks for more
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
-LASTING = ("hold", "shrink-set")
+LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
 CLAIMING = ("disk", "growing", "one-pod", "two-disks", "static", "scarce", "guarded")
 """Workloads that are StatefulSets with claims."""
@@ -109,6 +112,9 @@ ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "strip-claim": {"workloads": CLAIMING},
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
+    "edit-manifest": {"workloads": ("manifests",)},
+    "remove-manifest": {"workloads": ("manifests",)},
+    "delete-mirror": {"workloads": ("manifests",)},
     "grow-claim": {"driver": ("plugin", "csi"), "workloads": ("growing",)},
     "delete-namespace": {"workloads": ("tenant",)},
     "delete-unbound": {"workloads": ("static", "scarce")},

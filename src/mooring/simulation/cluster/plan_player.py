@@ -12,6 +12,7 @@ from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
@@ -38,6 +39,7 @@ class PlanPlayer:
         self.cluster = cluster
         self.users = Users(cluster)
         self.careless = CarelessUsers(self.users)
+        self.manifests = ManifestUsers(cluster)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self._leaders: list[Actor] = []  # paused, and their successors work
@@ -59,7 +61,8 @@ class PlanPlayer:
             return getattr(self.cloud, what.removeprefix("ec2-").replace("-", "_"))
         name = what.replace("-", "_")
         if what in ACTIONS:
-            return getattr(self.careless, name, None) or getattr(self.users, name)
+            of_machines = getattr(self.manifests, name, None)
+            return of_machines or getattr(self.careless, name, None) or getattr(self.users, name)
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:

@@ -35,10 +35,14 @@ STATIC = frozenset({"static", "scarce"})
 """The kinds of workloads whose volumes are made by hand."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
+MANIFESTS = frozenset({"manifests"})
+"""The kinds of workloads that are static pods: a manifest on each node."""
 GROWING = frozenset({"growing"})
 """The kinds of workloads whose claims ask for more, now and then."""
 TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
+EDITION = "example.com/edition"
+"""Which edition of its manifest a static pod is of."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
@@ -156,6 +160,19 @@ def _daemons(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(DaemonSet, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)]
 
 
+def _manifests(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Nothing in the API: users write manifests on the machines."""
+    return []
+
+
+def manifest(name: str, edition: int) -> Body:
+    """A static pod; of another edition it is another pod."""
+    pod = _pod({})
+    del pod["tolerations"]
+    metadata = {"name": name, "labels": {"app": name}, "annotations": {EDITION: str(edition)}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+
+
 def _job(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """A Job that runs so many pods to their end, one after the other: they share one exclusive volume."""
     pod = _pod({"data": f"data-{name}"}, command=ENDS) | {"restartPolicy": "Never"}
@@ -194,6 +211,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "job": _job,
     "guarded": _guarded,
     "tenant": _tenant,
+    "manifests": _manifests,
 }
 
 
