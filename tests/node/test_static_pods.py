@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from mooring.kube.objects import ObjectMeta, Pod
+from mooring.kube.objects import ObjectMeta, Pod, PodStatus
 from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
 from mooring.node.static.mirrors import MirrorAction, decide
 
@@ -84,6 +85,15 @@ def test_a_mirror_is_made_kept_and_replaced() -> None:
     assert decide(static, mirror(None)) is MirrorAction.DELETE
     assert decide(None, mirror(None)) is MirrorAction.DELETE
     assert decide(None, None) is MirrorAction.NOTHING
+
+
+def test_a_mirror_of_an_earlier_life_of_the_manifest_is_replaced() -> None:
+    """The same manifest has the same hash: that the earlier one has ended tells them apart."""
+    static = static_pod(manifest(), "node-1", PATH)
+    failed = msgspec.structs.replace(mirror(static), status=PodStatus(phase="Failed"))
+    assert decide(static, failed) is MirrorAction.DELETE
+    ended = StaticPod(msgspec.structs.replace(static.pod, status=PodStatus(phase="Failed")), static.body)
+    assert decide(ended, failed) is MirrorAction.NOTHING
 
 
 def write(stage: Any, text: dict[str, Any] | None, name: str = "web") -> None:

@@ -34,6 +34,7 @@ from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
+from mooring.node.inotify import Inotify, WatchFolders
 from mooring.node.network import NodeNetwork
 from mooring.node.node_lease import HeldByAnother, NodeLease
 from mooring.node.options import AgentOptions
@@ -77,8 +78,10 @@ class Agent:
         network: NodeNetwork | None = None,
         network_problem: str = "",
         csi_registrations: Path | None = None,
+        watch_folders: WatchFolders = Inotify,
     ) -> None:
-        """`csi_registrations`: the folder in which CSI drivers register."""
+        """`csi_registrations`: the folder in which CSI drivers register; `watch_folders`: reports changes of
+        the folder of manifests."""
         self._network_problem = network_problem
         self._now = now
         self._options = options
@@ -97,7 +100,8 @@ class Agent:
             reader=client,
         )
         plugins = make_plugins(host)
-        self._csi = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
+        self.csi_drivers = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
+        """Those of this node; None if there is no CSI plugin."""
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -123,9 +127,9 @@ class Agent:
             random=random,
         )
         self._registration.nodes.add_handler(self._volumes.node_changed)
-        if self._csi is not None:
-            self._registration.nodes.add_handler(self._csi.node_changed)
-            self._csi.tell_of_writes(self._registration.nodes.accept)
+        if self.csi_drivers is not None:
+            self._registration.nodes.add_handler(self.csi_drivers.node_changed)
+            self.csi_drivers.tell_of_writes(self._registration.nodes.accept)
         self._pods = Informer(
             client,
             Pod,
@@ -134,7 +138,7 @@ class Agent:
             indexers={"uid": lambda pod: (pod.uid,)},
         )
         self._pods.add_handler(self._volumes.pod_updated)
-        self._static = StaticPods(options.manifests_dir, options.name, now)
+        self._static = StaticPods(options.manifests_dir, options.name, now, watch=watch_folders)
         self._mirrors = Mirrors(client, self._static, self._pods, lambda: self._registration.node)
         self._source = PodSource(self._pods, self._static, self._mirrors)
         self._worker = PodWorker(
@@ -281,7 +285,7 @@ class Agent:
             self._lease.run(lambda: self._registration.uid),
             self._pods.run(),
             self._work(self._mirrors.run),
-            *([self._csi.run()] if self._csi is not None else []),
+            *([self.csi_drivers.run()] if self.csi_drivers is not None else []),
         ]
 
     async def _warn_of_network(self) -> None:
@@ -298,8 +302,8 @@ class Agent:
         if not self._options.standalone:
             await self._registration.nodes.synced()
             await self._pods.synced()
-            if self._csi is not None:
-                await self._csi.synced()
+            if self.csi_drivers is not None:
+                await self.csi_drivers.synced()
         await part()
 
     async def _shut_down(self) -> None:

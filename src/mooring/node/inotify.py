@@ -12,6 +12,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 IN_MODIFY = 0x2
 IN_CLOSE_WRITE = 0x8
@@ -19,6 +20,18 @@ IN_MOVED_FROM = 0x40
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
 IN_DELETE = 0x200
+
+
+class Watch(Protocol):
+    """What reports changes."""
+
+    def close(self) -> None:
+        """No more calls."""
+        ...
+
+
+WatchFolders = Callable[[Iterable[Path], int, Callable[[], None]], Watch]
+"""Takes directories, a mask of changes, and what is called after them."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -25,7 +25,7 @@ from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
-from mooring.simulation.cluster.plan_player import PlanPlayer
+from mooring.simulation.cluster.plan_player import PlanPlayer, check
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm import drawn
 from mooring.simulation.cluster.user_rules import applied
@@ -177,7 +177,8 @@ async def _story(
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()
     await player.users.create_workloads()
-    cluster.user.start(player.play(without_points(plan)))
+    player.manifests.write_all()
+    cluster.user.start(player.play(without_points(plan))).add_done_callback(check)
     await _until(scenario.heal_s)
     await player.heal()
     await _until(scenario.end_s)

@@ -57,6 +57,23 @@ def test_the_record_goes_only_after_the_storage_says_that_it_is_detached(play: P
     play(story)
 
 
+def test_a_record_that_another_finalizer_keeps_is_let_go_once(play: Play):
+    """What it has written itself is in the cache, whatever the watch shows yet."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        held = await reconciled(stage, controller)
+        finalizers = [*held.metadata.finalizers, "example.com/hold"]
+        await stage.api.revise(held, {"metadata": {"finalizers": finalizers}}, any_version=True)
+        await stage.api.delete(VolumeAttachment, "va")
+        kept = await reconciled(stage, controller)
+        assert kept.metadata.finalizers == ("example.com/hold",)
+        assert controller.cache(VolumeAttachment).get("va") == kept
+
+    play(story)
+
+
 def test_what_the_storage_says_against_an_attach_is_in_the_record_until_it_succeeds(play: Play):
     async def story(stage: ControllerStage):
         await wanted(stage)

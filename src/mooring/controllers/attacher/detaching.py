@@ -127,7 +127,11 @@ class Detaching:
         ):  # another controller's finalizer keeps the VolumeAttachment, whose status must then be true
             record = await self._writes.store_status(record, {"attached": False, "detachError": None})
         self._remembered.released(record)
-        await self._writes.client.revise(record, {"metadata": {"finalizers": finalizers or None}})
+        patch = {"metadata": {"finalizers": finalizers or None}}
+        if finalizers:
+            await self._writes.revise(record, patch)
+        else:  # the VolumeAttachment is gone: the watch says so
+            await self._writes.client.revise(record, patch)
 
 
 def _unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:

@@ -51,7 +51,7 @@ class NodeDrivers:
         self._troubles: dict[str, str] = {}  # by driver: the trouble that was logged last
         self._drivers = plugin.drivers_here
         self._writer = CSINodeWriter(client, node_name)
-        self._folder = RegistrationFolder(folder, self._register, self._unregister) if folder else None
+        self._folder = RegistrationFolder(folder, self.register, self.unregister) if folder else None
         self._known = Informer(client, CSIDriver, random=random)
         plugin.known_drivers = self._known.get
         self._published: set[str] = set()  # drivers that the CSINode has
@@ -81,7 +81,9 @@ class NodeDrivers:
                 group.create_task(self._folder.run())
             group.create_task(self._publish_all())
 
-    async def _register(self, name: str, address: str) -> None:
+    async def register(self, name: str, address: str) -> None:
+        """A driver is there. Raises VolumeError and KubeError if the API server cannot be told what it
+        says."""
         driver = self._drivers.add(name, address)
         try:
             await self._publish(driver)
@@ -90,8 +92,8 @@ class NodeDrivers:
             self._drivers.remove(name)
             raise
 
-    async def _unregister(self, name: str) -> None:
-        """Its volumes stay mounted, and wait for it."""
+    async def unregister(self, name: str) -> None:
+        """A driver is gone. Its volumes stay mounted, and wait for it."""
         self._drivers.remove(name)
         self._published.discard(name)
         try:

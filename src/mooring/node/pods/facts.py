@@ -99,6 +99,8 @@ class Facts:
     sandbox: Sandbox | None
     volumes: PodVolumes
     shutting_down: bool = False
+    name_taken: bool = False
+    """Another pod may still run under its name."""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     """By container; one without hooks and probes has none: it is ready while it runs."""
     overdue_at: float | None = None

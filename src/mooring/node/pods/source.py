@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Pod
 from mooring.node.static.manifests import StaticPod
@@ -46,8 +48,15 @@ class PodSource:
         """The pod of that uid."""
         static = self._static.by_uid(uid)
         if static is not None:
-            return static.pod
+            return self._as_shown(static.pod)
         return next((pod for pod in self._informer.by_index("uid", uid) if not is_mirror(pod)), None)
+
+    def _as_shown(self, pod: Pod) -> Pod:
+        """A static pod goes on from the status that its mirror shows, if this agent has written none yet."""
+        shown = self._mirrors.mirror_of(pod)
+        if pod.status.phase or shown is None:
+            return pod
+        return msgspec.structs.replace(pod, status=shown.status)
 
     def named(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name."""

@@ -150,22 +150,42 @@ class PodWorker:
         if plan.wake_at is not None:
             self._queue.add_after(uid, plan.wake_at - now)
         if (Do.FORGET, "") in plan.actions:
-            del self._records[uid]
+            for pod in self._pods.items():  # that one's name may be another's now
+                if self._pods.is_static(pod):
+                    self._queue.add(pod.uid)
+
+    async def _forget(self, uid: str) -> None:
+        """Nothing of the pod is left on this node."""
+        await self._runtime.remove_sandbox(uid)
+        remove_pod_directory(self._options.root_dir, uid)
+        self._records.pop(uid, None)
 
     def _look_again(self, uid: str) -> None:
         self._queue.add_after(uid, LOOK_AGAIN_S * (1 + self._random.random()))
 
     def _facts(self, uid: str) -> Facts:
-        pod = self._pods.find(uid)
+        pod, sandbox = self._pods.find(uid), self._runtime.sandboxes().get(uid)
         left = self._time_left(pod)
         return Facts(
             pod=pod,
-            sandbox=self._runtime.sandboxes().get(uid),
+            sandbox=sandbox,
+            name_taken=pod is not None
+            and sandbox is None
+            and self._pods.is_static(pod)
+            and self._has_strangers(),
             volumes=self._volumes.state(uid),
             shutting_down=self._shutting_down,
             verdicts=self._probing.verdicts(uid),
             overdue_at=None if left is None else asyncio.get_running_loop().time() + left,
             overdue=left is not None and left <= 0,
+        )
+
+    def _has_strangers(self) -> bool:
+        """Whether a pod still runs that nothing names any more, after a restart of this agent: it may be an
+        earlier edition of a static pod. The runtime does not know names."""
+        return any(
+            sandbox.running and self._pods.find(uid) is None
+            for uid, sandbox in self._runtime.sandboxes().items()
         )
 
     def _time_left(self, pod: Pod | None) -> float | None:
@@ -211,8 +231,7 @@ class PodWorker:
             case Do.RELEASE_VOLUMES:
                 self._release_volumes(uid)
             case Do.FORGET:
-                await self._runtime.remove_sandbox(uid)
-                remove_pod_directory(self._options.root_dir, uid)
+                await self._forget(uid)
             case Do.WANT_VOLUMES | Do.START_SANDBOX | Do.START_CONTAINER | Do.DELETE:
                 if pod is not None:
                     await self._do_for(pod, facts, action, argument)
@@ -268,6 +287,7 @@ class PodWorker:
     async def _delete(self, pod: Pod, facts: Facts) -> None:
         await self._write_status(pod, facts, self._records[pod.uid].memory)
         if self._pods.is_static(pod):
+            await self._forget(pod.uid)  # before the same manifest may come back, under the same uid
             self._pods.removed(pod)  # its mirror follows
         else:
             with contextlib.suppress(NotFound):  # a user has removed it by force

@@ -37,10 +37,17 @@ def is_mirror(pod: Pod) -> bool:
     return MIRROR in pod.metadata.annotations
 
 
+def shows(mirror: Pod, static: StaticPod) -> bool:
+    """Whether it is the mirror of this pod, and not of an earlier life of the same manifest, which has
+    ended."""
+    same = mirror.metadata.annotations.get(MIRROR) == static.hash
+    return same and (static.pod.finished or not mirror.finished)
+
+
 def decide(static: StaticPod | None, mirror: Pod | None) -> MirrorAction:
     """What is to be done about the mirror of one name."""
     if mirror is not None:
-        current = static is not None and mirror.metadata.annotations.get(MIRROR) == static.hash
+        current = static is not None and shows(mirror, static)
         return MirrorAction.NOTHING if current and not mirror.deleting else MirrorAction.DELETE
     return MirrorAction.CREATE if static is not None and not static.pod.deleting else MirrorAction.NOTHING
 
@@ -62,8 +69,8 @@ class Mirrors:
 
     def mirror_of(self, pod: Pod) -> Pod | None:
         """The mirror of a static pod, if it is there and shows this one."""
-        mirror = self._pods.get(pod.key)
-        return mirror if mirror is not None and mirror.metadata.annotations.get(MIRROR) == pod.uid else None
+        mirror, static = self._pods.get(pod.key), self._static.by_uid(pod.uid)
+        return mirror if mirror is not None and static is not None and shows(mirror, static) else None
 
     async def run(self) -> None:
         """Works until cancelled. Only after the first list of pods."""

@@ -17,7 +17,14 @@ import structlog
 from mooring.kube.objects import Pod
 from mooring.kube.objects.pods import PodStatus
 from mooring.kube.times import Now, format_time
-from mooring.node.inotify import IN_CLOSE_WRITE, IN_DELETE, IN_MOVED_FROM, IN_MOVED_TO, Inotify
+from mooring.node.inotify import (
+    IN_CLOSE_WRITE,
+    IN_DELETE,
+    IN_MOVED_FROM,
+    IN_MOVED_TO,
+    Inotify,
+    WatchFolders,
+)
 from mooring.node.static.manifests import StaticPod, read_folder
 
 log = structlog.get_logger("node-agent")
@@ -28,10 +35,13 @@ Handler = Callable[[StaticPod], None]
 class StaticPods:
     """The pods of `folder`; None: there are none. Handlers are called with each that has changed."""
 
-    def __init__(self, folder: Path | None, node_name: str, now: Now) -> None:
+    def __init__(
+        self, folder: Path | None, node_name: str, now: Now, *, watch: WatchFolders = Inotify
+    ) -> None:
         self._folder = folder
         self._node_name = node_name
         self._now = now
+        self._watch = watch
         self._pods: dict[str, StaticPod] = {}  # by key
         self._handlers: list[Handler] = []
 
@@ -87,7 +97,7 @@ class StaticPods:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         mask = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE
-        watch = Inotify([self._folder], mask, self.reload)
+        watch = self._watch([self._folder], mask, self.reload)
         try:
             self.reload()
             await asyncio.Event().wait()

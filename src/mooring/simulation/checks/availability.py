@@ -13,7 +13,10 @@ import msgspec
 
 from mooring.simulation.engine.trace import Event, Trace
 
-WISHED = ("scale", "restart-set", "delete-set", "delete-claim", "delete-volume")
+WISHED = (
+    *("scale", "restart-set", "shrink-set", "delete-set", "delete-claim", "delete-volume"),
+    *("hold", "strip-claim", "strip-volume", "replace-claim"),
+)
 WISHED_S = 180.0
 """For so long after such a wish a pod of that set may be away."""
 
@@ -57,7 +60,7 @@ class Availability:
         if what not in WISHED or name not in self._sets:
             return
         self._wishes[name].append(event.time)
-        if what not in ("delete-claim", "delete-volume"):
+        if what in ("scale", "restart-set", "delete-set"):
             self._wanted[name] = int(event.fields["value"]) if what == "scale" else self._sets[name]
         self._away = {pod: since for pod, since in self._away.items() if self._is_wanted(pod)}
 

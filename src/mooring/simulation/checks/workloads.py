@@ -1,17 +1,29 @@
-"""What must hold in the end of DaemonSets, Jobs and PodDisruptionBudgets.
+"""What must hold in the end of DaemonSets, Jobs, PodDisruptionBudgets and namespaces.
 
 Read from the API at the end of a run. Nothing is asked for where a scenario has no such workload.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 
-from mooring.kube.objects import DaemonSet, Job, Node, Pod, PodDisruptionBudget
+from mooring.kube.objects import (
+    DaemonSet,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    StatefulSet,
+)
+from mooring.kube.quantity import parse_bytes
 from mooring.kube.readiness import ready_since
+from mooring.node.static.manifests import MIRROR
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DAEMONS, GUARDED, JOBS
+from mooring.simulation.cluster.workloads import DAEMONS, EDITION, GROWING, GUARDED, JOBS, MANIFESTS, TENANTS
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -20,7 +32,7 @@ Complaint = tuple[str, str]
 
 def of_controllers(scenario: Scenario) -> set[str]:
     """The names of the workloads whose pods are judged here."""
-    return {name for name in scenario.sets if scenario.workloads.get(name) in DAEMONS | JOBS}
+    return {name for name in scenario.sets if scenario.workloads.get(name) in DAEMONS | JOBS | MANIFESTS}
 
 
 async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:
@@ -31,6 +43,14 @@ async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Asyn
             yield complaint
     if kinds & JOBS and not cluster.silent:
         async for complaint in _jobs(cluster, pods):
+            yield complaint
+    for complaint in _manifests(cluster, pods):
+        yield complaint
+    if kinds & GROWING:
+        async for complaint in _growing(cluster):
+            yield complaint
+    if kinds & TENANTS:
+        async for complaint in _tenants(cluster):
             yield complaint
     if kinds & GUARDED and not cluster.silent:
         async for complaint in _budgets(cluster, pods):
@@ -67,6 +87,52 @@ async def _jobs(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIter
             yield "L10", f"pod {name} waits for a Job to count it"
         elif owner is not None and owner.kind == "Job" and (owner.uid not in jobs or not pod.finished):
             yield "L10", f"pod {name} of a Job that is gone or complete is {pod.status.phase}"
+
+
+def _manifests(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Iterator[Complaint]:
+    """On each machine the newest edition of each static pod runs, and nothing of an earlier one; its mirror
+    shows it."""
+    for (node, name), edition in sorted(cluster.editions.items()):
+        if node in cluster.lost | cluster.silent:
+            continue
+        running = [uid for uid, pod in cluster.machines[node].runtime.running() if pod == f"{name}-{node}"]
+        mirror = pods.get(f"{name}-{node}")
+        shown = mirror.metadata.annotations if mirror is not None and not mirror.deleting else {}
+        ready = mirror is not None and ready_since(mirror) is not None
+        if running != [shown.get(MIRROR)] or shown.get(EDITION) != str(edition) or not ready:
+            yield (
+                "L14",
+                f"static pod {name} of {node} should run in edition {edition}: {', '.join(running) or 'nothing'} "
+                f"runs, and its mirror shows {shown or 'nothing'}",
+            )
+
+
+async def _growing(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
+    """What claims ask for is what they have: in the API, in the storage, and in what is mounted."""
+    array = cluster.array
+    mounted = {disk for disk, node in array.mounted if node not in cluster.silent}
+    going = {each.name for each in (await cluster.api.list(PersistentVolume)).items if each.deleting}
+    for claim in (await cluster.api.list(PersistentVolumeClaim)).items:
+        disk, wanted = claim.spec.volume_name, parse_bytes(claim.spec.resources.requests["storage"])
+        if not array.sizes[disk] or disk not in mounted or disk in going or claim.deleting:
+            continue  # it has never been asked to grow, or no node can do its part, or it is being deleted
+        has = parse_bytes(claim.status.capacity.get("storage", 0))
+        if not wanted <= has <= array.file_systems[disk] <= array.sizes[disk] or claim.status.conditions:
+            yield (
+                "L13",
+                f"claim {claim.name} asks for {wanted} bytes and has {has}, {claim.status.conditions}; "
+                f"its disk has {array.sizes[disk]}, and its file system {array.file_systems[disk]}",
+            )
+
+
+async def _tenants(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
+    """A namespace that was deleted has gone, and the one that was made anew has all that it should have."""
+    found = {each.name: each for each in (await cluster.api.list(Namespace)).items}
+    for name in (each for each, kind in cluster.scenario.workloads.items() if kind in TENANTS):
+        if name not in found or found[name].deleting:
+            yield "L12", f"namespace {name} {'still ends' if name in found else 'does not exist'}"
+        elif await cluster.api.find(StatefulSet, name, name) is None:
+            yield "L12", f"namespace {name} has no StatefulSet"
 
 
 async def _budgets(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:

@@ -6,8 +6,11 @@ import asyncio
 
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import PlanStep
+from mooring.simulation.engine.randomness import stream
 from mooring.volumes.errors import VolumeError
 
+PUT_OFF = 0.67
+"""The share of requests that are put off."""
 OVERTAKEN_S = 25.0
 """Less than a request to the array is valid, and more than it takes to take a Lease over."""
 
@@ -30,6 +33,21 @@ class ArrayFaults:
         array.quota = None
         array.denies.clear()
         array.mount_failure.clear()
+        array.mount_s.clear()
+        array.puts_off = lambda: 0.0
+
+    async def slow_mount(self, step: PlanStep) -> None:
+        """Mounts, and what gives them to pods, take long on that node."""
+        self._array.mount_s[step.on] = step.value
+
+    async def array_puts_off(self, step: PlanStep) -> None:
+        """Two of three requests are answered with an error, and carried out later: as long as they are
+        valid."""
+        chance = stream(self._cluster.seed, f"array-puts-off {step.at}")
+        longest = min(self._array.validity_s, step.value)
+        self._array.puts_off = lambda: chance.random() * longest + 0.001 if chance.random() < PUT_OFF else 0.0
+        await asyncio.sleep(60 + step.value)
+        self._array.puts_off = lambda: 0.0
 
     async def slow_unmount(self, step: PlanStep) -> None:
         self._array.unmount_s[step.on] = step.value

@@ -18,6 +18,8 @@ REGION = "us-east-1"
 LAGS_S = (0.0, 1.0, LATEST_S)
 """By how much what EC2 describes may lag: less than the driver's `settling.SETTLE_S`, as all that EC2
 does."""
+PUT_OFF = 0.67
+"""The share of requests that are put off."""
 STUCK_S = 60.0
 """What is stuck is so for this time, or that of its fault; never for ever: only the guest could mend that."""
 HIDDEN = ("/dev/xvdaa", "/dev/sdf")
@@ -48,6 +50,7 @@ class CloudFaults:
 
     def heal(self) -> None:
         """The cloud is as it was at first."""
+        self._ec2.puts_off = 0.0
         self._lasting.clear()
         settings = self._ec2.settings.as_json()
         names = (
@@ -85,6 +88,13 @@ class CloudFaults:
         await self._for(
             step.value, {"faults": [{"action": each, "share": 0.67, "after": True} for each in changes]}
         )
+
+    async def puts_off(self, step: PlanStep) -> None:
+        """Two of three requests that change something are answered with an error at once, and carried out up
+        to LATEST_S later."""
+        self._ec2.puts_off = PUT_OFF
+        await asyncio.sleep(step.value)
+        self._ec2.puts_off = 0.0
 
     async def throttles(self, step: PlanStep) -> None:
         """The quotas are a hundredth of what they are."""

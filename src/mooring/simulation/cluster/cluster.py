@@ -37,7 +37,7 @@ from mooring.simulation.cluster.controllers import (
 )
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import STATIC_CLASS
+from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, STATIC_CLASS
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -47,7 +47,8 @@ from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.plugins import DRIVERS, array_plugins
+from mooring.simulation.parts.node_service import PlayedNodeService
+from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
 from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
@@ -91,22 +92,26 @@ class SimulatedCluster:
         self.context = self.network.context
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
+        self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
         self.array.take_its_time()
         self.array.asked_by = self.asker
         self.array.journal = self.trace
         self._backend = self.actor("array")
-        self.array.carry_out = self._carry_out
+        self.array.carry_out, self.array.leave_it = self._carry_out, self._backend.start
         self.log = VolatileLog(stream(seed, "log"), journal=self._committed)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
         self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
-        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs)
+        self.services = self._node_services()
+        processes = {name: service.process for name, service in self.services.items()}
+        self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs, processes)
         self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
         if self.ebs is not None:
             self.processes[EBS] = self._driver(self.ebs)
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
+        self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
         self.powered = set(self.machines)
         self.lost: set[str] = set()  # machines that never come back
         self.silent: set[str] = set()  # those of them that no operator declares dead
@@ -190,6 +195,19 @@ class SimulatedCluster:
         part.on_kill = ebs.lose
         return part
 
+    def _node_services(self) -> dict[str, PlayedNodeService]:
+        """One on each machine, where there is a CSI driver."""
+        made: dict[str, PlayedNodeService] = {}
+        for name in self.scenario.node_names if self.scenario.driver != "plugin" else ():
+            service = made[name] = PlayedNodeService(
+                name,
+                DRIVERS[self.scenario.driver],
+                lambda node=name: node_service(self.array, node, self.ec2),
+                lambda node=name: self.actor(f"service {node}"),
+            )
+            service.on_change = lambda there, node=name: self.trace(node, "truth.driver", registered=there)
+        return made
+
     def _of_use(self, controller: str) -> bool:
         kinds = ONLY_FOR.get(controller)
         return kinds is None or not kinds.isdisjoint(self.scenario.workloads.values())
@@ -203,6 +221,7 @@ class SimulatedCluster:
             random=stream(self.seed, name),
             make_plugins=self.make_plugins,
         )
+        machine.has_manifests = not MANIFESTS.isdisjoint(self.scenario.workloads.values())
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 
@@ -213,7 +232,13 @@ class SimulatedCluster:
 
     def _node(self, machine: Machine) -> Part:
         async def run(part: Part) -> None:
-            await machine.agent(part.link).run(asyncio.Event())
+            agent, service = machine.agent(part.link), self.services.get(machine.name)
+            if service is None or agent.csi_drivers is None:
+                await agent.run(asyncio.Event())
+                return
+            async with asyncio.TaskGroup() as group:
+                group.create_task(agent.run(asyncio.Event()))
+                group.create_task(service.keep_known(agent.csi_drivers))
 
         return Part(self, machine.name, self.tokens.node(machine.name), run)
 
@@ -266,11 +291,13 @@ class SimulatedCluster:
         """Starts everything; returns when the API server answers."""
         self.server.start()
         await self.network.reachable.wait()
-        body = {
+        body: dict[str, Any] = {
             "metadata": {"name": "disk"},
             "provisioner": DRIVERS[self.scenario.driver],
             "reclaimPolicy": "Delete",
         }
+        if self.array.grows:
+            body["allowVolumeExpansion"] = True
         if self.ec2 is not None:
             self.ec2.start()
             body["volumeBindingMode"] = (
@@ -279,6 +306,8 @@ class SimulatedCluster:
         await self.api.create(StorageClass, body)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
+        for service in self.services.values():
+            service.start()
         for part in self.parts():
             part.start()
 
@@ -304,6 +333,8 @@ class SimulatedCluster:
         if node in self.powered:
             self.powered.discard(node)
             self.nodes[node].kill()
+            if node in self.services:
+                self.services[node].kill()
             self.machines[node].lose_power()
             self.trace(node, "truth.power", on=False)
 
@@ -313,5 +344,7 @@ class SimulatedCluster:
             return
         if node not in self.powered:
             self.powered.add(node)
+            if node in self.services:
+                self.services[node].start()
             self.trace(node, "truth.power", on=True)
         self.nodes[node].start()

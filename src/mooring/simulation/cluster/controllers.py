@@ -15,6 +15,7 @@ from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
+from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.job.controller import JobController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
@@ -39,14 +40,14 @@ from mooring.kube.objects import (
     StatefulSet,
 )
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DAEMONS, DEPLOYMENTS, GUARDED, JOBS
+from mooring.simulation.cluster.workloads import DAEMONS, DEPLOYMENTS, GROWING, GUARDED, JOBS
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.volumes.host import ControllerVolumeHost
 
 ATTACHING = ("attachdetach", "attacher")
 PLACING = (
     *("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral"),
-    *("daemonset", "job", "disruption", "quota"),
+    *("daemonset", "job", "disruption", "quota", "expansion"),
 )
 WATCHING = ("nodelifecycle", "podgc")
 
@@ -59,6 +60,7 @@ BY_NAME: dict[str, type[Any]] = {
     "deployment": DeploymentController,
     "disruption": DisruptionController,
     "ephemeral": EphemeralController,
+    "expansion": ExpansionController,
     "job": JobController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
@@ -81,11 +83,12 @@ ONLY_FOR = {
     "daemonset": DAEMONS,
     "job": JOBS,
     "disruption": GUARDED,
+    "expansion": GROWING,
     "quota": frozenset({"quota"}),
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
-WITH_PLUGINS = (*ATTACHING, "provisioning")
+WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion")
 
 
 def make_controller(

@@ -7,9 +7,12 @@ stored, shortened, and played again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
+from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.workloads import STATIC
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -49,6 +52,12 @@ FAULTS: dict[str, str] = {
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node
     "old-lists": "part",  # a replica that lags answers lists that ask for any version
+    "slow-mount": "node",
+    "array-puts-off": "array",  # it answers with an error, and does later what it was asked for
+    "kill-service": "node",  # the process of a driver's node service, which starts anew after a while
+    "driver-leaves": "node",  # its socket goes from the registration folder, and comes back; how odd: its process, too
+    "absent-machine": "node",  # off for long, its Node deleted, on again under another uid
+    "back-in-attach": "node",  # the same, quickly, while a volume is being attached to it
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -57,6 +66,7 @@ EC2_FAULTS: dict[str, str] = {
     "ec2-unanswered": "ec2",  # what was asked for is done, and its answer is an error
     "ec2-throttles": "ec2",
     "ec2-lags": "ec2",
+    "ec2-puts-off": "ec2",  # it answers with an error, and does later what it was asked for
 }
 """In place of those of the array where the storage is a cloud's."""
 ACTIONS: dict[str, str] = {
@@ -70,19 +80,59 @@ ACTIONS: dict[str, str] = {
     "drain": "node",
     "uncordon": "node",
     "restart-set": "set",  # scaled to nothing, and back
+    "delete-pod-on": "part",  # a pod that is there, or (a controller's process) any pod
+    "force-delete-pod-on": "part",
+    "hold": "set",  # another party's finalizer on a pod, its claim, or the VolumeAttachment of its volume
+    "strip-claim": "set",  # its finalizers, while a pod uses it
+    "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
+    "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
+    "replace-claim": "set",  # deleted, and made anew under its name at once
+    "edit-manifest": "node",  # of a static pod there: a new edition
+    "remove-manifest": "node",  # and written again after a while
+    "delete-mirror": "node",  # what the API shows of a static pod there
+    "grow-claim": "set",  # it asks for more
+    "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
+    "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
+LASTING = ("hold", "shrink-set", "remove-manifest")
+"""Actions that last for a while."""
+CLAIMING = ("disk", "growing", "one-pod", "two-disks", "static", "scarce", "guarded")
+"""Workloads that are StatefulSets with claims."""
+DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
+"""Those whose volumes are made for them."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
-    *("array-lies", "quota"),
+    *("array-lies", "quota", "array-puts-off"),
 )
+ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
+    "kill-service": {"driver": ("csi", "ebs")},
+    "driver-leaves": {"driver": ("csi", "ebs")},
+    "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "hold": {"workloads": CLAIMING},
+    "strip-claim": {"workloads": CLAIMING},
+    "shrink-set": {"workloads": CLAIMING},
+    "replace-claim": {"workloads": DYNAMIC},
+    "edit-manifest": {"workloads": ("manifests",)},
+    "remove-manifest": {"workloads": ("manifests",)},
+    "delete-mirror": {"workloads": ("manifests",)},
+    "grow-claim": {"driver": ("plugin", "csi"), "workloads": ("growing",)},
+    "delete-namespace": {"workloads": ("tenant",)},
+    "delete-unbound": {"workloads": ("static", "scarce")},
+}
+"""What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which
+values of them."""
 RARE: dict[str, float] = dict.fromkeys(
-    ("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"), 0.0
+    (
+        *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
+        *("delete-pod-on", "force-delete-pod-on"),
+    ),
+    0.0,
 )
 """Kinds that are drawn less often than others, or only where a scenario gives them a weight (0)."""
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
-    "old-lists",
+    *("old-lists", "slow-mount", "array-puts-off", "driver-leaves"),
     *EC2_FAULTS,
 )
 
@@ -93,17 +143,45 @@ def make_plan(seed: int, scenario: Scenario) -> Plan:
     kinds = [kind for kind in faults_of(scenario) if not scenario.only or kind in scenario.only]
     struck = [*(kinds if scenario.every else ()), *_drawn(chance, scenario, kinds, scenario.faults)]
     faults = [_fault(chance, scenario, what) for what in struck]
-    actions = [
-        _action(chance, scenario, what) for what in _drawn(chance, scenario, [*ACTIONS], scenario.actions)
-    ]
-    return tuple(sorted([*faults, *actions, *scenario.steps], key=lambda step: step.at))
+    acts = [kind for kind in ACTIONS if suits(kind, scenario)]
+    actions = [_action(chance, scenario, what) for what in _drawn(chance, scenario, acts, scenario.actions)]
+    with_faults = companions(
+        stream(seed, "companions"), faults, scenario.companions, _possible(scenario, kinds)
+    )
+    return tuple(sorted([*faults, *actions, *with_faults, *scenario.steps], key=lambda step: step.at))
 
 
 def faults_of(scenario: Scenario) -> dict[str, str]:
     """The kinds of faults that there are, and what they strike."""
+    kinds = {kind: whom for kind, whom in FAULTS.items() if suits(kind, scenario)}
     if scenario.driver != "ebs":
-        return FAULTS
-    return {kind: whom for kind, whom in FAULTS.items() if kind not in OF_ARRAY} | EC2_FAULTS
+        return kinds
+    return {kind: whom for kind, whom in kinds.items() if kind not in OF_ARRAY} | EC2_FAULTS
+
+
+def suits(kind: str, scenario: Scenario) -> bool:
+    """Whether the scenario has what a kind of faults or actions needs."""
+    return all(
+        not {*_values(scenario, field)}.isdisjoint(values)
+        for field, values in ONLY_WITH.get(kind, {}).items()
+    )
+
+
+def _values(scenario: Scenario, field: str) -> Iterable[str]:
+    """Of all workloads, or of one of the other fields."""
+    return workloads_of(scenario).values() if field == "workloads" else [getattr(scenario, field)]
+
+
+def workloads_of(scenario: Scenario) -> dict[str, str]:
+    """What each set is."""
+    return {name: scenario.workloads.get(name, "disk") for name in scenario.sets}
+
+
+def _possible(scenario: Scenario, faults: list[str]) -> dict[str, list[str]]:
+    """The kinds that may come with a fault, and what they may strike; those that have a weight of 0 do not
+    come."""
+    kinds = {kind: FAULTS[kind] for kind in faults if kind in FAULTS} | (ACTIONS if scenario.actions else {})
+    return {kind: _targets(scenario, whom) for kind, whom in kinds.items() if scenario.weights.get(kind, 1.0)}
 
 
 def processes_of(scenario: Scenario) -> list[str]:
@@ -132,7 +210,7 @@ def _struck(scenario: Scenario, kind: str) -> list[str]:
 def _targets(scenario: Scenario, kind: str) -> list[str]:
     nodes = scenario.node_names
     parts = [*nodes, *processes_of(scenario)]
-    targets = {"node": nodes, "part": parts, "process": [*PROCESSES], "set": [*scenario.sets]}
+    targets = {"node": nodes, "part": parts, "process": processes_of(scenario), "set": [*scenario.sets]}
     return targets.get(kind, [kind])
 
 
@@ -162,6 +240,10 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> PlanStep:
 
 
 def _action(chance: Random, scenario: Scenario, what: str) -> PlanStep:
-    on = chance.choice(_targets(scenario, ACTIONS[what]))
+    needed = ONLY_WITH.get(what, {}).get("workloads")
+    sets = [name for name, kind in workloads_of(scenario).items() if needed is None or kind in needed]
+    on = chance.choice(sets if ACTIONS[what] == "set" else _targets(scenario, ACTIONS[what]))
     value = float(chance.randrange(4)) if what == "scale" else 0.0
+    if what in LASTING:
+        value = round(min(chance.expovariate(1 / 20), _longest(scenario)), 3)
     return PlanStep(_moment(chance, scenario), what, on, value, chance.randrange(3))

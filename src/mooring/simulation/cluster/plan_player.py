@@ -6,19 +6,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
+from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
-from mooring.simulation.cluster.users import Users, rival
+from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
 from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
+UNDEFINING = ("strip-volume", "delete-unbound")
+"""Steps that take a PersistentVolume away which may be attached."""
+SOON_S = 1.0
+PATIENCE_S = 300.0
+"""So long a fault waits for the moment in which it strikes."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -29,6 +38,8 @@ class PlanPlayer:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.users = Users(cluster)
+        self.careless = CarelessUsers(self.users)
+        self.manifests = ManifestUsers(cluster)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self._leaders: list[Actor] = []  # paused, and their successors work
@@ -43,21 +54,24 @@ class PlanPlayer:
             self.cluster.trace(
                 "plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how
             )
-            self.cluster.user.start(self._run(self._act(step.what)(step)))
+            self.cluster.user.start(self._run(self._act(step.what)(step))).add_done_callback(check)
 
     def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
         if what in EC2_FAULTS:
-            return getattr(self.cloud, what.removeprefix("ec2-"))
+            return getattr(self.cloud, what.removeprefix("ec2-").replace("-", "_"))
         name = what.replace("-", "_")
         if what in ACTIONS:
-            return getattr(self.users, name)
+            of_machines = getattr(self.manifests, name, None)
+            return of_machines or getattr(self.careless, name, None) or getattr(self.users, name)
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:
         """What is drained when all is healed stays so: in a cloud with zones its pods could run nowhere
-        else."""
-        late = asyncio.get_running_loop().time() >= self.cluster.scenario.heal_s
-        return late and step.what == "drain" and self.cluster.ec2 is not None
+        else. What nothing defines any more may stay attached for long."""
+        now, scenario = asyncio.get_running_loop().time(), self.cluster.scenario
+        if step.what in UNDEFINING:
+            return now + UNDEFINED_S > scenario.end_s
+        return now >= scenario.heal_s and step.what == "drain" and self.cluster.ec2 is not None
 
     async def _run(self, work: Awaitable[None]) -> None:
         await work
@@ -77,6 +91,8 @@ class PlanPlayer:
             part.link.clear()
             if part.actor is not None and part.actor in self._frozen:
                 part.kill()
+        for service in cluster.services.values():
+            service.register(True)
         for name in cluster.machines:
             cluster.machines[name].runtime.stop_s = 0.0
             if name not in cluster.lost:
@@ -92,6 +108,7 @@ class PlanPlayer:
             if name not in cluster.lost:
                 await self.users.uncordon(PlanStep(0, "uncordon", name))
                 await self.users.declare(name, False)
+        await self.users.tidy_up()
         cluster.trace("plan", "plan.healed")
 
     def _part(self, name: str) -> Part:
@@ -193,6 +210,54 @@ class PlanPlayer:
             await asyncio.sleep(step.value / 2)
         self.cluster.power_on(step.on)
 
+    async def _absent_machine(self, step: PlanStep) -> None:
+        """It is off for long, without a Node, and another boot registers the name anew."""
+        self.cluster.power_off(step.on)
+        await asyncio.sleep(SOON_S)
+        if step.on not in self.cluster.powered:
+            await self.users.delete_node(step)
+            await asyncio.sleep(step.value)
+        self.cluster.power_on(step.on)
+
+    async def _back_in_attach(self, step: PlanStep) -> None:
+        """As soon as the storage begins to attach a volume to it: it is off, its Node is deleted, it is on
+        again."""
+        begun = asyncio.Event()
+
+        def listen(event: Event) -> None:
+            if (event.fields["act"], event.fields["node"]) == ("attach", step.on):
+                begun.set()
+
+        self.cluster.trace.listen("truth.begin", listen)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await begun.wait()
+        except TimeoutError:
+            return
+        self.cluster.power_off(step.on)
+        if step.on not in self.cluster.powered:
+            await self.users.delete_node(step)
+            await asyncio.sleep(step.value)
+        self.cluster.power_on(step.on)
+
+    async def _kill_service(self, step: PlanStep) -> None:
+        """The process of a driver's node service; it starts anew while its machine is on."""
+        service = self.cluster.services[step.on]
+        service.kill()
+        await asyncio.sleep(step.value)
+        if step.on in self.cluster.powered:
+            service.start()
+
+    async def _driver_leaves(self, step: PlanStep) -> None:
+        """It unregisters, as when it is upgraded (how odd: its process ends, too), and comes back."""
+        service = self.cluster.services[step.on]
+        service.register(False)
+        if step.how % 2:
+            await self._kill_service(step)
+        else:
+            await asyncio.sleep(step.value)
+        service.register(True)
+
     async def _wrong_taint(self, step: PlanStep) -> None:
         """An operator's mistake: a machine that runs is declared out of service, or the taint is left
         over."""
@@ -266,3 +331,10 @@ class PlanPlayer:
 
     async def _slow_stop(self, step: PlanStep) -> None:
         self.cluster.machines[step.on].runtime.stop_s = step.value
+
+
+def check(step: asyncio.Task[None]) -> None:
+    """A step may fail because the API server does not answer; any other failure is a mistake of the played
+    world, and ends the run."""
+    error = None if step.cancelled() else step.exception()
+    assert error is None or isinstance(error, KubeError), f"a step of the plan failed: {error!r}"

@@ -16,6 +16,7 @@ draws its own (`cluster.swarm`).
     evict_after_s: 30            # and its pods are evicted after so long
     force_detach_after_s: 360    # volumes that can be cut off are taken from it after so long; 0: never
     node_deletion_confirms_death: false
+    companions: 0.3              # the share of faults that bring another one with them (`cluster.pairs`)
     weights: {drain: 3, skew: 0} # kinds of faults and actions: how often, where the others are 1
     driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage
     zones: 2                     # of the cloud, if the driver is ebs; nodes take turns
@@ -75,6 +76,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False
     calm_minutes: float = 0
+    companions: float = 0.3
     policy: str = ""
     """A file with rules of a user in place of ours (`cluster.user_rules`)."""
     swarm: bool = False

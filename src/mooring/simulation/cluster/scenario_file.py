@@ -15,6 +15,7 @@ from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
+from mooring.simulation.cluster.workloads import STATIC
 from mooring.simulation.parts.plugins import DRIVERS
 from mooring.simulation.parts.storage import KINDS as STORAGES
 
@@ -66,7 +67,7 @@ def _wrong(scenario: Scenario) -> Iterator[str]:
     yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
     yield from _unknown("storage", [scenario.storage], STORAGES)
     yield from _unknown("driver", [scenario.driver], DRIVERS)
-    if scenario.driver != "plugin" and "static" in scenario.workloads.values():
+    if scenario.driver != "plugin" and not STATIC.isdisjoint(scenario.workloads.values()):
         yield f"workloads: static volumes are a plugin's: they cannot be played with driver: {scenario.driver}"
     if scenario.driver == "ebs":
         yield from _wrong_cloud(scenario)

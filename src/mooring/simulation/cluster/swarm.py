@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import KINDS
+from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
 
 T = TypeVar("T")
@@ -51,9 +51,6 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("job", 10.0),  # the backoff of its pods
 )
 """Or so long, where a run has this storage, fault or workload."""
-PLUGINS_ONLY = frozenset({"static"})
-"""Workloads that are a plugin's."""
-
 
 def drawn(seed: int, given: Scenario) -> Scenario:
     """The scenario of this seed: `given`, unless that leaves it to be drawn."""
@@ -78,6 +75,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         only=tuple(faults),
         every=True,
         faults=chance.choice((len(faults), 10, 20)),
+        companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(chance, [*faults, *ACTIONS]),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
@@ -104,7 +102,7 @@ def _replicas(kind: str, chance: Random) -> int:
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kind that this seed was dealt, and up to two others."""
-    kinds = [kind for kind in KINDS if driver == "plugin" or kind not in PLUGINS_ONLY]
+    kinds = [kind for kind in KINDS if driver == "plugin" or kind not in STATIC]
     dealt = _dealt(seed, [*islice(cycle(KINDS), len(WAYS))], "swarm workload")
     first = dealt if dealt in kinds else chance.choice(kinds)
     return dict(zip(NAMES, [first, *chance.sample(kinds, chance.choice((0, 1, 2)))], strict=False))

@@ -7,7 +7,7 @@ are told to the trace: they give up guarantees, and the checkers accept just tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from mooring.kube.objects import (
     DaemonSet,
     Deployment,
     Job,
+    Namespace,
     Node,
     Object,
     PersistentVolume,
@@ -25,6 +26,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
+from mooring.kube.quantity import format_bytes, parse_bytes
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.plan import PlanStep
@@ -34,7 +36,10 @@ from mooring.simulation.cluster.workloads import (
     GUARDED,
     JOBS,
     NAMESPACE,
+    STATIC,
+    TENANTS,
     bodies,
+    scarce,
     static_disks,
     volume_body,
 )
@@ -43,9 +48,12 @@ from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT
 from mooring.volumes.statements import Statement, annotation
 
+GIB = 1 << 30
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 1_000
+UNDEFINED_S = 840.0
+"""So long before the end of a run no user takes away the definition of what may be attached."""
 RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
 """How often a rival writes at first, and after a minute."""
 STOPPED_S = 8.0
@@ -63,10 +71,23 @@ class Users:
     async def create_workloads(self) -> None:
         for name, replicas in self.cluster.scenario.sets.items():
             kind = self.cluster.scenario.workloads.get(name, "disk")
-            if kind == "static":
-                for disk in static_disks(name, replicas):
+            if kind in STATIC:
+                for disk in static_disks(name, replicas, few=scarce(kind)):
                     self.cluster.array.create(disk)
             await self._create(bodies(kind, name, replicas, self.cluster.scenario.evict_after_s))
+
+    async def tidy_up(self) -> None:
+        """Where volumes are scarce: workloads are as large as they should be, and what is left over of larger
+        ones goes, so that there are enough."""
+        for name, replicas in self.cluster.scenario.sets.items():
+            if not scarce(self._kind(name)):
+                continue
+            step = PlanStep(0, "scale", name, float(replicas), 2)
+            await self.scale(step)
+            for claim in (await self.api.list(PersistentVolumeClaim, NAMESPACE)).items:
+                number = claim.name.removeprefix(f"data-{name}-")
+                if number.isdigit() and int(number) >= replicas:
+                    await self.delete_claim_named(claim.name, step)
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
@@ -80,9 +101,13 @@ class Users:
         owners = {"once": Pod, **dict.fromkeys(JOBS, Job), **dict.fromkeys(DAEMONS, DaemonSet)}
         return Deployment if kind in DEPLOYMENTS else owners.get(kind, StatefulSet)
 
-    async def _pod(self, step: PlanStep) -> Pod | None:
+    def namespace(self, name: str) -> str:
+        """Where a workload is."""
+        return name if self._kind(name) in TENANTS else NAMESPACE
+
+    async def pod(self, step: PlanStep) -> Pod | None:
         """One of a workload's pods."""
-        found = (await self.api.list(Pod, NAMESPACE, label_selector=f"app={step.on}")).items
+        found = (await self.api.list(Pod, self.namespace(step.on), label_selector=f"app={step.on}")).items
         pods = sorted(found, key=lambda pod: pod.name)
         return pods[step.how % len(pods)] if pods else None
 
@@ -91,7 +116,7 @@ class Users:
     async def scale(self, step: PlanStep) -> None:
         if self._owner(step.on) in (Deployment, StatefulSet):
             owner, patch = self._owner(step.on), {"spec": {"replicas": int(step.value)}}
-            await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, NAMESPACE))
+            await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
 
     async def restart_set(self, step: PlanStep) -> None:
         """Scales it to nothing and back."""
@@ -102,18 +127,18 @@ class Users:
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
-            pod = await self._pod(step)
+            pod = await self.pod(step)
             if pod is not None:
-                await self.api.delete(Pod, pod.name, NAMESPACE)
+                await self.api.delete(Pod, pod.name, pod.namespace)
 
         await self.cluster.as_user(delete)
 
     async def force_delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
-            pod = await self._pod(step)
+            pod = await self.pod(step)
             if pod is not None:
                 self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
-                await self.api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid, grace_period_seconds=0)
+                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
 
         await self.cluster.as_user(delete)
 
@@ -123,12 +148,35 @@ class Users:
         if owner is not Pod:
             policy = "Background" if owner is Job else None  # without a policy the server orphans its pods
             await self.cluster.as_user(
-                lambda: self.api.delete(owner, step.on, NAMESPACE, propagation_policy=policy)
+                lambda: self.api.delete(owner, step.on, self.namespace(step.on), propagation_policy=policy)
             )
             await asyncio.sleep(AGAIN_S)
             scenario = self.cluster.scenario
             wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
             await self._create([each for each in wanted if each[0] is owner])
+
+    async def delete_pod_on(self, step: PlanStep) -> None:
+        await self._delete_on(step, self.delete_pod)
+
+    async def force_delete_pod_on(self, step: PlanStep) -> None:
+        await self._delete_on(step, self.force_delete_pod)
+
+    async def _delete_on(self, step: PlanStep, delete: Callable[[PlanStep], Awaitable[None]]) -> None:
+        """One of the pods on a node, or of all pods where the step does not name a node."""
+        pods = (await self.api.list(Pod)).items
+        there = [pod for pod in pods if step.on in (pod.spec.node_name, *self.cluster.processes)]
+        if there:
+            pod = sorted(there, key=lambda pod: pod.name)[step.how % len(there)]
+            ours = sorted(each.name for each in pods if _set_of(each) == _set_of(pod))
+            await delete(PlanStep(step.at, step.what, _set_of(pod), how=ours.index(pod.name)))
+
+    async def delete_namespace(self, step: PlanStep) -> None:
+        """With all that is in it; as soon as it is gone everything is made anew."""
+        await self.cluster.as_user(lambda: self.api.delete(Namespace, step.on))
+        scenario = self.cluster.scenario
+        wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
+        for kind, body, namespace in wanted:
+            await self.create_when_gone(kind, body, namespace)
 
     # --- claims and volumes
 
@@ -137,13 +185,9 @@ class Users:
         made, or (how 2) the same again, for the same disk."""
         if self._kind(step.on) in JOBS:
             return  # the pods of a Job that have ended hold its claim: the next one would wait for good
-        pod = await self._pod(step)
+        pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
-            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-            await self.cluster.as_user(lambda n=name: self.api.delete(PersistentVolumeClaim, n, NAMESPACE))
-            if claim is not None and self._kind(step.on) == "static" and claim.spec.volume_name:
-                make = self._make_again if step.how == 2 else self._make_another
-                self.cluster.user.start(make(claim.spec.volume_name))
+            await self.delete_claim_named(name, step)
         if step.how % 2 == 0:
             await self.delete_pod(step)
         if self._kind(step.on) in DEPLOYMENTS:
@@ -151,23 +195,53 @@ class Users:
             wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
             for kind, body, namespace in wanted:
                 if kind is PersistentVolumeClaim:
-                    await self._create_when_gone(kind, body, namespace)
+                    await self.create_when_gone(kind, body, namespace)
+
+    async def delete_claim_named(self, name: str, step: PlanStep) -> None:
+        """One of a workload's claims, whatever pods there are."""
+        claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
+        await self.cluster.as_user(
+            lambda: self.api.delete(PersistentVolumeClaim, name, self.namespace(step.on))
+        )
+        if claim is not None:
+            self.replace_volume(claim.spec.volume_name, step)
+
+    def replace_volume(self, volume: str, step: PlanStep) -> None:
+        """Begins to make another volume in the place of one that was made by hand."""
+        if self._kind(step.on) in STATIC and volume:
+            make = self._make_again if step.how == 2 else self._make_another
+            self.cluster.user.start(make(volume))
 
     async def _make_another(self, volume: str) -> None:
         """In its place; of the old one nothing is left but the disk."""
+        await self._wait_until_detached(volume)
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
         self.cluster.array.create(another)
         await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
 
+    async def _wait_until_detached(self, volume: str) -> None:
+        """Near the end of a run: what nothing defines any more may stay attached for `UNDEFINED_S`."""
+        while asyncio.get_running_loop().time() + UNDEFINED_S > self.cluster.scenario.end_s:
+            try:
+                records = (await self.api.list(VolumeAttachment)).items
+            except KubeError:
+                records = None
+            if records is not None and not any(
+                each.spec.source.persistent_volume_name == volume for each in records
+            ):
+                return
+            await asyncio.sleep(2)
+
     async def _make_again(self, volume: str) -> None:
         """A minute later, when the old one is gone: under its name, for its disk."""
+        await self._wait_until_detached(volume)
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         await asyncio.sleep(AGAIN_S)
-        await self._create_when_gone(PersistentVolume, volume_body(volume))
+        await self.create_when_gone(PersistentVolume, volume_body(volume))
 
-    async def _create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
+    async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
         for _ in range(AS_LONG_AS_IT_TAKES):
             try:
                 await self.api.create(kind, body, namespace)
@@ -175,12 +249,25 @@ class Users:
             except KubeError:
                 await asyncio.sleep(5)
 
+    async def grow_claim(self, step: PlanStep) -> None:
+        """The claims of a pod ask for one, two or three times as much again."""
+
+        async def grow(name: str) -> None:
+            claim = await self.api.get(PersistentVolumeClaim, name, NAMESPACE)
+            size = parse_bytes(claim.spec.resources.requests["storage"]) + (step.how + 1) * GIB
+            request = {"spec": {"resources": {"requests": {"storage": format_bytes(size)}}}}
+            await self.api.revise(claim, request)
+
+        pod = await self.pod(step)
+        for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
+            await self.cluster.as_user(lambda n=name: grow(n))
+
     async def delete_volume(self, step: PlanStep) -> None:
         """The PersistentVolume of a claim that is in use: it has to stay as long as that."""
-        pod = await self._pod(step)
+        pod = await self.pod(step)
         for name in [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []:
-            claim = await self.api.find(PersistentVolumeClaim, name, NAMESPACE)
-            if claim is not None and claim.spec.volume_name and self._kind(step.on) != "static":
+            claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
+            if claim is not None and claim.spec.volume_name and self._kind(step.on) not in STATIC:
                 volume = claim.spec.volume_name
                 await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
 
@@ -265,6 +352,10 @@ class Users:
         taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
         self.cluster.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+def _set_of(pod: Pod) -> str:
+    return pod.metadata.labels.get("app", "")
 
 
 async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], seconds: float) -> None:

@@ -12,6 +12,7 @@ from mooring.kube.objects import (
     DaemonSet,
     Deployment,
     Job,
+    Namespace,
     Object,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -30,8 +31,18 @@ STATIC_CLASS = "made-by-hand"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
+STATIC = frozenset({"static", "scarce"})
+"""The kinds of workloads whose volumes are made by hand."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
+MANIFESTS = frozenset({"manifests"})
+"""The kinds of workloads that are static pods: a manifest on each node."""
+GROWING = frozenset({"growing"})
+"""The kinds of workloads whose claims ask for more, now and then."""
+TENANTS = frozenset({"tenant"})
+"""The kinds of workloads that have a namespace of their own, of their name."""
+EDITION = "example.com/edition"
+"""Which edition of its manifest a static pod is of."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
@@ -68,9 +79,15 @@ def volume_body(name: str, claim: str | None = None) -> Body:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def static_disks(name: str, replicas: int) -> list[str]:
-    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to."""
-    return [f"{name}-disk-{number}" for number in range(max(replicas, MOST))]
+def scarce(kind: str) -> bool:
+    """Whether a workload has no more volumes than it should have pods: scaled up, it has too few."""
+    return kind == "scarce"
+
+
+def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
+    """The disks of a workload whose volumes are made by hand: as many as it is ever scaled to, or (`few`) as
+    it should have."""
+    return [f"{name}-disk-{number}" for number in range(replicas if few else max(replicas, MOST))]
 
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -95,9 +112,13 @@ def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, body, NAMESPACE)]
 
 
-def _static(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
-    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas)]
+def _static(name: str, replicas: int, *, few: bool = False) -> list[tuple[type[Object], Body, str]]:
+    volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas, few=few)]
     return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _scarce(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _static(name, replicas, few=True)
 
 
 def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
@@ -128,6 +149,12 @@ def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return found
 
 
+def _tenant(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet in a namespace of its own."""
+    namespace = (Namespace, {"metadata": {"name": name}}, "")
+    return [namespace, *((kind, body, name) for kind, body, _ in _disk(name, replicas))]
+
+
 def _daemons(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """A DaemonSet: a pod without a claim on each node, whatever happens to the node."""
     pod = _pod({})
@@ -135,6 +162,19 @@ def _daemons(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
     return [(DaemonSet, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)]
+
+
+def _manifests(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Nothing in the API: users write manifests on the machines."""
+    return []
+
+
+def manifest(name: str, edition: int) -> Body:
+    """A static pod; of another edition it is another pod."""
+    pod = _pod({})
+    del pod["tolerations"]
+    metadata = {"name": name, "labels": {"app": name}, "annotations": {EDITION: str(edition)}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 
 
 def _job(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -161,17 +201,21 @@ def _guarded(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
+    "growing": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
     "two-disks": _two_disks,
     "scratch": _scratch,
     "static": _static,
+    "scarce": _scarce,
     "shared": _shared,
     "rivals": _rivals,
     "once": _once,
     "daemons": _daemons,
     "job": _job,
     "guarded": _guarded,
+    "tenant": _tenant,
+    "manifests": _manifests,
 }
 
 

@@ -20,7 +20,10 @@ from mooring.volumes.interfaces import (
     DeletableVolumePlugin,
     Deleter,
     Detacher,
+    ExpandableVolumePlugin,
+    Expansion,
     Mounter,
+    NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     Provisioner,
@@ -30,7 +33,7 @@ from mooring.volumes.interfaces import (
 from mooring.volumes.matching import PROVISIONED_BY
 from mooring.volumes.spec import VolumeSpec
 
-__all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter"]
+__all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter", "GrowingArrayPlugin"]
 
 DISK = "example.com/disk"
 
@@ -65,11 +68,12 @@ class _DiskDirectory(DirectoryMounter):
     """What a pod sees of a disk: a file that stands for all that is on it. Removing that file empties the
     disk."""
 
-    def __init__(self, path: Path, array: Array) -> None:
+    def __init__(self, path: Path, array: Array, node: str) -> None:
         super().__init__(path)
-        self._array, self._content = array, path / "content"
+        self._array, self._content, self._node = array, path / "content", node
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        await self._array.mounting(self._node)
         await super().set_up_at(directory, fs_group)
         self._content.touch()
 
@@ -115,10 +119,12 @@ class _Attacher(Attacher, Detacher):
 
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
         node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
+        await self._array.mounting(node)
         found = self._array.at_path(device_path, node, wanted)
         self._array.mount(found, node, path=device_path, wanted=wanted)
         if (failure := self._array.mount_failure.get(node)) is not None:
             raise failure
+        await self._array.mounting(node)
 
     async def unmount_device(self, device_mount_path: str) -> None:
         node = self._plugin.host.node_name
@@ -162,6 +168,26 @@ class _Deleter(Deleter):
         self._array.delete(self._disk)
 
 
+class _Grows(ExpandableVolumePlugin, NodeExpandableVolumePlugin):
+    """What the plugin of an array is beside, whose disks can grow."""
+
+    array: Array
+    host: VolumeHost
+
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
+        return Expansion(await self.array.grow(_disk(spec), new_size), on_node=True)
+
+    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
+        await self.array.grow_file_system(_disk(spec), self.host.node_name)
+
+
+def _disk(spec: VolumeSpec) -> str:
+    source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
+    if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
+        raise InvalidSpec(f"volume {spec.name} does not name its disk")
+    return source.flex_volume.options["disk"]
+
+
 class ArrayPlugin(
     PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin
 ):
@@ -181,10 +207,7 @@ class ArrayPlugin(
         return source is not None and source.flex_volume is not None and source.flex_volume.driver == DISK
 
     def get_volume_name(self, spec: VolumeSpec) -> str:
-        source = spec.persistent_volume.spec if spec.persistent_volume else spec.volume
-        if source is None or source.flex_volume is None or "disk" not in source.flex_volume.options:
-            raise InvalidSpec(f"volume {spec.name} does not name its disk")
-        return source.flex_volume.options["disk"]
+        return _disk(spec)
 
     def volume_limit(self) -> int | None:
         return self.array.limit
@@ -217,10 +240,16 @@ class ArrayPlugin(
         return []
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
-        return _DiskDirectory(self.host.get_pod_volume_dir(pod.uid, DISK, spec.name), self.array)
+        path = self.host.get_pod_volume_dir(pod.uid, DISK, spec.name)
+        return _DiskDirectory(path, self.array, self.host.node_name)
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
-        return _DiskDirectory(self.host.get_pod_volume_dir(pod_uid, DISK, spec_name), self.array)
+        path = self.host.get_pod_volume_dir(pod_uid, DISK, spec_name)
+        return _DiskDirectory(path, self.array, self.host.node_name)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)
+
+
+class GrowingArrayPlugin(ArrayPlugin, _Grows):
+    """The plugin of an array whose disks can grow."""

@@ -1,12 +1,13 @@
 """The played storage behind a CSI driver: the production CSI plugin, client and driver base, without sockets.
 
-Each process of the cluster has its own instance of the driver, as each node has, and the controllers have one
-beside them: it lives and dies with them. What it asked of the storage goes on there.
+Each process of controllers has its own instance of the driver beside it: it lives and dies with it. What it
+asked of the storage goes on there. Each node's service is a process of its own (`driver_process`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from mooring.csi.driver.services import (
 )
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
 from mooring.simulation.parts.storage import Array, Unanswered
 from mooring.volumes.errors import (
@@ -61,6 +63,8 @@ class _Controller(ControllerService):
 
     def __init__(self, array: Array) -> None:
         self._array = array
+        if array.grows:
+            self.capabilities = (*self.capabilities, C.EXPAND_VOLUME)
 
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
         if self._array.failure is not None:
@@ -74,6 +78,12 @@ class _Controller(ControllerService):
     async def delete_volume(self, request: csi.DeleteVolumeRequest) -> csi.DeleteVolumeResponse:
         self._array.delete(request.volume_id)
         return csi.DeleteVolumeResponse()
+
+    async def controller_expand_volume(
+        self, request: csi.ControllerExpandVolumeRequest
+    ) -> csi.ControllerExpandVolumeResponse:
+        size = await self._array.grow(request.volume_id, request.capacity_range.required_bytes)
+        return csi.ControllerExpandVolumeResponse(capacity_bytes=size, node_expansion_required=True)
 
     async def controller_publish_volume(
         self, request: csi.ControllerPublishVolumeRequest
@@ -117,11 +127,13 @@ class PlayedNode(NodeService):
         """The name under which the played machine knows the volume."""
         return volume_id
 
-    def mount(self, found: str, path: str, wanted: str) -> csi.NodeStageVolumeResponse:
+    async def mount(self, found: str, path: str, wanted: str) -> csi.NodeStageVolumeResponse:
         """Mounts the disk that is at the path."""
+        await self._array.mounting(self._node)
         self._array.mount(found, self._node, path=path, wanted=wanted)
         if (failure := self._array.mount_failure.get(self._node)) is not None:
             raise failure
+        await self._array.mounting(self._node)
         return csi.NodeStageVolumeResponse()
 
     async def node_unstage_volume(
@@ -134,6 +146,7 @@ class PlayedNode(NodeService):
     async def node_publish_volume(
         self, request: csi.NodePublishVolumeRequest
     ) -> csi.NodePublishVolumeResponse:
+        await self._array.mounting(self._node)
         Path(request.target_path).mkdir(exist_ok=True)
         return csi.NodePublishVolumeResponse()
 
@@ -148,6 +161,15 @@ class PlayedNode(NodeService):
 class _Node(PlayedNode):
     capabilities = (N.STAGE_UNSTAGE_VOLUME, N.SINGLE_NODE_MULTI_WRITER)
 
+    def __init__(self, array: Array, node: str) -> None:
+        super().__init__(array, node)
+        if array.grows:
+            self.capabilities = (*self.capabilities, N.EXPAND_VOLUME)
+
+    async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
+        await self._array.grow_file_system(request.volume_id, self._node)
+        return csi.NodeExpandVolumeResponse(capacity_bytes=self._array.sizes[request.volume_id])
+
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
         if (wanted, self._node) in self._array.taken:
@@ -155,22 +177,28 @@ class _Node(PlayedNode):
         found = self._array.at_path(path, self._node, wanted)
         if found != wanted:
             raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
-        return self.mount(found, path, wanted)
+        return await self.mount(found, path, wanted)
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(node_id=self._node, max_volumes_per_node=self._array.limit or 0)
 
 
-def csi_plugins(array: Array, host: VolumeHost) -> PluginManager:
-    """The plugins of a process whose storage is this array, behind the driver."""
-    node = _Node(array, host.node_name) if host.node_name else None
-    driver = Driver(DRIVER, "1", _Controller(array), node, [PluginService.CONTROLLER_SERVICE], codes=CODES)
+def csi_node_service(array: Array, node: str) -> Dispatcher:
+    """The driver's node service on a machine."""
+    services = [PluginService.CONTROLLER_SERVICE]
+    return Dispatcher(Driver(DRIVER, "1", None, _Node(array, node), services, codes=CODES), [Path("/")])
+
+
+def csi_plugins(array: Array, services: Mapping[str, DriverProcess], host: VolumeHost) -> PluginManager:
+    """The plugins of a process whose storage is this array, behind the driver: a controller has an instance
+    of it beside it, a node calls its own service."""
+    driver = Driver(DRIVER, "1", _Controller(array), None, [PluginService.CONTROLLER_SERVICE], codes=CODES)
 
     def connect(address: str) -> Channel:
-        return LocalChannel(Dispatcher(driver, [Path("/")]))
+        return services[host.node_name] if host.node_name else LocalChannel(Dispatcher(driver, [Path("/")]))
 
     assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
-    host = replace(host, plugin_settings={CSI_PLUGIN: {DRIVER: "here"}})
+    host = replace(host, plugin_settings={CSI_PLUGIN: {} if host.node_name else {DRIVER: "here"}})
     return PluginManager([CSIPlugin(connect), ScratchPlugin()], host)
 
 

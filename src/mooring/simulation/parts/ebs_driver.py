@@ -10,7 +10,7 @@ look whose disk that is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,18 +18,17 @@ from random import Random
 from typing import Any
 
 from mooring.csi.client import Channel
-from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
+from mooring.csi.driver.dispatch import Dispatcher
 from mooring.csi.driver.services import NodeCapability
-from mooring.csi.errors import Code, CsiError, NotConnected
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.csi.rpc import Reply, Rpc
-from mooring.csi.rpc import Request as Message
 from mooring.ebs.controller_service.controller import DEVICE_PATH, make_controller
 from mooring.ebs.driver import ebs_driver
 from mooring.ebs.options import DRIVER_NAME, Options
 from mooring.ebs.topology import node_segments
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.parts.csi_driver import PlayedNode
+from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.ec2 import Ec2, Ec2Wire, device_path
 from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
 from mooring.simulation.parts.network import Link
@@ -41,19 +40,16 @@ from mooring.volumes.plugins.csi.plugin import CSIPlugin
 DRIVER = DRIVER_NAME
 PROCESS = "ebs"
 """The name of the driver's process."""
-CALL_S = 0.001
 VOLUMES = 25
 """Of a node."""
 
 
-class EbsProcess:
-    """Where the driver's controller is reached, whichever life of its process there is."""
+class EbsProcess(DriverProcess):
+    """The driver's controller."""
 
     def __init__(self, ec2: Ec2) -> None:
+        super().__init__(PROCESS)
         self.ec2 = ec2
-        self._host: Actor | None = None
-        self._channel: LocalChannel | None = None
-        self._open: dict[asyncio.Future[Any], str] = {}
 
     async def serve(
         self,
@@ -67,54 +63,8 @@ class EbsProcess:
         self.lose()
         api = Ec2Wire(self.ec2, link, Random(random.random()), asked_by)
         controller = make_controller(Options(), api, now=now, random=random.random)
-        self._host, self._channel = actor, LocalChannel(Dispatcher(ebs_driver("1", controller, None), []))
+        self.begin(actor, Dispatcher(ebs_driver("1", controller, None), []))
         await asyncio.Event().wait()
-
-    def lose(self) -> None:
-        """Calls that are under way fail: their process is gone."""
-        self._host = self._channel = None
-        for answer, method in list(self._open.items()):
-            if not answer.done():
-                answer.set_exception(CsiError(Code.UNAVAILABLE, "the connection broke", method))
-
-    async def call(self, rpc: Rpc[Message, Reply], request: Message, timeout_s: float) -> Reply:
-        """As over a socket. Raises CsiError."""
-        await asyncio.sleep(CALL_S)
-        host, channel = self._host, self._channel
-        if host is None or channel is None:
-            raise NotConnected(PROCESS, "connection refused", rpc.name)
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._open[answer] = rpc.name
-        work = host.start(_answer(channel, rpc, request, timeout_s, answer))
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            raise CsiError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout_s:g} s", rpc.name) from None
-        finally:
-            del self._open[answer]
-            work.cancel()
-
-    async def close(self) -> None:
-        return
-
-
-async def _answer(
-    channel: LocalChannel,
-    rpc: Rpc[Message, Reply],
-    request: Message,
-    timeout_s: float,
-    answer: asyncio.Future[Reply],
-) -> None:
-    """The driver's side of a call."""
-    try:
-        reply = await channel.call(rpc, request, timeout_s)
-    except CsiError as error:
-        if not answer.done():
-            answer.set_exception(error)
-        return
-    if not answer.done():
-        answer.set_result(reply)
 
 
 class _Node(PlayedNode):
@@ -132,7 +82,7 @@ class _Node(PlayedNode):
         found = self._array.at_path(path, self._node, "")
         if not found:
             raise CsiError(Code.NOT_FOUND, f"there is no device {path}")
-        return self.mount(found, path, wanted)
+        return await self.mount(found, path, wanted)
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(
@@ -142,17 +92,21 @@ class _Node(PlayedNode):
         )
 
 
-def ebs_plugins(process: EbsProcess, host: VolumeHost) -> PluginManager:
+def ebs_node_service(ec2: Ec2, node: str) -> Dispatcher:
+    """The driver's node service on a machine."""
+    return Dispatcher(replace(ebs_driver("1", None, None), node=_Node(ec2, node)), [Path("/")])
+
+
+def ebs_plugins(
+    process: EbsProcess, services: Mapping[str, DriverProcess], host: VolumeHost
+) -> PluginManager:
     """The plugins of a process of the cluster: a controller calls the driver's process, a node its own
     service."""
 
     def connect(address: str) -> Channel:
-        if not host.node_name:
-            return process
-        driver = replace(ebs_driver("1", None, None), node=_Node(process.ec2, host.node_name))
-        return LocalChannel(Dispatcher(driver, [Path("/")]))
+        return services[host.node_name] if host.node_name else process
 
     assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
-    host = replace(host, plugin_settings={CSI_PLUGIN: {DRIVER: PROCESS}})
+    host = replace(host, plugin_settings={CSI_PLUGIN: {} if host.node_name else {DRIVER: PROCESS}})
     plugins: Sequence[Any] = [CSIPlugin(connect), ScratchPlugin()]
     return PluginManager(plugins, host)

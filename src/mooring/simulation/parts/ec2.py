@@ -39,6 +39,8 @@ from mooring.simulation.parts.storage import Array
 WIRE_S = 0.01
 LATEST_S = 4.0
 """Less than the driver's `settling.SETTLE_S`: no driver could live with an EC2 that is later than it says."""
+CHANGES = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume")
+"""Requests that change a volume."""
 ACTS = {"AttachVolume": "attach", "DetachVolume": "detach"}
 """What changes where a volume is."""
 
@@ -66,6 +68,7 @@ class Ec2:
         host: Actor,
     ) -> None:
         self.array, self.host, self.settings = array, host, settings
+        self.puts_off = 0.0  # the share of changes that are answered with an error, and made later
         self._known: dict[str, _Known] = {}
         self.cloud = Cloud(
             settings=settings, clock=clock, rng=random, devices=_Guests(self), journal=_Records(self)
@@ -227,13 +230,25 @@ class Ec2Wire(Ec2Api):
         if fault == "crash-before":
             return await reply
         with self._ec2.under_way(action, request, self._asked_by()):
-            arrives_in = self._way(action, fault, reply)
+            arrives_in = self._put_off(action, request, reply) or self._way(action, fault, reply)
             if arrives_in >= 0:
                 self._later(arrives_in, self._arrive, action, request, reply)
             try:
                 return await reply
             except Refused as error:
                 raise Ec2Error(error.code, error.message, action) from error
+
+    def _put_off(
+        self, action: str, request: Mapping[str, Any], reply: asyncio.Future[Mapping[str, Any]]
+    ) -> float:
+        """After how many seconds a request is carried out that is answered with an error at once; 0: it is
+        not put off."""
+        if action not in CHANGES or not self._ec2.puts_off or self._random.random() >= self._ec2.puts_off:
+            return 0.0
+        seconds = self._random.random() * LATEST_S + WIRE_S
+        self._later(WIRE_S, _refuse, reply)
+        self._ec2.array.journal("ec2", "truth.put-off", act=action, seconds=round(seconds, 3))
+        return seconds
 
     def _way(self, action: str, fault: str, reply: asyncio.Future[Mapping[str, Any]]) -> float:
         """After how many seconds the request arrives; negative: never. Sees to it that a lost one ends."""
@@ -282,6 +297,11 @@ class Ec2Wire(Ec2Api):
             reply.set_exception(refused)
         else:
             reply.set_result(answer)
+
+
+def _refuse(reply: asyncio.Future[Mapping[str, Any]]) -> None:
+    if not reply.done():
+        reply.set_exception(Refused("InternalError", "An internal error has occurred"))
 
 
 def _fail(reply: asyncio.Future[Mapping[str, Any]], action: str) -> None:

@@ -33,6 +33,7 @@ from mooring.node.runtime import (
 )
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.csi_driver import staged_at
+from mooring.simulation.parts.manifests import ManifestFolder
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
@@ -99,6 +100,10 @@ class PlayedRuntime:
     async def kill_sandbox(self, uid: str) -> None:
         self._end(uid, 137)
         self._update(uid, running=False)
+
+    def running(self) -> list[tuple[str, str]]:
+        """Uid and name of each pod that has a process."""
+        return [(uid, self._specs[uid].hostname) for uid in self._sandboxes if self._running(uid)]
 
     def power_off(self) -> None:
         """Every process ends, and the agent is not told."""
@@ -224,6 +229,8 @@ class Machine:
         self.boots = 0
         self.controller_attaches = True
         self.lease_duration_s, self.status_period_s, self.watch_s = 8.0, 60.0, 300.0
+        self.manifests = ManifestFolder(root / "manifests")
+        self.has_manifests = False
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
     def agent(self, transport: Transport) -> Agent:
@@ -238,6 +245,7 @@ class Machine:
             status_period_s=self.status_period_s,
             hardware=HARDWARE,
             enable_controller_attach_detach=self.controller_attaches,
+            manifests_dir=self.manifests.path if self.has_manifests else None,
         )
         return Agent(
             options,
@@ -247,6 +255,7 @@ class Machine:
             now=self._now,
             random=self._random,
             make_plugins=self._make_plugins,
+            watch_folders=self.manifests.watch,
         )
 
     def lose_power(self) -> None:

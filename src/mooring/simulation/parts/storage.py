@@ -13,6 +13,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,9 @@ class Array:
         self.users: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # process -> its words' beginning
         self.paths: defaultdict[str, dict[str, str]] = defaultdict(dict)  # node -> device path -> disk
         self.taken: set[Place] = set()  # by the storage itself: the node does not find the disk any more
+        self.grows = False  # whether its disks can grow
+        self.sizes: defaultdict[str, int] = defaultdict(int)  # disk -> bytes, where disks can grow
+        self.file_systems: defaultdict[str, int] = defaultdict(int)  # disk -> how far its file system reaches
         self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
         self.history: list[tuple[str, str, str]] = []
         self.refused: list[tuple[str, str, str]] = []
@@ -90,6 +94,7 @@ class Array:
         self.attach_s = self.attach_reply_s = self.detach_s = 0.0
         self.validity_s = 0.0  # a request has no effect when it is older; 0: it is never too old
         self.unmount_s: dict[str, float] = {}  # node -> how long an unmount takes there
+        self.mount_s: dict[str, float] = {}  # node -> how long a mount takes there
         self.overtaken_s = (
             0.0  # how long every other detach takes, so that the next one overtakes it; 0: none does
         )
@@ -109,6 +114,10 @@ class Array:
         self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""
         self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
+        self.leave_it: Callable[[Coroutine[Any, Any, None]], object] = asyncio.ensure_future
+        self.puts_off: Callable[[], float] = lambda: (
+            0.0
+        )  # so long after an error a request takes effect; 0: no error
 
     def take_its_time(self) -> None:
         """As long as it usually takes."""
@@ -119,12 +128,14 @@ class Array:
 
     async def attach(self, disk: str, node: str) -> None:
         """Idempotent."""
+        self._put_off("attach", disk, node, self._do_attach)
         await self.carry_out(self._attach(disk, node, self.asked_by()))
         if self.unanswered():
             raise Unanswered(f"attaching {disk} to {node}: no answer")
 
     async def detach(self, disk: str, node: str) -> None:
         """Idempotent."""
+        self._put_off("detach", disk, node, self._do_detach)
         await self.carry_out(self._detach(disk, node, self.asked_by()))
         if self.unanswered():
             raise Unanswered(f"detaching {disk} from {node}: no answer")
@@ -141,6 +152,30 @@ class Array:
                 return attached
             self.journal("array", "truth.denied", volume=disk, node=node)
         return False
+
+    def _put_off(self, act: str, disk: str, node: str, do: Callable[[str, str], None]) -> None:
+        """Raises an error that does not say whether anything has happened, and carries the request out later:
+        before it is too old, or not at all."""
+        seconds = self.puts_off()
+        if not seconds:
+            return
+        fields = {"act": act, "volume": disk, "node": node, "by": self.asked_by()}
+        for what in ("truth.begin", "truth.end"):
+            self.journal("array", what, **fields)
+        self.journal("array", "truth.put-off", act=act, volume=disk, node=node, seconds=round(seconds, 3))
+        if seconds < self.validity_s:
+            self.leave_it(self._later(act, disk, node, do, seconds))
+        raise VolumeError(f"{act} of {disk}, {node}: internal error")
+
+    async def _later(
+        self, act: str, disk: str, node: str, do: Callable[[str, str], None], seconds: float
+    ) -> None:
+        await asyncio.sleep(seconds)
+        if not self.at_work.is_set():
+            return  # it would be carried out when it is too old
+        self.journal("array", "truth.late", act=act, volume=disk, node=node)
+        with suppress(VolumeError):
+            do(disk, node)
 
     async def _attach(self, disk: str, node: str, by: str) -> None:
         self.busy += 1
@@ -259,6 +294,30 @@ class Array:
             self.disks.add(disk)
             self.journal("array", "truth.created", volume=disk)
 
+    async def grow(self, disk: str, size: int) -> int:
+        """Idempotent: what is large enough stays. Returns its size."""
+        await asyncio.sleep(self.attach_s)
+        if self.failure is not None:
+            raise self.failure
+        if disk not in self.disks:
+            raise VolumeNotFound(disk)
+        if size > self.sizes[disk]:
+            self.sizes[disk] = size
+            self.journal("array", "truth.grown", volume=disk, size=size)
+        if self.unanswered():
+            raise Unanswered(f"growing {disk}: no answer")
+        return self.sizes[disk]
+
+    async def grow_file_system(self, disk: str, node: str) -> None:
+        """On the node that has it mounted. Idempotent."""
+        await self.mounting(node)
+        disk = self.shown_as.get((disk, node), disk)
+        if (disk, node) not in self.mounted:
+            raise VolumeError(f"{disk} is not mounted on {node}")
+        if self.file_systems[disk] < self.sizes[disk]:
+            self.file_systems[disk] = self.sizes[disk]
+            self.journal(node, "truth.file-system", volume=disk, node=node, size=self.sizes[disk])
+
     def delete(self, disk: str) -> None:
         """Idempotent. Raises `DeletedVolumeInUse`."""
         self.journal("array", "truth.deleting", volume=disk)
@@ -270,6 +329,11 @@ class Array:
             self.journal("array", "truth.deleted", volume=disk)
 
     # --- machines
+
+    async def mounting(self, node: str) -> None:
+        """As long as half of a mount takes there: it takes effect between the halves."""
+        if node in self.mount_s:
+            await asyncio.sleep(self.mount_s[node] / 2)
 
     def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "") -> None:
         """Mounts a disk, which should be the one that is `wanted`."""

@@ -110,7 +110,8 @@ class KeptWhileClaimed(Checker):
 
 class ProtectedWhileUsed(Checker):
     """S15: a claim is not removed while a process uses its volume; nor a volume while a claim is bound to it.
-    Processes of pods that were removed by force do not count."""
+    Processes of pods that were removed by force do not count, nor claims and volumes whose finalizers a user
+    has stripped."""
 
     name = "S15"
 
@@ -119,6 +120,8 @@ class ProtectedWhileUsed(Checker):
         self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
         self._bound: dict[str, str] = {}  # claim -> volume
         self._removed = Removed(trace)
+        self._stripped: set[str] = set()  # uids of what users have taken the finalizers from
+        trace.listen("plan.stripped", lambda event: self._stripped.add(event.fields["uid"]))
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
         trace.listen("store.written", self._written)
@@ -138,12 +141,17 @@ class ProtectedWhileUsed(Checker):
 
     def _deleted(self, event: Event) -> None:
         name = event.fields["name"]
+        if event.fields["resource"] not in (CLAIMS, VOLUMES):
+            return
+        stripped = object_of(event).metadata.uid in self._stripped
         if event.fields["resource"] == CLAIMS:
             volume = self._bound.pop(name, "")
+            if stripped:
+                return
             self.guarded += bool(volume)
             users = sorted(uid for uid in self._users[volume] if uid not in self._removed)
             if volume and users:
                 self.wrong(f"claim {name} is gone, and pod {users[0]} runs with its volume", event)
-        elif event.fields["resource"] == VOLUMES:
+        elif not stripped:
             for claim in [claim for claim, volume in self._bound.items() if volume == name]:
                 self.wrong(f"{name} is gone, and claim {claim} is bound to it", event)

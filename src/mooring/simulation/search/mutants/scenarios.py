@@ -14,7 +14,27 @@ from mooring.simulation.cluster.scenario import PlanStep, Scenario
 
 OTHERS = 0.3
 """The weight of what a ground does not name."""
-ONLY_NAMED = dict.fromkeys(("array-takes-away", "remove-machine", "old-lists"), 0.0)
+ONLY_NAMED = dict.fromkeys(
+    (
+        *("array-takes-away", "remove-machine", "old-lists", "slow-mount", "array-puts-off", "kill-service"),
+        *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
+        *(
+            "ec2-puts-off",
+            "delete-namespace",
+            "grow-claim",
+            "edit-manifest",
+            "remove-manifest",
+            "delete-mirror",
+            "hold",
+            "strip-claim",
+            "strip-volume",
+            "delete-unbound",
+            "replace-claim",
+            "shrink-set",
+        ),
+    ),
+    0.0,
+)
 """What happens only where a ground names it."""
 UNDEFINED_MINUTES = 14
 """How long what nothing defines any more may stay attached, and what is quiet after that."""
@@ -39,6 +59,7 @@ def scenario(
     others_weigh: float = OTHERS,
     force_detach_after_s: float = BASE.force_detach_after_s,
     steps: tuple[PlanStep, ...] = (),
+    companions: float = 0.0,
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
@@ -63,6 +84,7 @@ def scenario(
         faults=faults,
         actions=actions,
         weights=others | named,
+        companions=companions,
         steps=steps,
     )
 
@@ -336,3 +358,16 @@ DAEMONS = scenario(
     sets={"agents": 1, "web": 1}, workloads={"agents": "daemons"}, delete_pod=12, kill=4, others_weigh=0.05
 )
 """Pods of a DaemonSet are deleted."""
+MOUNTING = scenario(
+    nodes=1, driver="csi", on=("nodes",), faults=16, actions=24, kill=14, delete_pod=14, force_delete_pod=8,
+    steps=(PlanStep(1, "slow-mount", "n0", 50),), companions=0.8, others_weigh=0.03,
+)  # fmt: skip
+"""A driver's mounts take long, the agent is killed meanwhile, and pods are deleted just after it has
+started."""
+PUT_OFF = scenario(
+    array_puts_off=10, slow_array=2, delete_pod=6, drain=6, uncordon=4, delete_node=2, force_delete_pod=4,
+    companions=0.3, others_weigh=0.05,
+)  # fmt: skip
+"""The storage answers with an error, and does later what it was asked for."""
+DRIVERS_LEAVE = scenario(driver="csi", driver_leaves=10, drain=4, uncordon=4, delete_pod=4, others_weigh=0.05)
+"""Drivers leave their nodes, and come back."""

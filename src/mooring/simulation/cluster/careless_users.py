@@ -1,0 +1,246 @@
+"""What impatient users of a simulated cluster do: hold and strip finalizers, take away what is not bound,
+make claims anew under their names, shrink workloads while their claims go.
+
+A stripped finalizer gives up what it protects, and the trace shows it (`plan.stripped`, with the object):
+checkers accept just that the object is gone. Of what a user strips he also tidies up the rest, as one has to:
+the pod of a claim; the claim, and the disk, of a volume. Finalizers of VolumeAttachments are not stripped:
+the record of what is attached where is all that there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.objects import (
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    VolumeAttachment,
+)
+from mooring.simulation.cluster.plan import PlanStep
+from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users
+from mooring.simulation.cluster.workloads import NAMESPACE, STATIC_CLASS, volume_body
+from mooring.volumes.claims import claims_of
+
+HOLD = "example.com/hold"
+POLL_S = 0.2
+LARGER = "2Gi"
+"""What a claim asks for that is made anew."""
+
+
+class CarelessUsers:
+    """All of them; each method is a kind of action."""
+
+    def __init__(self, users: Users) -> None:
+        self._users, self._cluster, self._api = users, users.cluster, users.api
+
+    # --- finalizers
+
+    async def hold(self, step: PlanStep) -> None:
+        """A finalizer of another party keeps a pod (how 0), its claim (1) or the VolumeAttachment of its
+        volume (2) for a while, which is deleted meanwhile."""
+        one = msgspec.structs.replace(step, how=2 * int(step.value))
+        pod = await self._users.pod(one)
+        if pod is None:
+            return
+        for kind, name, namespace in await self._held(pod, step.how):
+            await self._patch_finalizers(kind, name, namespace, add=True)
+            self._cluster.user.start(self._let_go(kind, name, namespace, step.value))
+        delete = self._users.delete_claim if step.how == 1 else self._users.delete_pod
+        await delete(one)
+
+    async def _held(self, pod: Pod, how: int) -> list[tuple[type[Object], str, str]]:
+        claims = [key.partition("/")[2] for key in claims_of(pod)]
+        if how == 0:
+            return [(Pod, pod.name, pod.namespace)]
+        if how == 1:
+            return [(PersistentVolumeClaim, claim, pod.namespace) for claim in claims]
+        volumes = await self._volumes_of(claims)
+        records = (await self._api.list(VolumeAttachment)).items
+        return [
+            (VolumeAttachment, each.name, "")
+            for each in records
+            if each.spec.source.persistent_volume_name in volumes
+        ]
+
+    async def _let_go(self, kind: type[Object], name: str, namespace: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self._insist(lambda: self._patch_finalizers(kind, name, namespace, add=False))
+
+    async def _patch_finalizers(self, kind: type[Object], name: str, namespace: str, *, add: bool) -> None:
+        found = await self._api.find(kind, name, namespace)
+        if found is None or (add and found.deleting):
+            return
+        others = [each for each in found.metadata.finalizers if each != HOLD]
+        if add or len(others) < len(found.metadata.finalizers):
+            finalizers = [*others, HOLD] if add else others
+            await self._api.revise(found, {"metadata": {"finalizers": finalizers or None}})
+
+    async def strip_claim(self, step: PlanStep) -> None:
+        """Deletes the claims of a pod, and takes their protection away; up to a minute later all pods that
+        use what was theirs."""
+        names = await self._claims(step)
+        volumes = await self._volumes_of(names)
+        for name in names:
+            await self._delete_stripped(PersistentVolumeClaim, name, NAMESPACE)
+        users = [pod for pod in (await self._api.list(Pod, NAMESPACE)).items if self._uses(pod, names)]
+        for volume in volumes:
+            self._users.replace_volume(volume, step)
+        await asyncio.sleep(AGAIN_S * step.how / 2)
+        for pod in users:
+            self._cluster.user.start(self._insist(lambda pod=pod: self._delete_one(pod)))
+
+    @staticmethod
+    def _uses(pod: Pod, claims: list[str]) -> bool:
+        return not {f"{NAMESPACE}/{name}" for name in claims}.isdisjoint(claims_of(pod))
+
+    async def _delete_one(self, pod: Pod) -> None:
+        """That one, not another of its name."""
+        found = await self._api.find(Pod, pod.name, NAMESPACE)
+        if found is not None and found.uid == pod.uid and not found.deleting:
+            await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
+
+    async def strip_volume(self, step: PlanStep) -> None:
+        """Deletes the PersistentVolumes of a pod, and all that protects them; up to a minute later their
+        claims and pods, and by hand what the storage has."""
+        claims = [
+            await self._api.find(PersistentVolumeClaim, name, NAMESPACE) for name in await self._claims(step)
+        ]
+        bound = [claim for claim in claims if claim is not None and claim.spec.volume_name]
+        for claim in bound:
+            await self._delete_stripped(PersistentVolume, claim.spec.volume_name, "")
+        await asyncio.sleep(AGAIN_S * step.how / 2)
+        for claim in bound:
+            self._cluster.user.start(self._tidy_up(claim))
+
+    async def _tidy_up(self, claim: PersistentVolumeClaim) -> None:
+        """A claim that has lost its volume, with its pods, and the disk, which nothing names any more."""
+        await self._insist(lambda: self._delete_with_pods(claim))
+        await self._insist(lambda: self._delete_disk(claim.spec.volume_name))
+
+    async def _delete_with_pods(self, claim: PersistentVolumeClaim) -> None:
+        """Raises KubeError until the claim is gone."""
+        found = await self._api.find(PersistentVolumeClaim, claim.name, NAMESPACE)
+        if found is None or found.uid != claim.uid:
+            return
+        await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
+        for pod in (await self._api.list(Pod, NAMESPACE)).items:
+            if claim.key in claims_of(pod) and not pod.deleting:
+                await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
+        raise KubeError("the claim is still there")
+
+    async def _delete_stripped(self, kind: type[Object], name: str, namespace: str) -> None:
+        async def strip() -> None:
+            found = await self._api.get(kind, name, namespace)
+            if isinstance(found, PersistentVolumeClaim) and not found.spec.volume_name:
+                return  # another finalizer is all that knows of a disk that is being made
+            resource = kind.RESOURCE.plural
+            where = f"{namespace}/{name}" if namespace else name
+            self._cluster.trace("user", "plan.stripped", resource=resource, name=where, uid=found.uid)
+            await self._api.revise(found, {"metadata": {"finalizers": None}}, any_version=True)
+            await self._api.delete(kind, name, namespace, uid=found.uid)
+            left = await self._api.find(kind, name, namespace)
+            if left is not None and left.uid == found.uid and left.metadata.finalizers:
+                await self._api.revise(left, {"metadata": {"finalizers": None}}, any_version=True)
+
+        await self._cluster.as_user(strip)
+
+    async def _delete_disk(self, disk: str) -> None:
+        """Raises KubeError while a VolumeAttachment of it is left, or the storage has it attached."""
+        array, records = self._cluster.array, (await self._api.list(VolumeAttachment)).items
+        recorded = any(each.spec.source.persistent_volume_name == disk for each in records)
+        volume = await self._api.find(PersistentVolume, disk)
+        used = disk in array.attached or any(disk == each for each, _ in array.mounted)
+        if recorded or used or volume is not None:
+            raise KubeError("it is still used")
+        array.delete(disk)
+
+    # --- claims and volumes that come and go
+
+    async def delete_unbound(self, step: PlanStep) -> None:
+        """Deletes all PersistentVolumes that are bound to no claim. Those that were made by hand are made
+        again, a minute later."""
+        for volume in (await self._api.list(PersistentVolume)).items:
+            if volume.status.phase == "Bound":
+                continue
+            await self._cluster.as_user(
+                lambda v=volume: self._api.delete(PersistentVolume, v.name, uid=v.uid)
+            )
+            if volume.spec.storage_class_name == STATIC_CLASS:
+                self._cluster.user.start(self._make_again(volume.name))
+
+    async def _make_again(self, volume: str) -> None:
+        await asyncio.sleep(AGAIN_S)
+        await self._users.create_when_gone(PersistentVolume, volume_body(volume))
+
+    async def replace_claim(self, step: PlanStep) -> None:
+        """Deletes a claim with its pod, and makes it anew as soon as its name is free, of another size."""
+        for name in await self._claims(step):
+            claim = await self._api.find(PersistentVolumeClaim, name, NAMESPACE)
+            if claim is None or claim.spec.storage_class_name == STATIC_CLASS:
+                continue
+            await self._cluster.as_user(lambda n=name: self._api.delete(PersistentVolumeClaim, n, NAMESPACE))
+            body = {
+                "metadata": {"name": name, "labels": dict(claim.metadata.labels)},
+                "spec": {
+                    "accessModes": list(claim.spec.access_modes),
+                    "storageClassName": claim.spec.storage_class_name,
+                    "resources": {"requests": {"storage": LARGER}},
+                },
+            }
+            self._cluster.user.start(self._create_soon(body))
+        await self._users.delete_pod(step)
+
+    async def _create_soon(self, body: dict[str, Any]) -> None:
+        until = asyncio.get_running_loop().time() + AGAIN_S
+        while asyncio.get_running_loop().time() < until:
+            try:
+                await self._api.create(PersistentVolumeClaim, body, NAMESPACE)
+                return
+            except KubeError:
+                await asyncio.sleep(POLL_S)
+
+    async def shrink_set(self, step: PlanStep) -> None:
+        """Scales a StatefulSet down, deletes the claims of the pods that go, and scales it up again while
+        they still do."""
+        found = await self._api.find(StatefulSet, step.on, NAMESPACE)
+        if found is None:
+            return
+        left = max(found.spec.replicas - 1 - step.how, 0)
+        await self._users.scale(msgspec.structs.replace(step, value=float(left)))
+        for claim in (await self._api.list(PersistentVolumeClaim, NAMESPACE)).items:
+            owner, _, number = claim.name.rpartition("-")
+            if owner.endswith(f"-{step.on}") and number.isdigit() and int(number) >= left:
+                await self._users.delete_claim_named(claim.name, step)
+        await asyncio.sleep(step.value)
+        await self._users.scale(
+            msgspec.structs.replace(step, value=float(self._cluster.scenario.sets[step.on]))
+        )
+
+    # --- what they look at
+
+    async def _claims(self, step: PlanStep) -> list[str]:
+        pod = await self._users.pod(step)
+        return [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []
+
+    async def _volumes_of(self, claims: list[str]) -> list[str]:
+        found = [await self._api.find(PersistentVolumeClaim, name, NAMESPACE) for name in claims]
+        return [claim.spec.volume_name for claim in found if claim is not None and claim.spec.volume_name]
+
+    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            try:
+                await work()
+            except NotFound:
+                return
+            except KubeError:
+                await asyncio.sleep(2)
+            else:
+                return

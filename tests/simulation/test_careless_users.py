@@ -1,0 +1,103 @@
+"""Impatient users: what they do leaves a trace, and all comes right in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.run import Outcome, play
+
+TWO = Scenario(nodes=2, sets={"db": 2}, minutes=18)
+KINDS = {0: "pods", 1: "persistentvolumeclaims", 2: "volumeattachments.storage.k8s.io"}
+
+
+def lines(outcome: Outcome, *words: str) -> list[str]:
+    return [line for line in outcome.lines if all(word in line for word in words)]
+
+
+def moment(line: str) -> float:
+    return float(line.split()[1])
+
+
+def played(plan: PlanStep, scenario: Scenario = TWO) -> Outcome:
+    outcome = play(0, scenario, plan=(plan,), lines=True)
+    assert outcome.violations == []
+    return outcome
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_what_another_party_holds_goes_when_it_lets_go(how: int):
+    outcome = played(PlanStep(60, "hold", "db", 40, how))
+    gone = [moment(line) for line in lines(outcome, "store.deleted", f"resource={KINDS[how]}")]
+    assert [each for each in gone if 99 < each < 101]
+
+
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_a_claim_whose_finalizers_are_stripped_is_gone_while_its_volume_is_used(how: int):
+    outcome = played(PlanStep(60, "strip-claim", "db", 0, how))
+    assert outcome.counts["plan.stripped"] == 1
+    gone = moment(lines(outcome, "store.deleted", "persistentvolumeclaims")[0])
+    assert gone <= moment(lines(outcome, "truth.ended")[0])
+    assert outcome.counts["truth.deleted"] == 1
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+@pytest.mark.parametrize("how", [0, 2])
+def test_a_volume_whose_finalizers_are_stripped_is_gone_and_its_disk_is_removed_by_hand(
+    how: int, driver: str
+):
+    scenario = Scenario(nodes=2, sets={"db": 2}, minutes=18, driver=driver)
+    outcome = played(PlanStep(60, "strip-volume", "db", 0, how), scenario)
+    gone = moment(lines(outcome, "store.deleted", "resource=persistentvolumes ")[0])
+    assert gone < moment(lines(outcome, "truth.detached")[0]) < moment(lines(outcome, "truth.deleted")[0])
+
+
+def test_what_a_user_has_not_stripped_counts_still():
+    """The checker accepts that just this claim is gone, not another one."""
+    outcome = played(PlanStep(60, "strip-claim", "db", 0, 1))
+    assert outcome.guarded["S15"] == 0
+    assert played(PlanStep(60, "replace-claim", "db")).guarded["S15"] == 1
+
+
+def test_a_claim_is_made_anew_under_its_name_at_once():
+    outcome = played(PlanStep(60, "replace-claim", "db"))
+    assert outcome.counts["truth.created"] == 3
+    assert outcome.counts["truth.deleted"] == 1
+
+
+def test_a_set_grows_again_while_the_claims_of_its_pods_go():
+    outcome = played(PlanStep(60, "shrink-set", "db", 0.5, 1))
+    assert outcome.counts["truth.created"] == 4
+    assert outcome.counts["truth.deleted"] == 2
+
+
+@pytest.mark.parametrize("kind", ["static", "scarce"])
+def test_volumes_that_nothing_is_bound_to_are_deleted_and_made_again(kind: str):
+    scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": kind}, minutes=18)
+    scale = (
+        PlanStep(60, "scale", "db", 1),
+        PlanStep(70, "delete-claim", "db"),
+        PlanStep(75, "delete-unbound", "api"),
+    )
+    outcome = play(0, scenario, plan=scale, lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "store.deleted", "resource=persistentvolumes ")) >= 1
+
+
+def test_where_volumes_are_scarce_a_pod_too_many_waits_for_one():
+    scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": "scarce"}, minutes=18)
+    plan = PlanStep(60, "scale", "db", 3), PlanStep(120, "delete-claim", "db", 0, 2)
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert outcome.counts["truth.created"] == 2
+    assert lines(outcome, "store.written", "name=default/data-db-2")
+    assert not [line for line in lines(outcome, "truth.started", "pod=db-2") if moment(line) < 120]
+
+
+def test_they_act_on_workloads_that_have_what_they_want():
+    scenario = Scenario(sets={"agents": 1, "db": 2}, workloads={"agents": "daemons"}, actions=40)
+    acts = {(step.what, step.on) for seed in range(20) for step in make_plan(seed, scenario)}
+    assert ("hold", "db") in acts
+    assert ("hold", "agents") not in acts
+    assert not [what for what, _ in acts if what == "delete-unbound"]

@@ -1,0 +1,173 @@
+"""Faults that a plan may have happen, and each leaves a trace; companions come with the faults that they
+belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mooring.csi.errors import Code, CsiError
+from mooring.simulation.cluster.pairs import PAIRS
+from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.run import Outcome, play
+
+ONE = Scenario(nodes=1, sets={"db": 1}, minutes=12)
+TWO = Scenario(nodes=2, sets={"db": 1}, minutes=12)
+CSI = Scenario(nodes=1, sets={"db": 1}, minutes=12, driver="csi")
+
+
+def lines(outcome: Outcome, *words: str) -> list[str]:
+    return [line for line in outcome.lines if all(word in line for word in words)]
+
+
+def moment(line: str) -> float:
+    return float(line.split()[1])
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])
+def test_a_mount_that_takes_long_takes_effect_half_way(driver: str):
+    scenario = Scenario(nodes=1, sets={"db": 1}, minutes=12, driver=driver, zones=1)
+    plan = (PlanStep(60, "slow-mount", "n0", 40), PlanStep(61, "delete-pod", "db"))
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    mounted, started = moment(lines(outcome, "truth.mounted")[1]), moment(lines(outcome, "truth.started")[1])
+    assert mounted > 80
+    assert started - mounted > 35  # the second half, and half of it once more for the pod's own mount
+
+
+def test_a_mount_of_a_driver_goes_on_when_the_agent_is_killed():
+    plan = (
+        PlanStep(60, "slow-mount", "n0", 40),
+        PlanStep(61, "delete-pod", "db"),
+        PlanStep(80, "kill", "n0", 60),
+    )
+    outcome = play(0, CSI, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert 80 < moment(lines(outcome, "truth.mounted")[1]) < 140
+
+
+def test_an_array_answers_with_an_error_and_does_it_later():
+    plan = (PlanStep(60, "array-puts-off", "array", 25), PlanStep(61, "drain", "n0"))
+    outcome = play(1, TWO, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert outcome.counts["truth.put-off"] >= outcome.counts["truth.late"] > 0
+
+
+def test_ec2_answers_with_an_error_and_does_it_later():
+    scenario = Scenario(nodes=1, zones=1, sets={"db": 1}, minutes=12, driver="ebs")
+    moved = [PlanStep(70 + 60 * number, "delete-pod", "db") for number in range(4)]
+    outcome = play(1, scenario, plan=(PlanStep(60, "ec2-puts-off", "ec2", 300), *moved))
+    assert outcome.violations == []
+    assert outcome.counts["truth.put-off"] > 0
+
+
+def test_a_driver_leaves_its_node_and_comes_back():
+    plan = (PlanStep(60, "driver-leaves", "n0", 60), PlanStep(70, "delete-pod", "db"))
+    outcome = play(0, CSI, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert outcome.counts["truth.driver"] == 2
+    written = [moment(line) for line in lines(outcome, "store.written", "csinodes", "name=n0")]
+    assert len([each for each in written if each > 60]) == 2
+
+
+def test_a_driver_comes_back_with_the_pods_that_wait_for_it():
+    plan = (PlanStep(60, "driver-leaves", "n0", 60, 1), PlanStep(61, "delete-pod", "db"))
+    outcome = play(0, CSI, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert moment(lines(outcome, "truth.started")[1]) > 120
+
+
+def test_a_node_service_that_is_killed_leaves_its_calls_without_an_answer(monkeypatch: pytest.MonkeyPatch):
+    failed: list[CsiError] = []
+    original: Callable[..., Any] = CsiError.__init__
+
+    def note(self: CsiError, code: Code, *more: Any) -> None:
+        original(self, code, *more)
+        failed.append(self)
+
+    monkeypatch.setattr(CsiError, "__init__", note)
+    plan = (
+        PlanStep(60, "slow-mount", "n0", 40),
+        PlanStep(61, "delete-pod", "db"),
+        PlanStep(90, "kill-service", "n0", 10),
+    )
+    outcome = play(0, CSI, plan=plan)
+    assert outcome.violations == []
+    assert [each.code for each in failed if "the connection broke" in each.message][:1] == [Code.UNAVAILABLE]
+
+
+def test_a_machine_is_absent_for_long_and_comes_back_under_another_uid():
+    plan = (PlanStep(60, "absent-machine", "n0", 200),)
+    outcome = play(0, TWO, plan=plan, lines=True)
+    assert outcome.violations == []
+    gone = moment(lines(outcome, "store.deleted", "resource=nodes", "name=n0")[0])
+    back = next(
+        moment(line)
+        for line in lines(outcome, "store.written", "resource=nodes", "name=n0")
+        if moment(line) > gone
+    )
+    assert back - gone > 190
+
+
+def test_a_machine_comes_back_under_another_uid_while_a_volume_is_attached_to_it():
+    plan = (
+        PlanStep(59, "slow-array", "array", 20),
+        PlanStep(60, "back-in-attach", "n0", 2),
+        PlanStep(61, "force-delete-pod", "db"),
+        PlanStep(62, "delete-claim", "db"),
+    )
+    outcome = play(0, ONE, plan=plan, lines=True)
+    assert outcome.violations == []
+    begun = next(moment(line) for line in lines(outcome, "truth.begin", "act=attach") if moment(line) > 60)
+    deleted = moment(lines(outcome, "store.deleted", "resource=nodes")[0])
+    attached = next(moment(line) for line in lines(outcome, "truth.attached") if moment(line) > begun)
+    assert begun < deleted < attached
+
+
+def test_pods_on_a_node_are_deleted_by_its_name():
+    outcome = play(
+        0, TWO, plan=(PlanStep(60, "force-delete-pod-on", "n0"), PlanStep(60, "delete-pod-on", "n1"))
+    )
+    assert outcome.violations == []
+    assert outcome.counts["truth.ended"] == 1
+
+
+# --- pairs
+
+
+def test_companions_are_kinds_that_there_are_and_strike_parts_that_there_are():
+    kinds = FAULTS | EC2_FAULTS | ACTIONS
+    named = {each.what for companions in PAIRS.values() for each in companions}
+    assert named <= set(kinds)
+    assert set(PAIRS) <= set(FAULTS | EC2_FAULTS)
+
+
+def test_a_plan_without_companions_is_the_same_but_for_them():
+    with_them, without = Scenario(companions=1.0), Scenario(companions=0.0)
+    for seed in range(20):
+        assert set(make_plan(seed, without)) <= set(make_plan(seed, with_them))
+    assert sum(len(make_plan(seed, with_them)) - len(make_plan(seed, without)) for seed in range(20)) > 20
+
+
+def test_a_restart_brings_deletions_within_its_first_second():
+    pods = {"delete-pod-on", "force-delete-pod-on"}
+    scenario = Scenario(companions=1.0, only=("kill",), faults=20)
+    plans = [make_plan(seed, scenario) for seed in range(10)]
+    within = [
+        step.at - end
+        for plan in plans
+        for step in plan
+        if step.what in pods
+        for kill in plan
+        if kill.what == "kill" and kill.on == step.on and 0 <= step.at - (end := kill.at + kill.value) <= 1
+    ]
+    assert len(within) > 10
+
+
+def test_what_a_fault_needs_is_data():
+    assert set(ONLY_WITH) <= set(FAULTS | EC2_FAULTS | ACTIONS)
+    assert "driver-leaves" not in faults_of(Scenario())
+    assert "driver-leaves" in faults_of(Scenario(driver="csi"))

@@ -1,0 +1,180 @@
+"""Workloads that need a controller of their own: what they are for happens, and is checked at the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.controllers.cleanup.controller import Collector
+from mooring.controllers.expansion.controller import ExpansionController
+from mooring.node.pods.worker import PodWorker
+from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.workloads import KINDS
+from mooring.simulation.parts.manifests import PlayedInotify
+from mooring.simulation.parts.storage import KINDS as STORAGES
+from mooring.simulation.parts.storage import Array
+from mooring.simulation.run import Outcome, play
+
+GROWING = Scenario(nodes=2, sets={"g": 2}, workloads={"g": "growing"}, minutes=12)
+TENANT = Scenario(nodes=2, sets={"t": 2}, workloads={"t": "tenant"}, minutes=12)
+
+
+def lines(outcome: Outcome, *words: str) -> list[str]:
+    return [line for line in outcome.lines if all(word in line for word in words)]
+
+
+def moment(line: str) -> float:
+    return float(line.split()[1])
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+def test_what_a_claim_asks_for_is_made_in_the_storage_and_then_where_it_is_mounted(driver: str):
+    scenario = Scenario(nodes=2, sets={"g": 2}, workloads={"g": "growing"}, minutes=12, driver=driver)
+    outcome = play(0, scenario, plan=(PlanStep(60, "grow-claim", "g", 0, 1),), lines=True)
+    assert outcome.violations == []
+    assert moment(lines(outcome, "truth.grown")[0]) < moment(lines(outcome, "truth.file-system")[0])
+
+
+def test_a_claim_that_does_not_get_what_it_asks_for_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def nothing(self: Array, disk: str, node: str) -> None:
+        """Says that it has grown."""
+
+    monkeypatch.setattr(Array, "grow_file_system", nothing)
+    outcome = play(0, GROWING, plan=(PlanStep(60, "grow-claim", "g"),))
+    assert outcome.invariants == ["L13"]
+
+
+def test_a_resizer_that_is_silent_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def reconcile(self: ExpansionController, key: str) -> None:
+        """Does nothing when the storage has grown."""
+        if not self._on_node:
+            await original(self, key)
+
+    original = ExpansionController.reconcile
+    monkeypatch.setattr(ExpansionController, "reconcile", reconcile)
+    plan = (PlanStep(60, "grow-claim", "g"), PlanStep(61, "grow-claim", "g"))
+    assert "L13" in play(0, GROWING, plan=plan).invariants
+
+
+def test_a_namespace_goes_with_all_that_is_in_it_and_is_made_anew():
+    outcome = play(0, TENANT, plan=(PlanStep(60, "delete-namespace", "t"),), lines=True)
+    assert outcome.violations == []
+    gone = moment(lines(outcome, "store.deleted", "resource=namespaces")[0])
+    assert len([line for line in lines(outcome, "truth.started") if moment(line) > gone]) == 2
+    assert outcome.counts["truth.deleted"] == 2
+
+
+def test_a_namespace_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def nothing(self: Collector, namespace: object) -> None:
+        """Leaves what is in it."""
+
+    monkeypatch.setattr(Collector, "_reconcile_namespace", nothing)
+    outcome = play(0, TENANT, plan=(PlanStep(60, "delete-namespace", "t"),))
+    assert "L12" in outcome.invariants
+
+
+@pytest.mark.parametrize("storage", ["network", "open"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_each_workload_runs_on_storage_that_does_not_refuse_a_second_node(kind: str, storage: str):
+    assert storage in STORAGES
+    scenario = Scenario(nodes=2, sets={"w": 2}, workloads={"w": kind}, storage=storage, minutes=12, faults=4)
+    outcome = play(1, scenario)
+    assert outcome.violations == [], [str(step) for step in outcome.plan]
+    if kind not in ("daemons", "manifests", "plain", "scratch"):
+        assert outcome.guarded["S11"] > 0  # what was mounted there had a lock
+
+
+def test_two_processes_of_the_ebs_driver_live_at_once():
+    scenario = Scenario(nodes=1, zones=1, sets={"db": 1}, minutes=12, driver="ebs")
+    assert ("two-leaders", "ebs") in {
+        (step.what, step.on) for seed in range(60) for step in make_plan(seed, scenario)
+    }
+    plan = (
+        PlanStep(60, "two-leaders", "ebs", 3),
+        PlanStep(61, "delete-pod", "db"),
+        PlanStep(63, "delete-pod", "db"),
+    )
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert len({line.split("by=")[1] for line in lines(outcome, "truth.begin")}) == 2
+
+
+# --- static pods
+
+MANIFESTS = Scenario(nodes=2, sets={"m": 1}, workloads={"m": "manifests"}, minutes=12)
+
+
+def of_static_pod(outcome: Outcome, what: str) -> list[float]:
+    return [moment(line) for line in lines(outcome, what, "pod=m-n0")]
+
+
+def test_another_edition_of_a_manifest_is_another_pod_when_the_first_has_ended():
+    plan = PlanStep(60, "slow-stop", "n0", 5), PlanStep(61, "edit-manifest", "n0")
+    outcome = play(0, MANIFESTS, plan=plan, lines=True)
+    assert outcome.violations == []
+    ended = of_static_pod(outcome, "truth.ended")
+    assert [each for each in of_static_pod(outcome, "truth.started") if each > 60] >= ended
+    assert ended[0] > 65
+
+
+def test_a_manifest_that_is_removed_ends_its_pod_until_it_is_written_again():
+    outcome = play(0, MANIFESTS, plan=(PlanStep(60, "remove-manifest", "n0", 30, 1),), lines=True)
+    assert outcome.violations == []
+    assert of_static_pod(outcome, "truth.ended")[0] < 61
+    assert of_static_pod(outcome, "truth.started")[1] >= 90
+
+
+def test_what_is_done_to_a_mirror_changes_nothing_of_the_pod():
+    outcome = play(0, MANIFESTS, plan=(PlanStep(60, "delete-mirror", "n0"),), lines=True)
+    assert outcome.violations == []
+    assert of_static_pod(outcome, "truth.ended") == []
+    assert lines(outcome, "store.deleted", "name=default/m-n0")
+
+
+def test_an_agent_that_was_killed_when_a_manifest_changed_reads_it_when_it_starts():
+    plan = PlanStep(60, "kill", "n0", 20), PlanStep(65, "edit-manifest", "n0")
+    outcome = play(0, MANIFESTS, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert of_static_pod(outcome, "truth.started")[1] >= 80
+
+
+def test_a_manifest_that_comes_back_before_its_pod_has_ended_is_run_again_and_shown():
+    """The same manifest is a pod of the same uid, and nothing of its former life may be taken for this
+    one's."""
+    plan = PlanStep(60, "slow-stop", "n0", 5), PlanStep(61, "remove-manifest", "n0", 2, 0)
+    outcome = play(0, MANIFESTS, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert len(of_static_pod(outcome, "truth.started")) == 2
+
+
+def test_another_edition_waits_for_the_former_one_which_the_agent_that_starts_does_not_know():
+    plan = (
+        PlanStep(60, "slow-stop", "n0", 5),
+        PlanStep(61, "kill", "n0", 10),
+        PlanStep(65, "edit-manifest", "n0"),
+    )
+    outcome = play(0, MANIFESTS, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert of_static_pod(outcome, "truth.ended")[0] <= of_static_pod(outcome, "truth.started")[1]
+
+
+def test_what_a_mirror_shows_does_not_go_back_when_its_machine_boots():
+    outcome = play(0, MANIFESTS, plan=(PlanStep(60, "power-off", "n0", 20),))
+    assert outcome.violations == []
+    assert outcome.counts["truth.started"] == 3
+
+
+def test_an_agent_that_does_not_follow_its_folder_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(PlayedInotify, "tell", lambda self: None)
+    outcome = play(0, MANIFESTS, plan=(PlanStep(60, "edit-manifest", "n0"),))
+    assert outcome.invariants == ["L14"]
+
+
+def test_a_static_pod_that_starts_beside_its_former_edition_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(PodWorker, "_has_strangers", lambda self: False)
+    plan = (
+        PlanStep(60, "slow-stop", "n0", 5),
+        PlanStep(61, "kill", "n0", 10),
+        PlanStep(65, "edit-manifest", "n0"),
+    )
+    assert "S1" in play(0, MANIFESTS, plan=plan).invariants
