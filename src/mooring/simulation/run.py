@@ -19,6 +19,7 @@ import structlog
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.liveness import QuietPeriod, complaints
+from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
@@ -148,7 +149,7 @@ async def _story(
     state.cluster, state.trace, state.points = cluster, cluster.trace, FaultPoints(cluster, plan, noted=noted)
     state.availability = Availability(cluster.trace, scenario.sets)
     observe(cluster.trace)
-    checks = state.checks = Checks(cluster.trace)
+    checks = state.checks = Checks(cluster.trace, Settings.of_scenario(scenario))
     state.violations = checks.violations
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)
     await cluster.start()

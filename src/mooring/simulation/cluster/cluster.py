@@ -150,6 +150,7 @@ class SimulatedCluster:
                 now=now,
                 random=stream(self.seed, f"{name} {part.life}"),
                 scenario=self.scenario,
+                trace=self.trace,
             )
 
         if not (self.scenario.leases and name in ATTACHING):
