@@ -44,6 +44,10 @@ class _Open(NamedTuple):
     since: float
     wait: Wait
 
+    def still(self, wait: Wait) -> _Open:
+        """It lasts: the nodes that were concerned before still explain why."""
+        return _Open(self.since, wait._replace(nodes=wait.nodes | self.wait.nodes))
+
 
 class Deadlines(Checker):
     """L12: what must come comes in time."""
@@ -71,9 +75,7 @@ class Deadlines(Checker):
             self._world.changed = False
             before = self._open
             self._open = {
-                wait.key: before[wait.key]._replace(wait=wait)
-                if wait.key in before
-                else _Open(event.time, wait)
+                wait.key: before[wait.key].still(wait) if wait.key in before else _Open(event.time, wait)
                 for wait in waits(self._world, self._settings)
             }
         for key, (since, wait) in self._open.items():
