@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from mooring.simulation.checks.availability import Availability, Gap
+from mooring.simulation.checks.deadlines.checker import WorstWait
 from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.liveness import QuietPeriod, complaints
 from mooring.simulation.checks.settings import Settings
@@ -36,7 +37,7 @@ MEMORY = Path("/dev/shm")  # nosec B108 # what is made there has a name of its o
 
 class Outcome(msgspec.Struct):
     """What came of one run. `seconds` is real time, `minutes` simulated time. `guarded`: how often each
-    checker had something to look at."""
+    checker had something to look at. `worst_wait`: what came nearest to its deadline."""
 
     seed: int
     digest: str
@@ -54,6 +55,7 @@ class Outcome(msgspec.Struct):
     lines: list[str] = []
     points: list[FaultPoint] = []
     gaps: list[Gap] = []
+    worst_wait: WorstWait | None = None
 
     @property
     def ok(self) -> bool:
@@ -101,6 +103,7 @@ def play(
         seconds=time.perf_counter() - began,
         counts=dict(sorted(state.trace.counts.items())),
         guarded=state.checks.guarded() if state.checks else {},
+        worst_wait=state.checks.worst_wait() if state.checks else None,
         gaps=state.availability.end(loop.time()) if state.availability else [],
         lines=[event.line() for event in state.trace.events] if lines else [],
         points=state.points.passed if noted and state.points else [],

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from mooring.simulation.checks.deadlines.checker import WorstWait
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.run import Outcome
 
@@ -19,7 +20,8 @@ class Summary(msgspec.Struct):
     """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
 
     `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many
-    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away.
+    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away. `worst_wait`: of
+    all runs, what came nearest to its deadline, and in which seed.
     """
 
     runs: int = 0
@@ -32,6 +34,8 @@ class Summary(msgspec.Struct):
     counts: dict[str, int] = {}
     recoveries: dict[float, int] = {}
     away: dict[str, float] = {}
+    worst_wait: WorstWait | None = None
+    worst_seed: int = 0
 
     def note(self, outcome: Outcome) -> None:
         """Takes in one run."""
@@ -41,12 +45,21 @@ class Summary(msgspec.Struct):
         self.requests += outcome.requests
         if not outcome.ok:
             self.failed.append(outcome)
+        self._note_wait(outcome.worst_wait, outcome.seed)
         self.counts = _sum(self.counts, outcome.counts)
         for gap in outcome.gaps:
             self.away[gap.pod] = self.away.get(gap.pod, 0.0) + gap.seconds
             if gap.recovered:
                 about = float(f"{gap.seconds:.2g}")
                 self.recoveries[about] = self.recoveries.get(about, 0) + 1
+
+    def _note_wait(self, wait: WorstWait | None, seed: int) -> None:
+        """The worse of two; of two that are alike that of the lower seed."""
+        if wait is None:
+            return
+        worst = self.worst_wait
+        if worst is None or (-wait.share, seed) < (-worst.share, self.worst_seed):
+            self.worst_wait, self.worst_seed = wait, seed
 
     def planned(self, plan: Plan) -> None:
         """Counts the kinds of steps."""
@@ -82,6 +95,7 @@ class Summary(msgspec.Struct):
         self.counts = _sum(self.counts, other.counts)
         self.recoveries = _sum(self.recoveries, other.recoveries)
         self.away = _sum(self.away, other.away)
+        self._note_wait(other.worst_wait, other.worst_seed)
         self.failed = sorted([*self.failed, *other.failed], key=lambda outcome: outcome.seed)
 
     @property

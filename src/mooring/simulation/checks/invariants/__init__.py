@@ -51,6 +51,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     timers.EvictedInTime,
     timers.KilledInTime,
     requests.AskedForAReason,
+    requests.NotTooOften,
     corrections.NothingMissed,
     Deadlines,
 )
