@@ -17,8 +17,8 @@ import msgspec
 import structlog
 
 from mooring.simulation.checks.availability import Availability, Gap
-from mooring.simulation.checks.deadlines.checker import WorstWait
 from mooring.simulation.checks.invariants import Checks, Violation
+from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.checks.liveness import QuietPeriod, complaints
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.cluster import SimulatedCluster

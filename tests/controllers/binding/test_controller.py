@@ -19,7 +19,9 @@ async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClai
         "storageClassName": "",
         "resources": {"requests": {"storage": "1Gi"}},
     }
-    return await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, "default")
+    return await stage.api.create(
+        PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, "default"
+    )
 
 
 def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_not_know(play: Play):

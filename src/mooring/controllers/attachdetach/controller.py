@@ -70,8 +70,8 @@ WITHOUT_EVENT = (Action.ATTACH, Action.SETTLED)
 class AttachDetachOptions:
     """What the operator has set. `revokes`: for a driver or plugin, whether its detach revokes the node's
     access for good, in place of what is known of it. `left_out`: drivers whose volumes another controller
-    attaches. `observe`: decide, log and count, and write nothing. `swept` is told of each volume that the full
-    sweep has looked at, and of what nothing but the sweep has found (expected: None)."""
+    attaches. `observe`: decide, log and count, and write nothing. `swept` is told of each volume that the
+    full sweep has looked at, and of what nothing but the sweep has found (expected: None)."""
 
     policy: Policy = Policy()  # noqa: RUF009 - immutable
     revokes: Mapping[str, bool] = field(default_factory=dict[str, bool])

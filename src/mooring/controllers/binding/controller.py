@@ -190,8 +190,8 @@ class BindingController(Controller[Key]):
                     self._look_soon(key)
 
     def _look_soon(self, key: ClaimKey) -> None:
-        """Marks a claim, unless its last try has failed: that backoff stays, or a claim and its volume, or two
-        claims, would wake each other for as long as the API server does not answer."""
+        """Marks a claim, unless its last try has failed: that backoff stays, or a claim and its volume, or
+        two claims, would wake each other for as long as the API server does not answer."""
         if not self.queue.is_delayed(key):
             self.queue.add(key)
 

@@ -57,8 +57,8 @@ class Reclaimer:
         self._log = log
         self._again = again
         self._deleted: set[str] = set()
-        """Uids of PersistentVolumes whose disks are deleted: what keeps the object, or a write that failed, is
-        no reason to ask the storage again."""
+        """Uids of PersistentVolumes whose disks are deleted: what keeps the object, or a write that failed,
+        is no reason to ask the storage again."""
         volumes.add_handler(self._forget)
 
     def _forget(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:

@@ -15,15 +15,18 @@ from weakref import WeakKeyDictionary
 
 from mooring.kube.workqueue import LAST_DELAY_S
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.controllers import VERIFY_S
 from mooring.simulation.cluster.plan import ACTIONS
 from mooring.simulation.engine.trace import Event, Trace
 
 RETRIES_S = 45.0
-"""After the shortest fault: an informer that comes back (10 s), requests that wait for a late answer (30 s)."""
+"""After the shortest fault: an informer that comes back (10 s), requests that wait for late answers (30 s)."""
 AT_POINT_S = 25.0
 """The longest that a fault at a single point lasts: what is late is so by 20 s."""
 STORAGES = ("array", "ec2")
 """What was asked of them while they were slow takes that long."""
+UNTOLD = ("array-takes-away",)
+"""Kinds of which nothing tells: what they did is found when what is attached is verified."""
 BEYOND = ("crash",)
 """Kinds that begin some time after their step."""
 NO_FAULT = ("slow-stop", "slow-unmount")
@@ -38,7 +41,7 @@ class _Spell:
         self.since = -math.inf
         self.over = -math.inf  # with the recovery
         self.last = ""
-        self.longest = 0.0  # what one request to a storage may take that was begun meanwhile
+        self.longest = 0.0  # for so long what was begun meanwhile, or happened unseen, may go on
 
 
 class Faults:
@@ -108,8 +111,8 @@ class Faults:
             return
         self._begun[what, on].append(event.time)
         self._begin(on, what, event.time)
-        if on in STORAGES:
-            self._spells[on].longest = max(self._spells[on].longest, event.fields["value"])
+        spell, lasts = self._spells[on], event.fields["value"] if on in STORAGES else 0.0
+        spell.longest = max(spell.longest, VERIFY_S if what in UNTOLD else lasts)
 
     def _over(self, event: Event) -> None:
         what, on = event.fields["what"], event.fields["on"]
@@ -129,7 +132,7 @@ class Faults:
         self._end(part, event.time + AT_POINT_S)
 
     def _power(self, event: Event) -> None:
-        node = event.fields["node"] if "node" in event.fields else event.actor
+        node = event.actor
         if event.fields["on"]:
             self._end(node, event.time)
         else:

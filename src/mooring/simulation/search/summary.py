@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring.simulation.checks.deadlines.checker import WorstWait
+from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.run import Outcome
 
@@ -20,8 +20,8 @@ class Summary(msgspec.Struct):
     """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
 
     `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many
-    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away. `worst_wait`: of
-    all runs, what came nearest to its deadline, and in which seed.
+    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away. `worst_wait`:
+    of all runs, what came nearest to its deadline, and in which seed.
     """
 
     runs: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mooring.simulation.checks.deadlines.checker import Deadlines, WorstWait
 from mooring.simulation.checks.invariants import (
     attachments,
     claims,
@@ -16,6 +15,7 @@ from mooring.simulation.checks.invariants import (
     workloads,
 )
 from mooring.simulation.checks.invariants.checker import Checker, Violation
+from mooring.simulation.checks.invariants.deadlines.checker import Deadlines, WorstWait
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 

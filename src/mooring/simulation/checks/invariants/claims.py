@@ -11,8 +11,8 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class BoundToEachOther(Checker):
-    """S12: at most one claim is bound to a volume, and at most one that exists to a disk, also when the volume
-    is deleted and made anew; and a claim never changes its volume."""
+    """S12: at most one claim is bound to a volume, and at most one that exists to a disk, also when the
+    volume is deleted and made anew; and a claim never changes its volume."""
 
     name = "S12"
 

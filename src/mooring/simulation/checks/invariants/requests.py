@@ -11,18 +11,18 @@ from mooring.simulation.checks.invariants.forced_releases import Place, place
 from mooring.simulation.engine.trace import Event, Trace
 
 STORAGE = ("array", "ec2", "ebs", "attaching", "placing")
-"""Whose faults explain that the storage is asked again for what it has done: the answer was lost, or wrong."""
+"""Whose faults explain that the storage is asked again for what it has done: an answer was lost, or wrong."""
 REQUESTS, IN_S = 12, 60.0
-"""The storage gets the same request so often in that time at the most: the queue's backoff lets 7 pass (0.5 s,
-1 s, 2 s, ...), and changes of the object a few more."""
+"""The storage gets the same request so often in that time at the most: the queue's backoff lets 7 pass
+(0.5 s, 1 s, 2 s, ...), and changes of the object a few more."""
 WRITES, WRITES_IN_S = 60, 10.0
 """A process sends the same write of an object so often in that time at the most, whatever fails: a write that
 was overtaken is tried again after 35 ms, and then ever more slowly."""
 
 
 class AskedForAReason(Checker):
-    """S28: the storage is not asked again for what it has done and answered: to attach what is attached there,
-    to detach what is not, to delete what is deleted; nor does a node mount what it has mounted."""
+    """S28: the storage is not asked again for what it has done and answered: to attach what is attached
+    there, to detach what is not, to delete what is deleted; nor does a node mount what it has mounted."""
 
     name = "S28"
 
@@ -41,7 +41,9 @@ class AskedForAReason(Checker):
         trace.listen("truth.unmounted", lambda event: self._mounted.pop(place(event), None))
         trace.listen("truth.created", lambda event: self._deleted.pop(event.fields["volume"], None))
         trace.listen("truth.deleting", self._deleting)
-        trace.listen("truth.deleted", lambda event: self._deleted.update({event.fields["volume"]: event.time}))
+        trace.listen(
+            "truth.deleted", lambda event: self._deleted.update({event.fields["volume"]: event.time})
+        )
 
     def _begin(self, event: Event) -> None:
         act, by = event.fields["act"], event.fields.get("by", "")
@@ -86,8 +88,12 @@ class NotTooOften(Checker):
     def _begin(self, event: Event) -> None:
         act, (volume, node) = event.fields["act"], place(event)
         key = act, volume, node
-        if self._often(key, event, REQUESTS, IN_S) and not self._faults.disturbed((node, *STORAGE), event.time):
-            self._tell(key, f"{act} of {volume}, node {node}, is asked for {REQUESTS} times in {IN_S:.0f} s", event)
+        if self._often(key, event, REQUESTS, IN_S) and not self._faults.disturbed(
+            (node, *STORAGE), event.time
+        ):
+            self._tell(
+                key, f"{act} of {volume}, node {node}, is asked for {REQUESTS} times in {IN_S:.0f} s", event
+            )
 
     def _write(self, event: Event) -> None:
         fields = event.fields

@@ -27,8 +27,8 @@ EVICTED_BY_TAINT = "DeletionByTaintManager"
 
 
 class GoneWhenEnded(Checker):
-    """S24: a pod leaves the API only when no process of it runs; unless it was removed by a user's force, while
-    an operator's word about its machine was in force, or when its Node had been absent for the whole
+    """S24: a pod leaves the API only when no process of it runs; unless it was removed by a user's force,
+    while an operator's word about its machine was in force, or when its Node had been absent for the whole
     quarantine."""
 
     name = "S24"
@@ -56,8 +56,8 @@ def _container(event: Event) -> str:
 
 
 class UnknownWhenSilent(Checker):
-    """S25: a node is set Unknown only when it has given no sign of life for the whole grace period: no renewal
-    of its Lease, and no status."""
+    """S25: a node is set Unknown only when it has given no sign of life for the whole grace period: no
+    renewal of its Lease, and no status."""
 
     name = "S25"
 
@@ -77,7 +77,9 @@ class UnknownWhenSilent(Checker):
             return
         self.guarded += 1
         silent = event.time - report.sign
-        if silent + ROUNDING_S < self._grace_s and not self._faults.disturbed((WATCHING,), report.sign - self._grace_s):
+        if silent + ROUNDING_S < self._grace_s and not self._faults.disturbed(
+            (WATCHING,), report.sign - self._grace_s
+        ):
             self.wrong(
                 f"{event.fields['name']} is Unknown after {silent:.1f} s without a sign of life", event
             )
@@ -165,9 +167,7 @@ class KilledInTime(Checker):
         told = self._told.get(uid, event.time)
         after, grace = event.time - told, max(self._grace[uid], MINIMUM_GRACE_S)
         if after + 0.01 < grace and not self._taken(event.fields["node"], event.time):
-            self.wrong(
-                f"pod {uid} is killed {after:.1f} s after it was told to end, of {grace:.0f} s", event
-            )
+            self.wrong(f"pod {uid} is killed {after:.1f} s after it was told to end, of {grace:.0f} s", event)
 
     def _taken(self, node: str, now: float) -> bool:
         """Whether volumes may have been taken from the node: it was silent."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mooring.simulation.checks.deadlines.world import World
+from mooring.simulation.checks.invariants.deadlines.world import World
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.workloads import STATIC_CLASS

@@ -1,5 +1,5 @@
-"""How long each thing may take that must come, in seconds: sums of what the code's timers allow, each with its
-reason. Here, and nowhere else.
+"""How long each thing may take that must come, in seconds: sums of what the code's timers allow, each with
+its reason. Here, and nowhere else.
 
 They hold while no fault is in force, and none was so lately (`checks.faults`): then nothing fails but for
 causes that pass by themselves.
@@ -23,8 +23,8 @@ FAILURES = 5
 POD_GRACE_S = 10.0
 """The grace period of the workloads' pods."""
 CLOUD_S = 20.0
-"""The longest that a cloud takes to create, attach or detach: it draws up to 12 s, and describes that 4 s late,
-to a driver that looks again every few seconds."""
+"""The longest that a cloud takes to create, attach or detach: it draws up to 12 s, and describes that 4 s
+late, to a driver that looks again every few seconds."""
 
 
 class Act(NamedTuple):

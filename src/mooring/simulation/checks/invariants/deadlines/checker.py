@@ -11,11 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.kube.workqueue import LAST_DELAY_S
-from mooring.simulation.checks.deadlines.bounds import LOOKS_S, WAITS, bounds
-from mooring.simulation.checks.deadlines.waits import Wait, waits
-from mooring.simulation.checks.deadlines.world import World
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.deadlines.bounds import LOOKS_S, WAITS, bounds
+from mooring.simulation.checks.invariants.deadlines.waits import Wait, waits
+from mooring.simulation.checks.invariants.deadlines.world import World
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -78,10 +78,14 @@ class Deadlines(Checker):
                 wait.key: before[wait.key].still(wait) if wait.key in before else _Open(event.time, wait)
                 for wait in waits(self._world, self._settings)
             }
-        for key, (since, wait) in self._open.items():
-            if wait.kind == "unknown":  # every node that answers may fall silent
-                since = self._world.silent_after(wait.about, self._settings.grace_period_s)
-            self._judge(key, since, wait, event)
+        for key, (seen, wait) in self._open.items():
+            self._judge(key, self._since(wait, seen), wait, event)
+
+    def _since(self, wait: Wait, seen: float) -> float:
+        """When the wait began. Every node that answers may fall silent."""
+        if wait.kind == "unknown":
+            return self._world.silent_after(wait.about, self._settings.grace_period_s)
+        return seen
 
     def _judge(self, key: tuple[str, str, str], since: float, wait: Wait, event: Event) -> None:
         until, cause = self._faults.explained_until(wait.nodes, event.time)
