@@ -20,7 +20,7 @@ from mooring.simulation.cluster.plan import ACTIONS
 from mooring.simulation.engine.trace import Event, Trace
 
 RETRIES_S = 45.0
-"""After the shortest fault: an informer that comes back (10 s), requests that wait for late answers (30 s)."""
+"""After the shortest fault: an informer comes back (10 s), requests wait for late answers (30 s)."""
 AT_POINT_S = 25.0
 """The longest that a fault at a single point lasts: what is late is so by 20 s."""
 STORAGES = ("array", "ec2")

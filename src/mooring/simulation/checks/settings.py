@@ -48,5 +48,5 @@ class Settings(NamedTuple):
         _OF[trace] = self
 
 
-_OTHERWISE = Settings(force_detach_after_s=360.0, deletion_confirms=True)
+_OTHERWISE = Settings(force_detach_after_s=360.0)
 _OF: WeakKeyDictionary[Trace, Settings] = WeakKeyDictionary()

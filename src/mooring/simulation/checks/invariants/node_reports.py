@@ -23,6 +23,7 @@ class Report:
     def __init__(self) -> None:
         self.sign = -math.inf  # its last sign of life
         self.reported_in = 0  # the event in which its agent wrote its status last
+        self.lost_in = 0  # the event in which it was set Unknown last, and was not before
         self.unknown_since = math.inf
         self.unknown_until = -math.inf  # when it was Unknown last
         self.absent_since = math.inf
@@ -45,7 +46,7 @@ class Report:
 
     def written(self, node: StoredObject, event: Event) -> None:
         """Its Node was written."""
-        now = event.time
+        now, known = event.time, self.node is not None
         stamp = node.metadata.annotations.get(STATUS_WRITE, "")
         if stamp != self._status or self.node is None:
             self._status, self.sign, self.reported_in = stamp, now, event.number
@@ -55,6 +56,7 @@ class Report:
             self.unknown_since = math.inf
         elif self.unknown_since == math.inf:
             self.unknown_since = now
+            self.lost_in = event.number if known else self.lost_in
         self._lists(node)
         there = [(t.key, t.effect, t.time_added) for t in node.spec.taints if t.effect == "NoExecute"]
         self.taints = {each: self.taints.get(each, now) for each in there}

@@ -66,14 +66,13 @@ class UnknownWhenSilent(Checker):
         self._grace_s = Settings.of(trace).grace_period_s
         self._reports = NodeReports.of(trace)
         self._faults = Faults.of(trace)
-        self._signs: dict[str, float] = {}  # as they were before the write that sets it Unknown
         trace.listen("store.written", self._written)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != "nodes":
             return
         report = self._reports[event.fields["name"]]
-        if report.unknown_since != event.time:
+        if report.lost_in != event.number:
             return
         self.guarded += 1
         silent = event.time - report.sign
