@@ -147,11 +147,42 @@ def asked(act: str, node: str = "n1", by: str = "x 1") -> dict[str, Any]:
     return {"volume": "v", "node": node, "act": act, "by": by}
 
 
+def wait(seconds: float) -> tuple[str, dict[str, Any]]:
+    return "wait", {"seconds": seconds}
+
+
 READY = node(tainted=False, ready="True", has=())
 """The node answers, and has nothing."""
 USES = node(tainted=False, ready="True")
 """The node answers, and says that it uses the volume."""
 SILENT = node(tainted=False)
+KILLED = ("truth.killed", {"uid": "a", "node": "n1", "running": 1})
+MADE_ATTACHED: Events = [
+    *(record(), ("truth.begin", asked("attach"))),
+    *(("truth.attached", ATTACHED), ("truth.end", asked("attach"))),
+]
+
+
+def lease(renewed: str) -> tuple[str, dict[str, Any]]:
+    return written("leases.coordination.k8s.io", "kube-node-lease/n1", {"spec": {"renewTime": renewed}})
+
+
+def unreachable() -> tuple[str, dict[str, Any]]:
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "t"}
+    status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+    return written("nodes", "n1", {"spec": {"taints": [taint]}, "status": status})
+
+
+def tolerant(seconds: float, *, evicted: bool = False) -> tuple[str, dict[str, Any]]:
+    toleration = {"key": "node.kubernetes.io/unreachable", "tolerationSeconds": seconds}
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
+    spec = {"nodeName": "n1", "tolerations": [toleration]}
+    status = {"phase": "Running", "conditions": conditions if evicted else []}
+    return written("pods", "default/db-0", {"metadata": {"uid": "a"}, "spec": spec, "status": status})
+
+
+def ends(grace: int) -> tuple[str, dict[str, Any]]:
+    return pod("Running", deletionTimestamp="t", deletionGracePeriodSeconds=grace)
 
 
 CASES: dict[str, tuple[Events, Events]] = {
@@ -265,6 +296,38 @@ CASES: dict[str, tuple[Events, Events]] = {
             budget({}),
         ],
     ),
+    "S23": (
+        [USES, record(), record(deletionTimestamp="now")],
+        [USES, record(), node(tainted=False, ready="True", has=()), record(deletionTimestamp="now")],
+    ),
+    "S24": (
+        [pod("Running"), ("truth.started", POD), pod_gone()],
+        [pod("Running"), ("truth.started", POD), ("truth.ended", POD), pod_gone()],
+    ),
+    "S25": (
+        [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
+        [READY, lease("1"), wait(30), lease("1"), wait(11), SILENT],
+    ),
+    "S26": (
+        [unreachable(), tolerant(30), wait(20), tolerant(30, evicted=True)],
+        [unreachable(), tolerant(30), wait(30), tolerant(30, evicted=True)],
+    ),
+    "S27": (
+        [ends(10), ("truth.signalled", {"uid": "a"}), wait(5), KILLED],
+        [ends(10), ("truth.signalled", {"uid": "a"}), wait(5), ends(5), KILLED],
+    ),
+    "S28": (
+        [*MADE_ATTACHED, ("truth.begin", asked("attach"))],
+        [*MADE_ATTACHED, ("truth.begin", asked("attach", by="its successor"))],
+    ),
+    "S29": (
+        [("told.swept", {"volume": "v", "node": "n1", "action": "Detach"})],
+        [("told.swept", {"volume": "v", "node": "", "action": ""})],
+    ),
+    "S30": (
+        [*([asks(), wait(0.1)] * 60)],
+        [*([asks(), wait(0.2)] * 60)],
+    ),
     "D1": ([("truth.recovered", {"had": 5, "has": 4})], [("truth.recovered", {"had": 5, "has": 6})]),
     "P1": ([("truth.died", {"error": "E"})], []),
 }
@@ -280,10 +343,6 @@ def found(events: Events, settings: Settings | None = None) -> list[str]:
         if kind != "wait":
             trace("x", kind, **fields)
     return [each.invariant for each in violations if each.invariant != "L12"]
-
-
-def wait(seconds: float) -> tuple[str, dict[str, Any]]:
-    return "wait", {"seconds": seconds}
 
 
 @pytest.mark.parametrize("invariant", CASES)
@@ -527,3 +586,86 @@ def test_pods_of_a_node_count_as_ended_only_when_it_was_absent_for_long(absent_s
     for kind, fields in [pod_gone(), ("truth.started", OTHER)]:
         trace("x", kind, **fields)
     assert [each.invariant for each in violations] == violated
+
+
+def test_a_silent_node_that_a_fault_of_the_controller_hides_may_be_unknown_too_early():
+    late: Events = [("plan.step", {"what": "cut", "on": "watching", "value": 60.0, "how": 0})]
+    signs: Events = [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT]
+    assert found([*late, *signs]) == []
+    elsewhere: Events = [("plan.step", {"what": "cut", "on": "placing", "value": 60.0, "how": 0})]
+    assert found([*elsewhere, *signs]) == ["S25"]
+
+
+def test_a_pod_without_a_toleration_goes_at_once_and_one_without_a_taint_never():
+    assert found([unreachable(), tolerant(0, evicted=True)]) == []
+    assert found([READY, tolerant(30), wait(60), tolerant(30, evicted=True)]) == ["S26"]
+
+
+def test_an_evicted_pod_may_go_early_by_as_much_as_the_controllers_clock_is_wrong():
+    def skewed(value: float) -> Events:
+        return [("plan.step", {"what": "skew", "on": "watching", "value": value, "how": 0})]
+
+    for value, violated in ((60.0, []), (5.0, ["S26"])):
+        events: Events = [
+            unreachable(),
+            tolerant(300),
+            *skewed(value),
+            wait(250),
+            tolerant(300, evicted=True),
+        ]
+        assert found(events) == violated
+
+
+def test_a_pod_is_killed_no_sooner_than_two_seconds_after_it_was_told_to_end_unless_it_has_lost_a_volume():
+    told = ("truth.signalled", {"uid": "a"})
+    assert found([ends(0), told, wait(1), KILLED]) == ["S27"]
+    assert found([ends(0), told, wait(2), KILLED]) == []
+    assert found([ends(10), KILLED]) == ["S27"]
+    assert found([pod("Running"), KILLED]) == [], "it does not end: a volume was taken from its node"
+    assert found([SILENT, USES, ends(10), told, KILLED]) == [], "the same, of a node that was silent"
+
+
+def test_the_storage_may_be_asked_again_for_what_it_has_done_if_its_answer_may_have_been_lost():
+    lost = ("plan.step", {"what": "array-unanswered", "on": "array", "value": 60.0, "how": 0})
+    again = ("truth.begin", asked("attach"))
+    assert found([lost, *MADE_ATTACHED, again]) == []
+    detached: Events = [
+        *(("truth.begin", asked("detach")), ("truth.detached", ATTACHED), ("truth.end", asked("detach"))),
+    ]
+    assert found([*MADE_ATTACHED, *detached, again]) == []
+    assert found([*MADE_ATTACHED, *detached, ("truth.begin", asked("detach"))]) == ["S28"]
+
+
+def test_a_disk_is_deleted_once_and_a_volume_mounted_once():
+    deleting, deleted = ("truth.deleting", {"volume": "v"}), ("truth.deleted", {"volume": "v"})
+    assert found([deleting, deleting, deleted]) == []
+    assert found([deleting, deleted, deleting]) == ["S28"]
+    assert found([deleting, deleted, ("truth.created", {"volume": "v"}), deleting]) == []
+    mounted = ("truth.mounted", MOUNTED)
+    assert found([mounted, mounted]) == ["S28"]
+    assert found([mounted, ("truth.unmounted", THERE), mounted]) == []
+
+
+def test_the_storage_gets_the_same_request_no_faster_than_its_backoff():
+    refused: Events = [record(), ("truth.attached", ATTACHED)]
+    for seconds, violated in ((4.0, ["S30"]), (6.0, [])):
+        tries = [("truth.begin", asked("detach")), ("truth.end", asked("detach")), wait(seconds)] * 12
+        assert found([*refused, *tries]) == violated
+
+
+def test_the_sweep_may_find_a_timer_of_a_clock_that_has_jumped():
+    skew = ("plan.step", {"what": "skew", "on": "attaching", "value": -3600.0, "how": 0})
+    assert found([skew, ("told.swept", {"volume": "v", "node": "n1", "action": "Detach"})]) == []
+
+
+def test_a_disk_is_that_of_one_claim_also_when_its_volume_is_deleted_and_made_anew():
+    def volume(name: str) -> tuple[str, dict[str, Any]]:
+        return written("persistentvolumes", name, {"spec": {"flexVolume": {"options": {"disk": "d"}}}})
+
+    first: Events = [volume("v"), claim("a", "v")]
+    lost = gone("persistentvolumes", "v", {"metadata": {}})
+    body = {"metadata": {"uid": "a"}}
+    for anew in ("v", "w"):
+        second: Events = [lost, volume(anew), claim("b", anew, "default/d")]
+        assert "S12" in found([*first, *second])
+        assert "S12" not in found([*first, gone("persistentvolumeclaims", "default/c", body), *second])

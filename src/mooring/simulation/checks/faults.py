@@ -27,6 +27,8 @@ STORAGES = ("array", "ec2")
 """What was asked of them while they were slow takes that long."""
 UNTOLD = ("array-takes-away",)
 """Kinds of which nothing tells: what they did is found when what is attached is verified."""
+CLOCK = "clock of "
+"""What is wrong with a part's clock is noted apart: its view of the world is right."""
 BEYOND = ("crash",)
 """Kinds that begin some time after their step."""
 NO_FAULT = ("slow-stop", "slow-unmount")
@@ -74,7 +76,8 @@ class Faults:
         latest, cause = -math.inf, ""
         for part, spell in self._spells.items():
             until = math.inf if spell.active else spell.over
-            if until > latest and (part not in self._nodes or part in nodes):
+            whose = part.removeprefix(CLOCK)
+            if until > latest and (whose not in self._nodes or whose in nodes):
                 latest, cause = until, spell.last
         return latest, cause
 
@@ -84,8 +87,8 @@ class Faults:
         return max((seconds for seconds, until in slow if now <= until), default=0.0)
 
     def disturbed(self, parts: Iterable[str], since: float) -> bool:
-        """Whether a fault was in force on one of the parts, or of those that are no nodes and not named, at
-        any time since then."""
+        """Whether a fault was in force on one of the parts, or on the API server, at any time since then, so
+        that its view of the world may have been old. A wrong clock is none (`skew`)."""
         named = set(parts)
         return any(
             (spell.active or spell.over >= since)
@@ -106,6 +109,7 @@ class Faults:
             return
         if what == "skew":
             self._skews[on].append((event.time, event.fields["value"]))
+            on = CLOCK + on
         if what in NO_FAULT:
             self._slow[on] = max(self._slow.get(on, (0.0, 0.0))[0], event.fields["value"]), math.inf
             return
@@ -116,6 +120,7 @@ class Faults:
 
     def _over(self, event: Event) -> None:
         what, on = event.fields["what"], event.fields["on"]
+        on = CLOCK + on if what == "skew" else on
         begun = self._begun[what, on]
         if what in BEYOND:
             self._end(on, event.time)
