@@ -38,7 +38,7 @@ DECLARED = {"node": "n1", "out": True}
 
 
 def written(resource: str, name: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return "store.written", {"resource": resource, "name": name, "_body": encoded({"metadata": {}} | body)}
+    return "store.written", {"resource": resource, "name": name, "_body": encoded({"metadata": {}, **body})}
 
 
 def record(name: str = "va", **more: Any) -> tuple[str, dict[str, Any]]:
@@ -106,7 +106,7 @@ def gone(resource: str, name: str, body: dict[str, Any] | None = None) -> tuple[
     return "store.deleted", {
         "resource": resource,
         "name": name,
-        "_body": encoded({"metadata": {}} | (body or {})),
+        "_body": encoded({"metadata": {}, **(body or {})}),
     }
 
 
@@ -435,13 +435,10 @@ def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_
 
 
 def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one_that_is_gone():
-    since = {
-        "annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"},
-        "deletionTimestamp": "now",
-    }
+    timer = {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}
     mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))
-    began: Events = [record(annotations=since["annotations"])]
-    ends: Events = [record(**since), detach]
+    began: Events = [record(annotations=timer)]
+    ends: Events = [record(annotations=timer, deletionTimestamp="now"), detach]
     for silent in ([SILENT], [READY, USES, gone("nodes", "n1")]):
         assert found([mounted, *silent, *began, wait(359), *ends]) == []
         assert found([mounted, *silent, *began, wait(300), *ends]) == ["S23", "S7"], "before its time"
@@ -473,7 +470,7 @@ def test_a_policy_that_takes_the_deletion_of_a_node_for_a_statement_waits_until_
 
 
 def test_a_timer_takes_no_volume_from_a_pod_that_had_it_before_and_still_has():
-    began = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}}
+    began: dict[str, Any] = {"annotations": {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}}
     uses = {"nodeName": "n1", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}
 
     def user(**more: Any) -> tuple[str, dict[str, Any]]:
@@ -519,7 +516,7 @@ def test_a_mount_that_the_storage_has_cut_off_does_not_count_as_a_second_one():
 
 def test_a_record_takes_back_that_a_disk_is_attached_only_when_the_storage_has_said_so():
     attached: Events = [READY, record(), ("truth.attached", ATTACHED), says(True)]
-    for more in ({}, {"deletionTimestamp": "now"}):
+    for more in (dict[str, Any](), {"deletionTimestamp": "now"}):
         assert found([*attached, says(False, **more)]) == ["S13"]
         assert found([*attached, ("truth.denied", THERE), says(False, **more)]) == []
         assert found([*attached, ("truth.detached", ATTACHED), says(False, **more)]) == []

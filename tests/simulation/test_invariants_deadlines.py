@@ -1,4 +1,4 @@
-"""A wait that no fault explains is found when it is longer than its bound; one that a fault explains is not."""
+"""A wait that is longer than its bound is found, unless a fault explains it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RECORDS = "volumeattachments.storage.k8s.io"
 
 
 def written(resource: str, name: str, **body: Any) -> Event:
-    body = {"metadata": {}} | body
-    return "store.written", {"resource": resource, "name": name, "_body": msgspec.json.encode(body)}
+    whole: dict[str, Any] = {"metadata": {}, **body}
+    return "store.written", {"resource": resource, "name": name, "_body": msgspec.json.encode(whole)}
 
 
 def gone(resource: str, name: str) -> Event:
