@@ -49,9 +49,8 @@ class AskedForAReason(Checker):
         act, by = event.fields["act"], event.fields.get("by", "")
         done, whom, when = self._done.get(place(event), ("", "", 0.0))
         self.guarded += bool(done)
-        still = (place(event) in self._attached) == (act == "attach")
-        if (done, whom) == (act, by) and still and not self._faults.disturbed(STORAGE, when):
-            volume, node = place(event)
+        still, (volume, node) = (place(event) in self._attached) == (act == "attach"), place(event)
+        if (done, whom) == (act, by) and still and not self._faults.disturbed((node, *STORAGE), when):
             self.wrong(f"{act} of {volume}, node {node}, is asked for again: it was answered", event)
 
     def _end(self, event: Event) -> None:

@@ -169,5 +169,6 @@ class KilledInTime(Checker):
             self.wrong(f"pod {uid} is killed {after:.1f} s after it was told to end, of {grace:.0f} s", event)
 
     def _taken(self, node: str, now: float) -> bool:
-        """Whether volumes may have been taken from the node: it was silent."""
-        return node in self._dead or self._reports[node].unknown_until > now - 60.0
+        """Whether volumes may have been taken from the node: it is silent, or was so until just now."""
+        report = self._reports[node]
+        return node in self._dead or report.silent_since <= now or report.unknown_until > now - 60.0
