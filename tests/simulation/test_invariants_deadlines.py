@@ -86,7 +86,7 @@ CASES: dict[str, tuple[list[Event], list[Event]]] = {
     "gone": ([node(), claim(), pod("n1", going=True)], [gone("pods", "default/db-0")]),
     "removed": ([node(), claim(), *declared(), pod("n1", going=True)], [gone("pods", "default/db-0")]),
     "unready": ([*RUNNING, node("Unknown")], [pod("n1")]),
-    "evicted": ([*RUNNING, node("Unknown"), pod("n1")], [pod("n1", going=True)]),
+    "evicted": ([node(name="n2"), *RUNNING, node("Unknown"), pod("n1")], [pod("n1", going=True)]),
     "made": ([node(), replicas(1)], [pod("n1", ready=True)]),
     "scaled-away": ([*RUNNING, replicas(0)], [pod("n1", ready=True, going=True)]),
     "attached": ([*RUNNING, record()], [record(attached=True)]),
@@ -207,6 +207,7 @@ def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
             pod("n2", ready=True, uid="b", name="db-1"),
             pod("n1"),
         ],  # it is shared
+        [OFF, *RUNNING, node("Unknown"), pod("n1")],  # the only node: evictions are stopped
         [
             node(),
             OFF,

@@ -66,7 +66,11 @@ def _of_pod(
     if pod.ended:
         return None
     if node and world.report(node).node is not None and not world.answers(node):
-        return Wait("unready", name, NONE, uid) if pod.ready == "True" else _of_eviction(world, name, pod)
+        return (
+            Wait("unready", name, NONE, uid)
+            if pod.ready == "True"
+            else _of_eviction(world, settings, name, pod)
+        )
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
@@ -82,14 +86,15 @@ def _of_pod(
     return Wait("placed", name, touched, uid)
 
 
-def _of_eviction(world: World, name: str, pod: StoredObject) -> Wait | None:
-    """A pod of a node that does not answer goes when it has tolerated that for long enough. While several
-    nodes do not answer, evictions are slowed down, or stopped."""
+def _of_eviction(world: World, settings: Settings, name: str, pod: StoredObject) -> Wait | None:
+    """A pod of a node that does not answer goes when it has tolerated that for long enough. Where most nodes
+    of a zone do not answer, evictions are slowed down, or stopped."""
     tolerates = [each.toleration_seconds for each in pod.spec.tolerations]
-    silent = sum(report.node is None or not world.answers(node) for node, report in world.reports.items())
-    if not tolerates or None in tolerates or silent > 1:
-        return None
-    return Wait("evicted", name, NONE, pod.metadata.uid)
+    answer = [world.answers(node) for node, _ in world.reports.items()]
+    few = settings.lazy_claims or len(answer) < 2 or answer.count(False) > 1
+    return (
+        None if few or not tolerates or None in tolerates else Wait("evicted", name, NONE, pod.metadata.uid)
+    )
 
 
 def _of_ending_pod(world: World, name: str, pod: StoredObject) -> Wait | None:
