@@ -157,6 +157,7 @@ USES = node(tainted=False, ready="True")
 """The node answers, and says that it uses the volume."""
 SILENT = node(tainted=False)
 KILLED = ("truth.killed", {"uid": "a", "node": "n1", "running": 1})
+CUT = ("plan.step", {"what": "cut", "on": "n1", "value": 60.0, "how": 0})
 MADE_ATTACHED: Events = [
     *(record(), ("truth.begin", asked("attach"))),
     *(("truth.attached", ATTACHED), ("truth.end", asked("attach"))),
@@ -306,7 +307,7 @@ CASES: dict[str, tuple[Events, Events]] = {
     ),
     "S25": (
         [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
-        [READY, lease("1"), wait(30), lease("1"), wait(11), SILENT],
+        [READY, lease("1"), CUT, wait(30), lease("1"), wait(11), SILENT],
     ),
     "S26": (
         [unreachable(), tolerant(30), wait(20), tolerant(30, evicted=True)],
@@ -444,7 +445,7 @@ def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one
         assert found([mounted, *silent, *began, wait(300), *ends]) == ["S23", "S7"], "before its time"
         assert found([mounted, *silent, wait(400), *began, *ends]) == ["S23", "S7"], "as soon as it begins"
         assert found([mounted, *silent, wait(400), *ends]) == ["S23", "S7"], "without a timer"
-    answers: Events = [USES, wait(100), SILENT, wait(100)]
+    answers: Events = [CUT, USES, wait(100), SILENT, wait(100)]
     assert found([mounted, SILENT, *began, wait(300), *answers, *ends]) == ["S23", "S7"]
     assert found([mounted, USES, *began, wait(400), *ends]) == ["S23", "S7"], "of a node that answers"
 
@@ -666,3 +667,9 @@ def test_a_disk_is_that_of_one_claim_also_when_its_volume_is_deleted_and_made_an
         second: Events = [lost, volume(anew), claim("b", anew, "default/d")]
         assert "S12" in found([*first, *second])
         assert "S12" not in found([*first, gone("persistentvolumeclaims", "default/c", body), *second])
+
+
+def test_a_node_that_no_fault_strikes_is_never_unknown():
+    signs: Events = [READY, lease("1"), wait(60)]
+    assert found([*signs, SILENT]) == ["S25"]
+    assert found([CUT, *signs, SILENT]) == []

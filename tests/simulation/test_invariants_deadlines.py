@@ -96,7 +96,8 @@ CASES: dict[str, tuple[list[Event], list[Event]]] = {
     "bound": ([node(), claim("", phase="Pending")], [claim()]),
     "claim-gone": ([node(), claim(going=True)], [gone("persistentvolumeclaims", "default/data-db-0")]),
     "volume-gone": ([node(), volume("Released")], [gone("persistentvolumes", "v")]),
-    "answering": ([node(), node("Unknown"), node("Unknown", sign="2")], [node(sign="3")]),
+    "orphaned": ([node(), pod("n1"), gone("nodes", "n1")], [gone("pods", "default/db-0")]),
+    "answering": ([node(), node("Unknown")], [node(sign="3")]),
 }
 
 

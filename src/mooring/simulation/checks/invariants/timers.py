@@ -57,7 +57,7 @@ def _container(event: Event) -> str:
 
 class UnknownWhenSilent(Checker):
     """S25: a node is set Unknown only when it has given no sign of life for the whole grace period: no
-    renewal of its Lease, and no status."""
+    renewal of its Lease, and no status. And a node that nothing keeps from it gives them."""
 
     name = "S25"
 
@@ -75,8 +75,10 @@ class UnknownWhenSilent(Checker):
         if report.lost_in != event.number:
             return
         self.guarded += 1
-        silent = event.time - report.sign
-        if silent + ROUNDING_S < self._grace_s and not self._faults.disturbed(
+        silent, node = event.time - report.sign, event.fields["name"]
+        if not self._faults.disturbed((WATCHING, node), report.sign - self._grace_s):
+            self.wrong(f"{node} is Unknown after {silent:.1f} s, and no fault keeps it from answering", event)
+        elif silent + ROUNDING_S < self._grace_s and not self._faults.disturbed(
             (WATCHING,), report.sign - self._grace_s
         ):
             self.wrong(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mooring.controllers.nodelifecycle.zones import EVERY_S
+from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
 from mooring.kube.workqueue import FIRST_DELAY_S
 from mooring.node.pods.ending import MINIMUM_GRACE_S
@@ -47,6 +48,9 @@ def acts(settings: Settings) -> dict[str, Act]:
         "grace": Act(POD_GRACE_S + MINIMUM_GRACE_S, "a pod's processes have their grace period"),
         "storage": Act(storage_s, "what the storage takes for one request"),
         "validity": Act(settings.validity_s, "a request that was not answered may take effect so late"),
+        "quarantine": Act(
+            QUARANTINE_S, "a Node is absent for so long; a pod that is written meanwhile, again"
+        ),
         "set": Act(AGAIN_S, "a StatefulSet looks again after so long"),
         "tolerated": Act(settings.evict_after_s, "pods tolerate a silent node for so long"),
         "pace": Act(EVERY_S, "nodes of a zone are tainted one after the other"),
@@ -60,6 +64,10 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "running": ("pod {} is ready", ONE_AFTER_THE_OTHER),
     "gone": ("pod {}, which is being deleted, is gone", ("grace", "requests", "backoff")),
     "removed": ("pod {} of a machine that is said to be dead is removed", ("requests", "backoff")),
+    "orphaned": (
+        "pod {} of a Node that is gone is removed",
+        ("quarantine", "quarantine", "requests", "backoff"),
+    ),
     "unready": ("pod {} of a silent node is shown as not ready", ("requests", "backoff")),
     "evicted": ("pod {} of a silent node is evicted", ("tolerated", "pace", "requests", "backoff")),
     "made": ("pod {} of a StatefulSet is made", ("set", "requests", "backoff")),
@@ -72,7 +80,7 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "claim-gone": ("claim {}, which is being deleted, is gone", ("requests", "backoff")),
     "volume-gone": ("volume {}, which is to be deleted, is gone", ("storage", *ONE_AFTER_THE_OTHER)),
     "unknown": ("node {}, which is silent, is Unknown", ("requests", "backoff")),
-    "answering": ("node {}, which answers again, is shown so", ("requests", "backoff")),
+    "answering": ("node {}, which nothing keeps from answering, is shown so", ("requests", "backoff")),
 }
 """Each wait in words, and what it is made of."""
 

@@ -7,6 +7,7 @@ consumer; what a machine has that does not answer, and of which no operator has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -61,6 +62,8 @@ def _of_pod(
     world: World, settings: Settings, users: Users, places: Places, name: str, pod: StoredObject
 ) -> Wait | None:
     node, uid = pod.spec.node_name, pod.metadata.uid
+    if node and world.report(node).absent_since < math.inf and not pod.metadata.finalizers:
+        return Wait("orphaned", name, NONE, uid)
     if pod.going:
         return _of_ending_pod(world, name, pod)
     if pod.ended:
@@ -168,7 +171,7 @@ def _of_nodes(world: World) -> Iterator[Wait]:
             continue
         if world.answers(node):
             yield Wait("unknown", node)
-        elif report.sign > report.unknown_since:
+        else:
             yield Wait("answering", node, frozenset((node,)))
 
 
