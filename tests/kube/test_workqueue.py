@@ -106,6 +106,15 @@ def test_backoff_doubles_from_half_a_second_to_122_seconds_until_it_is_forgotten
     run(story())
 
 
+def test_a_key_that_has_failed_for_days_still_comes_back_after_the_longest_backoff(run: Run):
+    async def story():
+        queue = WorkQueue[str]()
+        delays = {queue.add_backoff("a") for _ in range(3000)}
+        assert max(delays) == 122
+
+    run(story())
+
+
 def test_a_handler_that_raises_gets_its_key_back_after_backoff_and_success_ends_the_backoff(run: Run):
     async def story():
         queue = WorkQueue[str]()

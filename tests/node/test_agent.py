@@ -10,6 +10,8 @@ import pytest
 
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.transport import Request
+from mooring.volumes.out_of_service import SEEN
 
 NODE = "node-1"
 Play = Callable[[Any], None]
@@ -447,5 +449,33 @@ def test_an_ephemeral_container_runs_once_beside_the_others(play: Play) -> None:
     async def late_state(stage: Any, kind: str) -> Any:
         statuses = (await stage.pod()).status.ephemeral_container_statuses
         return getattr(statuses[0].state, kind) if statuses else None
+
+    play(story)
+
+
+@pytest.mark.parametrize("of", ["/nodes/", "/leases/"])
+def test_an_agent_whose_writes_are_overtaken_again_and_again_does_not_hurry(play: Any, of: str):
+    """As when the API server does not reach its disk: what it has accepted is in the way of the next write, and
+    cannot be read yet."""
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await asyncio.sleep(60)
+
+        async def refuse() -> None:
+            raise Conflict("the object has been modified", status=409)
+
+        def gate(request: Request) -> Any:
+            return refuse() if request.method == "PATCH" and of in request.path else None
+
+        stage.gate = gate
+        taint = {"key": "node.kubernetes.io/out-of-service", "value": "x", "effect": "NoExecute"}
+        await stage.api.patch(Node, NODE, {"spec": {"taints": [taint]}})
+        asked = len(stage.requests)
+        await asyncio.sleep(20)
+        assert 2 < len(stage.requests) - asked < 200
+        stage.gate = lambda request: None
+        await asyncio.sleep(5)
+        assert SEEN in (await stage.node()).metadata.annotations
 
     play(story)

@@ -32,6 +32,8 @@ log = structlog.get_logger(component="workqueue")
 
 FIRST_DELAY_S = 0.5
 LAST_DELAY_S = 122.0
+MOST_DOUBLINGS = 64
+"""More than any delay has, and fewer than a float can take: a key may fail for days."""
 
 
 def _start_none() -> None:
@@ -77,6 +79,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._dirty)
 
+    def is_delayed(self, key: K) -> bool:
+        """Whether `key` waits for a time: that of its backoff, or of `add_after`. To `add` it would end
+        that."""
+        return key in self._timers
+
     def add(self, key: K) -> None:
         """Wants work on `key` now."""
         self._cancel_timer(key)
@@ -108,7 +115,7 @@ class WorkQueue(Generic[K]):
         """Wants work on `key` after its backoff, which doubles; returns that delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = min(self._first_delay * 2**failures, self._last_delay)
+        delay = min(self._first_delay * 2 ** min(failures, MOST_DOUBLINGS), self._last_delay)
         self._metrics.retries.inc()
         self.add_after(key, delay)
         return delay

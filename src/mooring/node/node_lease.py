@@ -47,6 +47,8 @@ MISSED = 1.5
 LOOKS = 5
 """How often it is looked at in such an interval."""
 RETRY_S = 1.0
+AGAIN_S = 0.2
+"""After a write that another one has overtaken: what is in flight cannot be read yet."""
 
 log = structlog.get_logger("node-agent")
 
@@ -113,7 +115,7 @@ class NodeLease:
             try:
                 self._held = await self._take()
             except (Conflict, NotFound):  # AlreadyExists, too: the Lease has changed since it was read
-                continue
+                await asyncio.sleep(AGAIN_S)
             except KubeError as error:
                 log.warning("node lease not acquired", node=self._name, error=str(error), retry_s=RETRY_S)
                 await asyncio.sleep(RETRY_S)
@@ -123,8 +125,7 @@ class NodeLease:
         period = self._duration_s / RENEWALS
         while True:
             try:
-                if await self._renew(owner()):
-                    await asyncio.sleep(period)
+                await asyncio.sleep(period if await self._renew(owner()) else min(AGAIN_S, period))
             except KubeError as error:
                 log.warning("lease not renewed", node=self._name, error=str(error))
                 await asyncio.sleep(min(RETRY_S, period))
@@ -169,7 +170,7 @@ class NodeLease:
         return lease
 
     async def _renew(self, owner: str) -> bool:
-        """Whether it was done; else it can be tried again at once."""
+        """Whether it was done; else it can be tried again soon."""
         try:
             body = self._body(owner)
             held = await (self._client.revise(self._held, body) if self._held else self._create(body))

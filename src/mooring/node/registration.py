@@ -35,7 +35,9 @@ from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, ST
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
 RETRY_S = 1.0
-CREATE_AGAIN_S = 0.05
+AGAIN_S = 0.05
+"""After a write that another one has overtaken, for each time that this has happened: what was in the way may be
+accepted by the API server and not be there to be read yet."""
 
 log = structlog.get_logger("node-agent")
 
@@ -217,6 +219,7 @@ class Registration:
         # An agent that starts has no cache yet. Pods are vouched for only where there is no Node.
         base = self.node or await self._client.find(Node, self._options.name)
         self._acknowledged, previous = None, self._acknowledged
+        overtaken = 0
         while True:
             try:
                 volumes, awaited = self._volumes_in_use(), self._volumes_awaited()
@@ -227,8 +230,9 @@ class Registration:
             ):  # AlreadyExists too: another writer was first; compute again from what is there now
                 await self._confirm_name()
                 base = await self._client.find(Node, self._options.name)
-                if base is None:  # another create is in flight: it can be neither read nor repeated yet
-                    await asyncio.sleep(CREATE_AGAIN_S)
+                if base is None or overtaken:  # what is in flight can be neither read nor repeated yet
+                    await asyncio.sleep(min(AGAIN_S * (overtaken + 1), RETRY_S))
+                overtaken += 1
             except NotFound:
                 base = None
         if self.uid != answer.uid:

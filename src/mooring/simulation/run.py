@@ -20,8 +20,10 @@ import structlog
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
+from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaints
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
+from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
@@ -42,7 +44,8 @@ _MOMENT = re.compile(r"(\S+) at ([\d.]+) s ")
 
 class Outcome(msgspec.Struct):
     """What came of one run. `scenario`: what was played, whether given or drawn. `seconds` is real time,
-    `minutes` simulated time. `guarded`: how often each checker had something to look at."""
+    `minutes` simulated time. `guarded`: how often each checker had something to look at; `cells`: since which
+    fault (`checks.coverage`). `worst_wait`: what came nearest to its deadline."""
 
     seed: int
     scenario: Scenario
@@ -62,6 +65,7 @@ class Outcome(msgspec.Struct):
     points: list[FaultPoint] = []
     gaps: list[Gap] = []
     cells: Cells = {}
+    worst_wait: WorstWait | None = None
 
     @property
     def ok(self) -> bool:
@@ -119,6 +123,7 @@ def play(
         seconds=time.perf_counter() - began,
         counts=dict(sorted(state.trace.counts.items())),
         guarded=state.checks.guarded() if state.checks else {},
+        worst_wait=state.checks.worst_wait() if state.checks else None,
         gaps=state.availability.end(loop.time()) if state.availability else [],
         cells=state.coverage.cells() if state.coverage else {},
         lines=[event.line() for event in state.trace.events] if lines else [],
@@ -171,7 +176,7 @@ async def _story(
     state.cluster, state.trace, state.points = cluster, cluster.trace, FaultPoints(cluster, plan, noted=noted)
     state.availability = Availability(cluster.trace, scenario.sets)
     observe(cluster.trace)
-    checks = state.checks = Checks(cluster.trace)
+    checks = state.checks = Checks(cluster.trace, Settings.of_scenario(scenario))
     state.violations, state.coverage = checks.violations, Coverage(cluster.trace, scenario, checks)
     checks.follow(Recomputed(cluster.trace, cluster.living, checks.found))
     quiet, player = QuietPeriod(cluster), PlanPlayer(cluster)

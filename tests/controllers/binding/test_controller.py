@@ -8,18 +8,20 @@ from controller_stage import ControllerStage, Play
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
-from mooring.kube.keys import ClaimKey
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK
 
 
-async def claim(stage: ControllerStage) -> PersistentVolumeClaim:
+async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClaim:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "",
         "resources": {"requests": {"storage": "1Gi"}},
     }
-    return await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")
+    return await stage.api.create(
+        PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, "default"
+    )
 
 
 def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_not_know(play: Play):
@@ -68,6 +70,56 @@ def test_a_foreground_deletion_of_a_pod_waits_for_its_ephemeral_claims_and_they_
         await controller.reconcile(ClaimKey("default/p-v"))
         gone = await stage.api.find(PersistentVolumeClaim, "p-v", "default") is None
         assert gone is (source == "ephemeral")
+
+    play(story)
+
+
+def test_a_claim_whose_binding_failed_waits_for_its_backoff_when_its_volume_is_looked_at(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
+        }
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await claim(stage)
+        available = {"status": {"phase": "Available"}}
+        await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
+        controller, key = stage.make(BindingController), ClaimKey("default/c")
+        for fault in (stage.wire.lose, stage.wire.unanswered):  # the claimRef is not written; or it is
+            await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+            fault(lambda request: request.method == "PATCH" and "/persistentvolumes/" in request.path)
+            with pytest.raises(Unreachable):
+                await controller.reconcile(key)
+            controller.queue.add_backoff(key)  # as for whatever raises
+            await stage.fill(controller, PersistentVolume)
+            controller.queue.add_backoff(key)
+            await controller.reconcile(VolumeKey("pv"))
+            assert controller.queue.is_delayed(key)
+
+    play(story)
+
+
+def test_a_claim_whose_binding_failed_does_not_wake_others_that_failed(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
+        }
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        for name in ("c", "other"):
+            await claim(stage, name)
+        available = {"status": {"phase": "Available"}}
+        await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        other = ClaimKey("default/other")
+        controller.queue.add_backoff(other)
+        stage.wire.lose(lambda request: request.method == "PATCH")
+        with pytest.raises(Unreachable):
+            await controller.reconcile(ClaimKey("default/c"))
+        assert controller.queue.is_delayed(other)
 
     play(story)
 

@@ -60,6 +60,26 @@ def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(play: P
     play(story)
 
 
+def test_a_disk_is_deleted_once_though_its_volume_stays_for_a_while(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        asked: list[str] = []
+        stage.array.journal = lambda actor, kind, **fields: asked.append(kind)
+        stage.wire.lose(lambda request: request.method == "DELETE")
+        with pytest.raises(Unreachable):
+            await controller.reconcile(VolumeKey("pv"))
+        await controller.reconcile(VolumeKey("pv"))
+        pv = await stage.api.get(PersistentVolume, "pv")
+        assert pv.deleting, "its protection is left"
+        controller.cache(PersistentVolume).accept(pv)
+        sent = len(stage.wire.sent)
+        await controller.reconcile(VolumeKey("pv"))
+        assert asked.count("truth.deleting") == 1
+        assert len(stage.wire.sent) == sent, "nothing is left to do"
+
+    play(story)
+
+
 def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(play: Play):
     async def story(stage: ControllerStage):
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

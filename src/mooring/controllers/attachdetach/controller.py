@@ -12,7 +12,7 @@ preconditions, in `handshake`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import assert_never
@@ -70,12 +70,14 @@ WITHOUT_EVENT = (Action.ATTACH, Action.SETTLED)
 class AttachDetachOptions:
     """What the operator has set. `revokes`: for a driver or plugin, whether its detach revokes the node's
     access for good, in place of what is known of it. `left_out`: drivers whose volumes another controller
-    attaches. `observe`: decide, log and count, and write nothing."""
+    attaches. `observe`: decide, log and count, and write nothing. `swept` is told of each volume that the
+    full sweep has looked at, and of what nothing but the sweep has found (expected: None)."""
 
     policy: Policy = Policy()  # noqa: RUF009 - immutable
     revokes: Mapping[str, bool] = field(default_factory=dict[str, bool])
     left_out: frozenset[str] = frozenset()
     observe: bool = False
+    swept: Callable[[str, VolumeDecision | None], None] = lambda volume, missed: None
 
 
 class AttachDetachController(Controller[Key]):
@@ -167,6 +169,7 @@ class AttachDetachController(Controller[Key]):
     def _correct(self, volume: str) -> None:
         """Marks the volume if something was missed."""
         missed = self.missed(volume)
+        self._options.swept(volume, missed)
         if missed is not None:
             metrics.corrected(missed.action)
             self.log.warning("MissedByEvents", volume=volume, node=missed.node, action=missed.action.value)

@@ -104,7 +104,7 @@ class BindingController(Controller[Key]):
         if is_default(storage_class):
             yield from self._waiting_for_class("")
 
-    def _waiting_for_class(self, name: str) -> list[Key]:
+    def _waiting_for_class(self, name: str) -> list[ClaimKey]:
         return [ClaimKey(claim.key) for claim in self._claims.by_index("waiting", name)]
 
     async def reconcile(self, key: Key) -> None:
@@ -187,7 +187,13 @@ class BindingController(Controller[Key]):
             known = self._volumes.get(pv.name)
             if known is not None and is_free(known):
                 for key in self._waiting_for_class(known.spec.storage_class_name):
-                    self.queue.add(key)
+                    self._look_soon(key)
+
+    def _look_soon(self, key: ClaimKey) -> None:
+        """Marks a claim, unless its last try has failed: that backoff stays, or a claim and its volume, or
+        two claims, would wake each other for as long as the API server does not answer."""
+        if not self.queue.is_delayed(key):
+            self.queue.add(key)
 
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         """The four writes, or those that are missing. They mark no keys: after a failure the claim's comes
@@ -242,7 +248,7 @@ class BindingController(Controller[Key]):
                 pv = await self._set_phase(pv, decision.phase)
             case VolumeAction.CLAIM:
                 assert claim is not None
-                self.queue.add(ClaimKey(claim.key))
+                self._look_soon(ClaimKey(claim.key))
             case VolumeAction.MISMATCH:
                 assert claim is not None
                 self.recorder.once(pv, "Warning", decision.reason)

@@ -56,14 +56,25 @@ class Reclaimer:
         self._recorder = recorder
         self._log = log
         self._again = again
+        self._deleted: set[str] = set()
+        """Uids of PersistentVolumes whose disks are deleted: what keeps the object, or a write that failed,
+        is no reason to ask the storage again."""
+        volumes.add_handler(self._forget)
+
+    def _forget(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        if old is not None and new is None:
+            self._deleted.discard(old.uid)
 
     async def delete(self, pv: PersistentVolume) -> None:
         """Deletes the volume from the storage, then from the API."""
-        if await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
-            pv = await self.release(pv)
-            if pv.metadata.finalizers or not pv.deleting:  # otherwise it was deleted with its last finalizer
-                await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
+        if pv.uid not in self._deleted:
+            if not await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
+                return
+            self._deleted.add(pv.uid)
             self._log.info("Deleted", volume=pv.name)
+        pv = await self.release(pv)
+        if not pv.deleting:
+            await self._client.delete(PersistentVolume, pv.name, uid=pv.uid)
 
     async def release(self, pv: PersistentVolume) -> PersistentVolume:
         """Removes our finalizer: the disk is deleted, or is to stay."""

@@ -6,6 +6,7 @@ on that volume), and the pod is bound once its claims are.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import assert_never
@@ -17,6 +18,7 @@ from mooring.controllers.scheduling.company import (
     needs_company,
 )
 from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose, missing_claim
+from mooring.controllers.scheduling.selections import Selections
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import (
@@ -75,6 +77,9 @@ class SchedulingController(Controller[str]):
             VolumeAttachment, self._when_detached, indexers={"node": lambda each: [each.spec.node_name]}
         )
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
+        self._selections = Selections()
+        self._claims.add_handler(self._claim_changed)
+        self._csi_nodes.add_handler(lambda old, new: self._selections.begin_anew())
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
@@ -166,6 +171,13 @@ class SchedulingController(Controller[str]):
         """Binds the pod if its claims are bound; else has its claims bound first."""
         if not all(each.bound for each in volumes):
             self._placed[pod.key] = pod.uid, node.name
+            now, unbound = (
+                asyncio.get_running_loop().time(),
+                [each.claim.uid for each in volumes if not each.bound],
+            )
+            if (rest := self._selections.rest(unbound, now)) > 0:
+                self.queue.add_after(pod.key, rest)
+                return
             await self._choose_for_claims(volumes, node, choice.matches)
         elif await self._as_cached(volumes):
             await self._bind(pod, node, choice.reason)
@@ -278,6 +290,11 @@ class SchedulingController(Controller[str]):
     async def _select(self, claim: PersistentVolumeClaim, node: Node) -> None:
         answer = await self.client.revise(claim, {"metadata": {"annotations": {SELECTED_NODE: node.name}}})
         self._claims.accept(answer)
+        self._selections.note(claim.uid, asyncio.get_running_loop().time())
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid or new.spec.volume_name):
+            self._selections.forget(old.uid)
 
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:
         if not self.recorder.once(pod, "Warning", reason):

@@ -163,6 +163,7 @@ class SimulatedCluster:
                 now=now,
                 random=stream(self.seed, f"{name} {part.life}"),
                 scenario=self.scenario,
+                trace=self.trace,
             )
             self._controllers.append((part.actor, made))
             return made

@@ -9,6 +9,7 @@ from typing import Any
 
 from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
 from mooring.controllers.attachdetach.state import Policy as AttachDetachPolicy
+from mooring.controllers.attachdetach.state import VolumeDecision
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.cleanup.controller import Collector
@@ -41,6 +42,7 @@ from mooring.kube.objects import (
 )
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import DAEMONS, DEPLOYMENTS, GROWING, GUARDED, JOBS
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.volumes.host import ControllerVolumeHost
 
@@ -99,16 +101,23 @@ def make_controller(
     now: Callable[[], datetime],
     random: Random,
     scenario: Scenario,
+    trace: Trace,
 ) -> Controller[Any]:
-    """The controller of this name, with the policies of the scenario."""
+    """The controller of this name, with the policies of the scenario. The trace is told what the full sweep
+    finds."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
     kinds = frozenset(scenario.workloads.values())
     further = (*((DaemonSet,) if kinds & DAEMONS else ()), *((Job,) if kinds & JOBS else ()))
     by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
     owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if kinds & DEPLOYMENTS else ()), *further, *by_nodes]
+
+    def swept(volume: str, missed: VolumeDecision | None) -> None:
+        node, action = (missed.node, missed.action.value) if missed is not None else ("", "")
+        trace(name, "told.swept", volume=volume, node=node, action=action)
+
     options: dict[str, dict[str, Any]] = {
         "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
-        "attachdetach": {"options": AttachDetachOptions(policy)},
+        "attachdetach": {"options": AttachDetachOptions(policy, swept=swept)},
         "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
         "nodelifecycle": {"grace_period": scenario.grace_period_s},
     }

@@ -54,7 +54,8 @@ class PlanPlayer:
             self.cluster.trace(
                 "plan", "plan.step", what=step.what, on=step.on, value=step.value, how=step.how
             )
-            self.cluster.user.start(self._run(self._act(step.what)(step))).add_done_callback(check)
+            work = self.cluster.user.start(self._run(step, self._act(step.what)(step)))
+            work.add_done_callback(check)
 
     def _act(self, what: str) -> Callable[[PlanStep], Awaitable[None]]:
         if what in EC2_FAULTS:
@@ -73,8 +74,10 @@ class PlanPlayer:
             return now + UNDEFINED_S > scenario.end_s
         return now >= scenario.heal_s and step.what == "drain" and self.cluster.ec2 is not None
 
-    async def _run(self, work: Awaitable[None]) -> None:
+    async def _run(self, step: PlanStep, work: Awaitable[None]) -> None:
         await work
+        if step.what not in ACTIONS:
+            self.cluster.trace("plan", "plan.over", what=step.what, on=step.on)
 
     async def heal(self) -> None:
         """No fault is in force any more, all machines are on, users have taken back what they set aside."""

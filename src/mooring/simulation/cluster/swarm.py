@@ -52,6 +52,7 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
 )
 """Or so long, where a run has this storage, fault or workload."""
 
+
 def drawn(seed: int, given: Scenario) -> Scenario:
     """The scenario of this seed: `given`, unless that leaves it to be drawn."""
     if not given.swarm:

@@ -35,7 +35,7 @@ class Event(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda value: type(value).__name__).encode
-Listener = Callable[[Event], None]
+Listener = Callable[[Event], object]
 
 
 class Trace:

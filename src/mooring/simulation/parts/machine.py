@@ -92,12 +92,15 @@ class PlayedRuntime:
             self._later(RUNS_S, uid, 0)
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
+        self._array.journal(self._node, "truth.signalled", uid=uid, container=container)
         if self.stop_s:
             self._later(self.stop_s, uid, 143)
         else:
             self._end(uid, 143)
 
     async def kill_sandbox(self, uid: str) -> None:
+        running = len(self._running(uid))
+        self._array.journal(self._node, "truth.killed", uid=uid, node=self._node, running=running)
         self._end(uid, 137)
         self._update(uid, running=False)
 

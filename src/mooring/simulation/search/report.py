@@ -36,6 +36,9 @@ def rows(summary: Summary) -> Iterator[Row]:
     worst = sorted(summary.away, key=lambda pod: -summary.away[pod])[:PODS_SHOWN]
     for pod in sorted(worst):
         yield f"{pod} was away", f"{summary.unavailable(pod) * 100:.2f} % of the time"
+    if summary.worst_wait is not None:
+        share = f"{summary.worst_wait.share * 100:.0f} % of its deadline"
+        yield "worst wait", f"{share} (seed {summary.worst_seed}): {summary.worst_wait}"
     yield "API writes", f"{summary.writes_per_minute:.1f} in a simulated minute"
     violated = Counter(name for outcome in summary.failed for name in outcome.invariants)
     figures = ", ".join(f"{name} in {number}" for name, number in sorted(violated.items()))

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from mooring.simulation.checks.coverage import Cells
+from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.run import Outcome
 
@@ -20,8 +21,9 @@ class Summary(msgspec.Struct):
     """What came of a campaign. `failed` has the outcomes with violations, `counts` how often what happened.
 
     `seconds` is real time, `busy` the time of processors. `recoveries`: how often it took a pod so many
-    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away.
-    `cells`: what the invariants had to look at after which fault (`checks.coverage`).
+    seconds (two digits of them) to come back. `away`: for how many seconds each pod was away. `cells`: what
+    the invariants had to look at after which fault (`checks.coverage`). `worst_wait`: of all runs, what came
+    nearest to its deadline, and in which seed.
     """
 
     runs: int = 0
@@ -35,6 +37,8 @@ class Summary(msgspec.Struct):
     recoveries: dict[float, int] = {}
     away: dict[str, float] = {}
     cells: Cells = {}
+    worst_wait: WorstWait | None = None
+    worst_seed: int = 0
 
     def note(self, outcome: Outcome) -> None:
         """Takes in one run."""
@@ -44,6 +48,7 @@ class Summary(msgspec.Struct):
         self.requests += outcome.requests
         if not outcome.ok:
             self.failed.append(outcome)
+        self._note_wait(outcome.worst_wait, outcome.seed)
         self.counts = _sum(self.counts, outcome.counts)
         self._cover(outcome.cells)
         for gap in outcome.gaps:
@@ -54,6 +59,14 @@ class Summary(msgspec.Struct):
 
     def _cover(self, cells: Cells) -> None:
         self.cells = self.cells | {row: _sum(self.cells.get(row, {}), each) for row, each in cells.items()}
+
+    def _note_wait(self, wait: WorstWait | None, seed: int) -> None:
+        """The worse of two; of two that are alike that of the lower seed."""
+        if wait is None:
+            return
+        worst = self.worst_wait
+        if worst is None or (-wait.share, seed) < (-worst.share, self.worst_seed):
+            self.worst_wait, self.worst_seed = wait, seed
 
     def planned(self, plan: Plan) -> None:
         """Counts the kinds of steps."""
@@ -90,6 +103,7 @@ class Summary(msgspec.Struct):
         self.recoveries = _sum(self.recoveries, other.recoveries)
         self.away = _sum(self.away, other.away)
         self._cover(other.cells)
+        self._note_wait(other.worst_wait, other.worst_seed)
         self.failed = sorted([*self.failed, *other.failed], key=lambda outcome: outcome.seed)
 
     @property

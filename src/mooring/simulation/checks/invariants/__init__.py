@@ -5,12 +5,18 @@ from __future__ import annotations
 from mooring.simulation.checks.invariants import (
     attachments,
     claims,
+    corrections,
+    forced_releases,
     locks,
     pod_identity,
     processes,
+    requests,
+    timers,
     workloads,
 )
 from mooring.simulation.checks.invariants.checker import Checker, Guarded, Violation
+from mooring.simulation.checks.invariants.deadlines.checker import Deadlines, WorstWait
+from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["CHECKERS", "Checks", "Violation", "check"]
@@ -39,13 +45,24 @@ CHECKERS: tuple[type[Checker], ...] = (
     processes.ReadsItsWrites,
     workloads.CountedOnce,
     workloads.EvictionsAreRemembered,
+    forced_releases.ReleasedWithRight,
+    timers.GoneWhenEnded,
+    timers.UnknownWhenSilent,
+    timers.EvictedInTime,
+    timers.KilledInTime,
+    requests.AskedForAReason,
+    requests.NotTooOften,
+    corrections.NothingMissed,
+    Deadlines,
 )
 
 
 class Checks:
     """All checkers on one trace. What they find is added to `violations` as the trace grows."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, settings: Settings | None = None) -> None:
+        if settings is not None:
+            settings.hold_for(trace)
         self.violations: list[Violation] = []
         self._checkers: list[Guarded] = [checker(trace, self.found) for checker in CHECKERS]
 
@@ -61,7 +78,11 @@ class Checks:
         """How often each checker had something to look at."""
         return {checker.name: checker.guarded for checker in self._checkers}
 
+    def worst_wait(self) -> WorstWait | None:
+        """What came nearest to its deadline."""
+        return next((each.worst for each in self._checkers if isinstance(each, Deadlines)), None)
 
-def check(trace: Trace) -> list[Violation]:
-    """Puts all checkers on a trace."""
-    return Checks(trace).violations
+
+def check(trace: Trace, settings: Settings | None = None) -> list[Violation]:
+    """Puts all checkers on a trace. `settings`: the policies that it was made under."""
+    return Checks(trace, settings).violations

@@ -224,7 +224,7 @@ class NoLostRecord(Checker):
         where = obj.volume_name, obj.spec.node_name
         _, before = self._records.get(name, (where, False))
         says = self._records[name] = where, obj.status.attached
-        if obj.metadata.deletion_timestamp is not None or before == says[1]:
+        if before == says[1]:
             return
         if before and where in self._attached and where not in self._denied:
             self.wrong(

@@ -11,7 +11,8 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class BoundToEachOther(Checker):
-    """S12: at most one claim is bound to a volume, and a claim never changes its volume."""
+    """S12: at most one claim is bound to a volume, and at most one that exists to a disk, also when the
+    volume is deleted and made anew; and a claim never changes its volume."""
 
     name = "S12"
 
@@ -19,25 +20,35 @@ class BoundToEachOther(Checker):
         super().__init__(trace, found)
         self._volumes: dict[str, str] = {}  # volume -> uid of its claim
         self._claims: dict[str, str] = {}  # uid of a claim -> volume
+        self._disks: dict[str, str] = {}  # volume -> its disk, also when the volume is gone
+        self._holders: dict[str, str] = {}  # disk -> uid of the claim that exists and has it
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def _written(self, event: Event) -> None:
+        if event.fields["resource"] == VOLUMES:
+            self._disks[event.fields["name"]] = object_of(event).disk
         if event.fields["resource"] != CLAIMS:
             return
-        claim = object_of(event)
+        claim, name = object_of(event), event.fields["name"]
         uid, volume = claim.metadata.uid, claim.spec.volume_name
         if not volume or claim.status.phase != "Bound":
             return
         self.guarded += 1
         if self._claims.setdefault(uid, volume) != volume:
-            self.wrong(f"claim {event.fields['name']} goes from {self._claims[uid]} to {volume}", event)
+            self.wrong(f"claim {name} goes from {self._claims[uid]} to {volume}", event)
         if self._volumes.setdefault(volume, uid) != uid:
-            self.wrong(f"{volume} is bound to {event.fields['name']} and to another claim", event)
+            self.wrong(f"{volume} is bound to {name} and to another claim", event)
+        disk = self._disks.get(volume, volume)
+        if self._holders.setdefault(disk, uid) != uid:
+            self.wrong(f"{volume} is bound to {name}, and its disk {disk} is that of another claim", event)
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == VOLUMES:
             self._volumes.pop(event.fields["name"], None)
+        elif event.fields["resource"] == CLAIMS:
+            uid = object_of(event).metadata.uid
+            self._holders = {disk: holder for disk, holder in self._holders.items() if holder != uid}
 
 
 class OneDiskForEach(Checker):
@@ -119,7 +130,7 @@ class ProtectedWhileUsed(Checker):
         super().__init__(trace, found)
         self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
         self._bound: dict[str, str] = {}  # claim -> volume
-        self._removed = Removed(trace)
+        self._removed = Removed.of(trace)
         self._stripped: set[str] = set()  # uids of what users have taken the finalizers from
         trace.listen("plan.stripped", lambda event: self._stripped.add(event.fields["uid"]))
         trace.listen("truth.started", self._started)

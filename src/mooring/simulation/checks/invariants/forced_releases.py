@@ -1,17 +1,31 @@
-"""What may be taken from a node against what it says: by an operator's word, or by a policy's timer."""
+"""What may be taken from a node against what it says: by an operator's word, or by a policy's timer.
+
+How long a node has been silent, how long a timer has run, and which words are in force is measured here, by
+the clock of the run. What the record says of a timer only tells that the controller has begun one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
+from mooring.controllers.attachdetach.release import ABSENCE_S
+from mooring.simulation.checks.faults import Faults
+from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.node_reports import NodeReports
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.checks.invariants.volume_users import Users
+from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import FORCE_DETACH_SINCE
 
 Place = tuple[str, str]
 """Volume and node."""
+ROUNDING_S = 1.5
+"""A time in a record has no fractions, or is that of the request, not of the commit."""
+CONTROLLER = "attaching"
+"""The process whose clock the timers run by."""
 
 
 def place(event: Event) -> Place:
@@ -20,17 +34,21 @@ def place(event: Event) -> Place:
 
 class Releases:
     """Which attachments were ended against what their nodes said, by a policy or an operator's word: their
-    VolumeAttachment began to be deleted while such a word was in force. The policy's timer counts for what no
-    pod wants: not while a pod uses the volume there that did so already when the timer began."""
+    VolumeAttachment began to be deleted while such a word was in force, or when the timer had run out. The
+    policy's timer counts for what no pod wants: not while a pod uses the volume there that did so already
+    when the timer began."""
 
     def __init__(self, trace: Trace) -> None:
-        self._dead = Statements(trace)
-        self._unknown: set[str] = set()  # nodes that do not answer, or that there are not
+        self._settings = Settings.of(trace)
+        self._faults = Faults.of(trace)
+        self._reports = NodeReports.of(trace)
+        self._dead = Statements.of(trace)
+        self._users = Users.of(trace)
         self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
-        self._users = Users(trace)
-        self._timers: dict[
-            str, frozenset[str]
-        ] = {}  # VolumeAttachment -> who used the volume when its timer began
+        self._going: set[str] = set()
+        self._timers: dict[str, tuple[float, frozenset[str]]] = {}
+        """VolumeAttachment -> when its timer began, and who used the volume then."""
+        self.on_begin: Callable[[StoredObject, str, Event], None] = lambda record, problem, event: None
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._written)
         trace.listen("truth.attached", self._attached)
@@ -49,24 +67,66 @@ class Releases:
         self._forced = {name: where for name, where in self._forced.items() if where != place(event)}
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == "nodes":
-            silent = event.kind == "store.deleted" or object_of(event).ready == "Unknown"
-            (self._unknown.add if silent else self._unknown.discard)(event.fields["name"])
-        elif event.fields["resource"] == ATTACHMENTS:
-            self._attachment(event)
+        if event.fields["resource"] != ATTACHMENTS:
+            return
+        record, name, deleted = object_of(event), event.fields["name"], event.kind == "store.deleted"
+        self._note_timer(name, record, event.time)
+        if (record.going or deleted) and name not in self._going:
+            self._going.add(name)
+            self.on_begin(record, self._judge(name, record, event), event)
+        if deleted or not record.going:
+            self._going.discard(name)
 
-    def _attachment(self, event: Event) -> None:
-        obj, name = object_of(event), event.fields["name"]
-        going = obj.metadata.deletion_timestamp is not None or event.kind == "store.deleted"
-        node, annotations = obj.spec.node_name, obj.metadata.annotations
-        if FORCE_DETACH_SINCE not in annotations:
+    def _note_timer(self, name: str, record: StoredObject, now: float) -> None:
+        if FORCE_DETACH_SINCE not in record.metadata.annotations:
             self._timers.pop(name, None)
         elif name not in self._timers:
-            self._timers[name] = self._users.of(obj.volume_name, node)
-        wanted = self._timers.get(name, frozenset()) & self._users.of(obj.volume_name, node)
-        timed_out = FORCE_DETACH_SINCE in annotations and node in self._unknown and not wanted
-        if going and name not in self._forced and (node in self._dead or timed_out):
-            self._forced[name] = (obj.volume_name, node)
+            self._timers[name] = now, self._users.at(record.volume_name, record.spec.node_name)
+
+    def _judge(self, name: str, record: StoredObject, event: Event) -> str:
+        """It begins to go: with its node's consent, by force, or without any right; then what is wrong."""
+        node, report = record.spec.node_name, self._reports[record.spec.node_name]
+        if report.has_let_go(record):
+            return ""
+        problem = "" if node in self._dead else self._of_timer(name, record, event.time)
+        if not problem:
+            self._forced[name] = record.volume_name, node
+        return problem
+
+    def _of_timer(self, name: str, record: StoredObject, now: float) -> str:
+        """What keeps the policy's timers from ending this attachment; "" if nothing does."""
+        settings, report = self._settings, self._reports[record.spec.node_name]
+        silent = max(now - report.silent_since, 0.0)
+        if settings.deletion_confirms and report.node is None and silent >= ABSENCE_S - ROUNDING_S:
+            return ""
+        began, then = self._timers.get(name, (now, frozenset[str]()))
+        if not settings.force_detach_after_s or name not in self._timers or not silent:
+            return f"has not let it go, and {'is silent' if silent else 'answers'}"
+        if wanted := then & self._users.at(record.volume_name, record.spec.node_name):
+            return f"has not let it go, and pod {min(wanted)} uses it"
+        answered = report.silent_since > began and not self._faults.disturbed((CONTROLLER,), began)
+        counts = silent if answered else now - began
+        if counts + ROUNDING_S + self._faults.skew(CONTROLLER, began) < settings.force_detach_after_s:
+            return f"has been silent for {silent:.0f} s, and the timer has run for {now - began:.0f} s"
+        return ""
+
+
+class ReleasedWithRight(Checker):
+    """S23: a VolumeAttachment begins to go only when its node has been seen without the volume in its lists,
+    while an operator's word about the node is in force, or when the policy's timer has run out: for the whole
+    of its time the node was silent."""
+
+    name = "S23"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        Releases.of(trace).on_begin = self._begins
+
+    def _begins(self, record: StoredObject, problem: str, event: Event) -> None:
+        self.guarded += 1
+        if problem:
+            where = f"{record.volume_name} begins to be taken from {record.spec.node_name}"
+            self.wrong(f"{where}, which {problem}", event)
 
 
 _OF: WeakKeyDictionary[Trace, Releases] = WeakKeyDictionary()

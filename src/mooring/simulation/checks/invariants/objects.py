@@ -15,6 +15,8 @@ VOLUMES = "persistentvolumes"
 class Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
 
@@ -38,7 +40,25 @@ class PodVolume(msgspec.Struct, rename="camel"):
 
 class Taint(msgspec.Struct, rename="camel"):
     key: str = ""
+    effect: str = ""
     time_added: str = ""
+
+
+class Toleration(msgspec.Struct, rename="camel"):
+    key: str = ""
+    toleration_seconds: float | None = None
+
+
+class Attached(msgspec.Struct):
+    name: str = ""
+
+
+class FlexVolume(msgspec.Struct):
+    options: dict[str, str] = {}
+
+
+class CsiVolume(msgspec.Struct, rename="camel"):
+    volume_handle: str = ""
 
 
 class Spec(msgspec.Struct, rename="camel"):
@@ -49,16 +69,27 @@ class Spec(msgspec.Struct, rename="camel"):
     taints: tuple[Taint, ...] = ()
     volumes: tuple[PodVolume, ...] = ()
     source: Source = Source()
+    unschedulable: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    renew_time: str = ""
+    replicas: int = 1
+    storage_class_name: str = ""
+    persistent_volume_reclaim_policy: str = ""
+    flex_volume: FlexVolume | None = None
+    csi: CsiVolume | None = None
 
 
 class Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
+    reason: str | None = None
 
 
-class Status(msgspec.Struct):
+class Status(msgspec.Struct, rename="camel"):
     phase: str = ""
     attached: bool = False
+    volumes_attached: tuple[Attached, ...] = ()
+    volumes_in_use: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
@@ -79,6 +110,34 @@ class StoredObject(msgspec.Struct):
         return self.spec.source.persistent_volume_name or disk_of(
             self.metadata.annotations.get(VOLUME_NAME, "")
         )
+
+    @property
+    def unique_disk(self) -> str:
+        """Of a VolumeAttachment: its disk, as Nodes' lists name it."""
+        return disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+
+    @property
+    def going(self) -> bool:
+        """Whether it is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def ended(self) -> bool:
+        """Of a pod: it has ended by itself."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def disk(self) -> str:
+        """Of a PersistentVolume: what its storage calls the disk."""
+        if self.spec.csi is not None:
+            return self.spec.csi.volume_handle
+        return self.spec.flex_volume.options.get("disk", "") if self.spec.flex_volume is not None else ""
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Of a pod: the names of the claims that its volumes name."""
+        sources = (each.persistent_volume_claim for each in self.spec.volumes)
+        return tuple(source.claim_name for source in sources if source is not None)
 
     @property
     def ready(self) -> str:

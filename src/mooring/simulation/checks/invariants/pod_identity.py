@@ -22,7 +22,7 @@ class OneOfEachIdentity(Checker):
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
         self._running: defaultdict[str, dict[str, str]] = defaultdict(dict)  # pod -> uid -> node
-        self._removed = Removed(trace)
+        self._removed = Removed.of(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
 
@@ -74,7 +74,7 @@ class PhasesGoForward(Checker):
         super().__init__(trace, found)
         self._pods: dict[str, StoredObject] = {}  # uid -> as it was written last
         self._running: defaultdict[str, int] = defaultdict(int)
-        self._dead = Statements(trace)
+        self._dead = Statements.of(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
         trace.listen("store.written", self._written)
@@ -120,7 +120,7 @@ class OnePodOnly(Checker):
         super().__init__(trace, found)
         self._volumes: set[str] = set()
         self._users: defaultdict[str, set[str]] = defaultdict(set)
-        self._removed = Removed(trace)
+        self._removed = Removed.of(trace)
         trace.listen("store.written", self._written)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)

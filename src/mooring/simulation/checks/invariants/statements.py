@@ -3,23 +3,34 @@ machine."""
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from mooring.controllers.podgc.decide import QUARANTINE_S
-from mooring.simulation.checks.invariants.objects import object_of
+from mooring.simulation.checks.invariants.node_reports import NodeReports
+from mooring.simulation.checks.invariants.objects import StoredObject, Taint, object_of
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.out_of_service import SEEN, TAINT
 
 
 class Statements:
-    """A statement ends when it is taken back, or when the node reports under it. The deletion of a Node
-    counts as one of its pods' end (not of its volumes'), when it has lasted, until the name is registered
-    anew."""
+    """A statement counts from when the node is Unknown, or absent; it ends when it is taken back, or when the
+    node reports under it. The deletion of a Node counts as one of its pods' end (not of its volumes'), when
+    it has lasted, until the name is registered anew."""
 
     def __init__(self, trace: Trace) -> None:
-        self._dead: set[str] = set()
-        self._absent: dict[str, float] = {}
+        self._reports = NodeReports.of(trace)
+        self._stated: set[str] = set()
+        self._dead: set[str] = set()  # of those stated, the ones that have been silent since
         trace.listen("plan.declared", self._declared)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
+
+    @classmethod
+    def of(cls, trace: Trace) -> Statements:
+        """The one of that trace: its checkers share it."""
+        if trace not in _OF:
+            _OF[trace] = cls(trace)
+        return _OF[trace]
 
     def __contains__(self, node: object) -> bool:
         return node in self._dead
@@ -27,27 +38,43 @@ class Statements:
     def ended(self, node: str, event: Event) -> bool:
         """Whether the pods of the node count as ended, by an operator's word, or because their Node is
         gone."""
-        absent = self._absent.get(node)
-        return node in self._dead or (absent is not None and event.time - absent >= QUARANTINE_S)
+        return node in self._dead or event.time - self._reports[node].absent_since >= QUARANTINE_S
 
     def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] == "nodes":
-            self._absent[event.fields["name"]] = event.time
+        if event.fields["resource"] == "nodes" and event.fields["name"] in self._stated:
+            self._dead.add(event.fields["name"])
 
     def _declared(self, event: Event) -> None:
-        (self._dead.add if event.fields["out"] else self._dead.discard)(event.fields["node"])
+        node = event.fields["node"]
+        if not event.fields["out"]:
+            self._forget(node)
+            return
+        self._stated.add(node)
+        if self._reports[node].silent_since <= event.time:
+            self._dead.add(node)
 
     def _written(self, event: Event) -> None:
         node = event.fields["name"]
-        if event.fields["resource"] != "nodes":
-            return
-        self._absent.pop(node, None)
-        if node not in self._dead:
+        if event.fields["resource"] != "nodes" or node not in self._stated:
             return
         body = object_of(event)
         taint = next((each for each in body.spec.taints if each.key == TAINT), None)
-        if taint is None or body.metadata.annotations.get(SEEN) == (taint.time_added or "true"):
-            self._dead.discard(node)
+        if taint is None or self._spent(node, body, taint, event):
+            self._forget(node)
+        elif body.ready == "Unknown":
+            self._dead.add(node)
+
+    def _spent(self, node: str, body: StoredObject, taint: Taint, event: Event) -> bool:
+        """Whether the node has reported under the taint: it says so, or has written its status just now, and
+        the taint was there before."""
+        report = self._reports[node]
+        since = report.taints.get((taint.key, taint.effect, taint.time_added), event.time)
+        reports = report.reported_in == event.number and since < event.time
+        return reports or body.metadata.annotations.get(SEEN) == (taint.time_added or "true")
+
+    def _forget(self, node: str) -> None:
+        self._stated.discard(node)
+        self._dead.discard(node)
 
 
 class Removed:
@@ -56,9 +83,16 @@ class Removed:
 
     def __init__(self, trace: Trace) -> None:
         self._uids: set[str] = set()
-        self._dead = Statements(trace)
+        self._dead = Statements.of(trace)
         trace.listen("plan.forced", lambda event: self._uids.add(event.fields["uid"]))
         trace.listen("store.deleted", self._deleted)
+
+    @classmethod
+    def of(cls, trace: Trace) -> Removed:
+        """The one of that trace: its checkers share it."""
+        if trace not in _REMOVED:
+            _REMOVED[trace] = cls(trace)
+        return _REMOVED[trace]
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._uids
@@ -66,3 +100,7 @@ class Removed:
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == "pods" and self._dead.ended(object_of(event).spec.node_name, event):
             self._uids.add(object_of(event).metadata.uid)
+
+
+_OF: WeakKeyDictionary[Trace, Statements] = WeakKeyDictionary()
+_REMOVED: WeakKeyDictionary[Trace, Removed] = WeakKeyDictionary()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from mooring.simulation.checks.invariants.objects import CLAIMS, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -15,7 +17,14 @@ class Users:
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
-    def of(self, volume: str, node: str) -> frozenset[str]:
+    @classmethod
+    def of(cls, trace: Trace) -> Users:
+        """The one of that trace: its checkers share it."""
+        if trace not in _OF:
+            _OF[trace] = cls(trace)
+        return _OF[trace]
+
+    def at(self, volume: str, node: str) -> frozenset[str]:
         """Their uids."""
         return frozenset(
             uid
@@ -31,11 +40,10 @@ class Users:
 
     def _pod(self, event: Event) -> None:
         pod, namespace = object_of(event), event.fields["name"].partition("/")[0]
-        if pod.status.phase in ("Succeeded", "Failed"):
+        if pod.ended:
             self._pods.pop(pod.metadata.uid, None)
             return
-        sources = (each.persistent_volume_claim for each in pod.spec.volumes)
-        claims = frozenset(f"{namespace}/{source.claim_name}" for source in sources if source is not None)
+        claims = frozenset(f"{namespace}/{claim}" for claim in pod.claims)
         self._pods[pod.metadata.uid] = pod.spec.node_name, claims
 
     def _deleted(self, event: Event) -> None:
@@ -43,3 +51,6 @@ class Users:
             self._volumes.pop(event.fields["name"], None)
         elif event.fields["resource"] == "pods":
             self._pods.pop(object_of(event).metadata.uid, None)
+
+
+_OF: WeakKeyDictionary[Trace, Users] = WeakKeyDictionary()

@@ -1,0 +1,190 @@
+"""What is waited for at a moment: everything that must come, and that no user's wish keeps from coming. Pure.
+
+Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim, or
+whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
+consumer; what a machine has that does not answer, and of which no operator has said that it is dead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from mooring.simulation.checks.invariants.deadlines.world import World
+from mooring.simulation.checks.invariants.objects import StoredObject
+from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.workloads import STATIC_CLASS
+
+Nodes = frozenset[str]
+NONE: Nodes = frozenset()
+
+
+class Wait(NamedTuple):
+    """`kind` names its bound; `nodes`: those whose faults explain that it lasts."""
+
+    kind: str
+    about: str
+    nodes: Nodes = NONE
+    uid: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from others: the object, too, where one follows another under the same name."""
+        return self.kind, self.about, self.uid
+
+
+def waits(world: World, settings: Settings) -> Iterator[Wait]:
+    """All that is waited for now."""
+    users, places = world.users(), world.places()
+    for name, pod in world.pods.items():
+        if (wait := _of_pod(world, settings, users, places, name, pod)) is not None:
+            yield wait
+    yield from _of_records(world, users, places)
+    for volume, node in world.mounted:
+        if not _uses(users.get(volume, ()), node):
+            yield Wait("unmounted", f"{volume} on {node}", frozenset((node,)))
+    yield from _of_claims(world, settings)
+    yield from _of_volumes(world, users, places)
+    yield from _of_nodes(world)
+    yield from _of_sets(world)
+
+
+Users = dict[str, list[tuple[str, StoredObject]]]
+Places = dict[str, set[str]]
+
+
+def _uses(users: Iterable[tuple[str, StoredObject]], node: str) -> bool:
+    return any(pod.spec.node_name == node for _, pod in users)
+
+
+def _of_pod(
+    world: World, settings: Settings, users: Users, places: Places, name: str, pod: StoredObject
+) -> Wait | None:
+    node, uid = pod.spec.node_name, pod.metadata.uid
+    if node and world.report(node).absent_since < math.inf and not pod.metadata.finalizers:
+        return Wait("orphaned", name, NONE, uid)
+    if pod.going:
+        return _of_ending_pod(world, name, pod)
+    if pod.ended:
+        return None
+    if node and world.report(node).node is not None and not world.answers(node):
+        return (
+            Wait("unready", name, NONE, uid)
+            if pod.ready == "True"
+            else _of_eviction(world, settings, name, pod)
+        )
+    volumes = world.volumes_of(name, pod)
+    if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
+        return None
+    if any(_keeps(users.get(volume, ()), name, node) for volume in volumes):
+        return None
+    touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
+    if node:
+        return Wait("running", name, touched | {node}, uid)
+    reports = [report.node for _, report in world.reports.items() if report.node is not None]
+    takers = sum(map(world.takes_pods, reports))
+    if not takers or (settings.lazy_claims and takers < len(settings.nodes)):
+        return None
+    return Wait("placed", name, touched, uid)
+
+
+def _of_eviction(world: World, settings: Settings, name: str, pod: StoredObject) -> Wait | None:
+    """A pod of a node that does not answer goes when it has tolerated that for long enough. Where most nodes
+    of a zone do not answer, evictions are slowed down, or stopped."""
+    tolerates = [each.toleration_seconds for each in pod.spec.tolerations]
+    answer = [world.answers(node) for node, _ in world.reports.items()]
+    few = settings.lazy_claims or len(answer) < 2 or answer.count(False) > 1
+    return (
+        None if few or not tolerates or None in tolerates else Wait("evicted", name, NONE, pod.metadata.uid)
+    )
+
+
+def _of_ending_pod(world: World, name: str, pod: StoredObject) -> Wait | None:
+    node = pod.spec.node_name
+    if pod.metadata.finalizers:
+        return None
+    if node and not world.answers(node):
+        return Wait("removed", name, NONE, pod.metadata.uid) if world.is_dead(node) else None
+    return Wait("gone", name, frozenset((node,)) if node else NONE, pod.metadata.uid)
+
+
+def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> bool:
+    """Whether another pod, which is to stay, uses a volume that this one wants."""
+    return any(other != name and not pod.going and pod.spec.node_name != node for other, pod in users)
+
+
+def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
+    for record in world.records.values():
+        volume, node = record.volume_name, record.spec.node_name
+        where, dead = f"{volume} on {node}", world.is_dead(node)
+        concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
+        if record.going:
+            yield Wait("detached", where, concerned, uid)
+        elif not _uses(users.get(volume, ()), node):
+            if world.answers(node) or dead:
+                yield Wait("given-up", where, concerned, uid)
+        elif not record.status.attached and world.answers(node):
+            others = {each for each in places.get(volume, ()) if not world.is_dead(each)}
+            yield Wait("attached", where, concerned | others, uid)
+
+
+def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
+    named = {claim for name, pod in world.pods.items() for claim in world.claims_of(name, pod)}
+    for name, claim in world.claims.items():
+        if claim.going:
+            if name not in named:
+                yield Wait("claim-gone", name, NONE, claim.metadata.uid)
+        elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in named):
+            yield Wait("bound", name, NONE, claim.metadata.uid)
+
+
+def _can_be_bound(world: World, settings: Settings, claim: StoredObject, named: bool) -> bool:
+    if claim.status.phase == "Lost":
+        return False
+    if claim.spec.storage_class_name == STATIC_CLASS:
+        free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
+        return any(each.spec.storage_class_name == STATIC_CLASS for each in free)
+    reports = [report.node for _, report in world.reports.items()]
+    return not settings.lazy_claims or (
+        named and all(node is not None and world.takes_pods(node) for node in reports)
+    )
+
+
+def _of_volumes(world: World, users: Users, places: Places) -> Iterator[Wait]:
+    claims = {claim.metadata.uid for claim in world.claims.values()}
+    for name, volume in world.volumes.items():
+        goes = volume.going or (
+            volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete"
+        )
+        claimed = volume.spec.claim_ref is not None and volume.spec.claim_ref.uid in claims
+        if not goes or claimed or users.get(name):
+            continue
+        held = [node for node in places.get(name, ()) if not world.is_dead(node)]
+        if all(world.answers(node) for node in held):
+            yield Wait("volume-gone", name, frozenset(held))
+
+
+def _of_nodes(world: World) -> Iterator[Wait]:
+    for node, report in world.reports.items():
+        if report.node is None:
+            continue
+        if world.answers(node):
+            yield Wait("unknown", node)
+        else:
+            yield Wait("answering", node, frozenset((node,)))
+
+
+def _of_sets(world: World) -> Iterator[Wait]:
+    for name, each in world.sets.items():
+        if each.going:
+            continue
+        namespace, _, own = name.partition("/")
+        wanted = {f"{namespace}/{own}-{number}" for number in range(each.spec.replicas)}
+        for pod in sorted(wanted - world.pods.keys()):
+            suffix = "-" + pod.rpartition("/")[2]
+            if not any(claim.going for at, claim in world.claims.items() if at.endswith(suffix)):
+                yield Wait("made", pod)
+        for pod, body in world.pods.items():
+            if body.metadata.labels.get("app") == own and pod not in wanted and not body.going:
+                yield Wait("scaled-away", pod)

@@ -1,0 +1,133 @@
+"""What exists at a moment of a run: objects as they are stored, and what is true of storage and machines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
+from mooring.simulation.checks.invariants.objects import (
+    ATTACHMENTS,
+    CLAIMS,
+    VOLUMES,
+    StoredObject,
+    object_of,
+)
+from mooring.simulation.checks.invariants.statements import Statements
+from mooring.simulation.engine.trace import Event, Trace
+
+SETS = "statefulsets.apps"
+CLASSES = "storageclasses.storage.k8s.io"
+
+Objects = dict[str, StoredObject]
+Place = tuple[str, str]
+"""Volume and node."""
+
+
+class World:
+    """Follows a trace. `changed` is set by whatever may begin or end a wait."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.pods: Objects = {}
+        self.claims: Objects = {}
+        self.volumes: Objects = {}
+        self.records: Objects = {}
+        self.sets: Objects = {}
+        self.reports = NodeReports.of(trace)
+        self.stated = Statements.of(trace)
+        self.mounted: set[Place] = set()
+        self.attached: set[Place] = set()
+        self.off: set[str] = set()
+        self.changed = False
+        self._tables = {
+            "pods": self.pods,
+            CLAIMS: self.claims,
+            VOLUMES: self.volumes,
+            ATTACHMENTS: self.records,
+            SETS: self.sets,
+        }
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.power", self._power)
+        trace.listen("truth.mounted", lambda event: self._place(self.mounted, event, there=True))
+        trace.listen("truth.unmounted", lambda event: self._place(self.mounted, event, there=False))
+        trace.listen("truth.attached", lambda event: self._place(self.attached, event, there=True))
+        trace.listen("truth.detached", lambda event: self._place(self.attached, event, there=False))
+
+    def _written(self, event: Event) -> None:
+        table = self._tables.get(event.fields["resource"])
+        if table is not None:
+            table[event.fields["name"]] = object_of(event)
+            self.changed = True
+        elif event.fields["resource"] == "nodes":
+            self.changed = True
+
+    def _deleted(self, event: Event) -> None:
+        table = self._tables.get(event.fields["resource"])
+        if table is not None:
+            table.pop(event.fields["name"], None)
+        self.changed = True
+
+    def _power(self, event: Event) -> None:
+        (self.off.discard if event.fields["on"] else self.off.add)(event.actor)
+        self.changed = True
+
+    def _place(self, places: set[Place], event: Event, *, there: bool) -> None:
+        (places.add if there else places.discard)((event.fields["volume"], event.fields["node"]))
+        self.changed = True
+
+    # --- what follows from it
+
+    def report(self, node: str) -> Report:
+        """What the node has said."""
+        return self.reports[node]
+
+    def answers(self, node: str) -> bool:
+        """Whether the Node exists and is not Unknown."""
+        report = self.reports[node]
+        return report.node is not None and report.node.ready != "Unknown"
+
+    def silent_after(self, node: str, grace_s: float) -> float:
+        """When the node counts as silent, if it gives no other sign of life."""
+        return self.reports[node].sign + grace_s
+
+    def is_dead(self, node: str) -> bool:
+        """Whether an operator says so, and it is true."""
+        return node in self.stated and node in self.off
+
+    def takes_pods(self, node: StoredObject) -> bool:
+        """Whether the scheduler may place a pod there."""
+        return node.ready == "True" and not node.spec.unschedulable and not node.spec.taints
+
+    def volumes_of(self, name: str, pod: StoredObject) -> list[str]:
+        """The volumes of a pod's claims, "" for a claim that is not bound, or that goes."""
+        return [self._volume_of(claim) for claim in self.claims_of(name, pod)]
+
+    @staticmethod
+    def claims_of(name: str, pod: StoredObject) -> list[str]:
+        """The claims of the pod of that name."""
+        namespace = name.partition("/")[0]
+        return [f"{namespace}/{claim}" for claim in pod.claims]
+
+    def _volume_of(self, name: str) -> str:
+        claim = self.claims.get(name)
+        bound = claim is not None and claim.status.phase == "Bound" and not claim.going
+        return claim.spec.volume_name if claim is not None and bound else ""
+
+    def users(self) -> dict[str, list[tuple[str, StoredObject]]]:
+        """Volume -> the pods that have a node and have not ended, with their names."""
+        found: defaultdict[str, list[tuple[str, StoredObject]]] = defaultdict(list)
+        for name, pod in self.pods.items():
+            if pod.spec.node_name and not pod.ended:
+                for claim in self.claims_of(name, pod):
+                    if claim in self.claims:
+                        found[self.claims[claim].spec.volume_name].append((name, pod))
+        return found
+
+    def places(self) -> dict[str, set[str]]:
+        """Volume -> the nodes that have it, or that a VolumeAttachment names."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for record in self.records.values():
+            found[record.volume_name].add(record.spec.node_name)
+        for volume, node in (*self.mounted, *self.attached):
+            found[volume].add(node)
+        return found

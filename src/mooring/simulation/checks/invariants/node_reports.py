@@ -1,0 +1,123 @@
+"""What each node has said, and since when it says nothing: by the checkers' own clock, from the trace alone.
+
+A sign of life is a renewal of the node's Lease or a status that its agent wrote. A volume is *let go* by a
+node when the Node has been seen without it in both lists since it was last reported there as attached.
+"""
+
+from __future__ import annotations
+
+import math
+from weakref import WeakKeyDictionary
+
+from mooring.simulation.checks.invariants.objects import StoredObject, disk_of, object_of
+from mooring.simulation.engine.trace import Event, Trace
+from mooring.volumes.names import NODE_UID, RECONSTRUCTED, STATUS_WRITE
+
+LEASES = "leases.coordination.k8s.io"
+OF_NODES = "kube-node-lease/"
+
+
+class Report:
+    """What is known of one node. Times of the run; `inf`: it is not so now."""
+
+    def __init__(self) -> None:
+        self.sign = -math.inf  # its last sign of life
+        self.reported_in = 0  # the event in which its agent wrote its status last
+        self.lost_in = 0  # the event in which it was set Unknown last, and was not before
+        self.unknown_since = math.inf
+        self.unknown_until = -math.inf  # when it was Unknown last
+        self.absent_since = math.inf
+        self.node: StoredObject | None = None
+        self.reported: frozenset[str] = frozenset()  # disks that it is told are attached
+        self.in_use: frozenset[str] = frozenset()
+        self.held: set[str] = set()  # disks that were reported to it, and that it has not let go
+        self.taints: dict[tuple[str, str, str], float] = {}  # NoExecute taints -> since when
+        self._renewed = self._status = ""
+
+    @property
+    def silent_since(self) -> float:
+        """Since when it is Unknown, or that there is no such Node; `inf`: neither."""
+        return min(self.unknown_since, self.absent_since)
+
+    def renewed(self, stamp: str, now: float) -> None:
+        """Its Lease was written."""
+        if stamp != self._renewed:
+            self._renewed, self.sign = stamp, now
+
+    def written(self, node: StoredObject, event: Event) -> None:
+        """Its Node was written."""
+        now, known = event.time, self.node is not None
+        stamp = node.metadata.annotations.get(STATUS_WRITE, "")
+        if stamp != self._status or self.node is None:
+            self._status, self.sign, self.reported_in = stamp, now, event.number
+        self.node, self.absent_since = node, math.inf
+        if node.ready != "Unknown":
+            self.unknown_until = self.unknown_until if self.unknown_since == math.inf else now
+            self.unknown_since = math.inf
+        elif self.unknown_since == math.inf:
+            self.unknown_since = now
+            self.lost_in = event.number if known else self.lost_in
+        self._lists(node)
+        there = [(t.key, t.effect, t.time_added) for t in node.spec.taints if t.effect == "NoExecute"]
+        self.taints = {each: self.taints.get(each, now) for each in there}
+
+    def _lists(self, node: StoredObject) -> None:
+        self.reported = frozenset(disk_in(each.name) for each in node.status.volumes_attached)
+        self.in_use = frozenset(map(disk_in, node.status.volumes_in_use))
+        self.held = (self.held & self.in_use) | self.reported
+
+    def gone(self, now: float) -> None:
+        """Its Node was deleted."""
+        self.node, self.absent_since, self.unknown_since = None, now, math.inf
+        self.taints = {}
+
+    def has_let_go(self, attachment: StoredObject) -> bool:
+        """Whether it says, and can know, that the volume of the attachment is not in use there."""
+        if self.node is None or attachment.unique_disk in self.held:
+            return False
+        noted, annotations = attachment.metadata.annotations.get(NODE_UID, ""), self.node.metadata.annotations
+        return not noted or noted == self.node.metadata.uid or RECONSTRUCTED in annotations
+
+
+class NodeReports:
+    """The reports of all nodes of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._reports: dict[str, Report] = {}
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    @classmethod
+    def of(cls, trace: Trace) -> NodeReports:
+        """The one of that trace: its checkers share it."""
+        if trace not in _OF:
+            _OF[trace] = cls(trace)
+        return _OF[trace]
+
+    def __getitem__(self, node: str) -> Report:
+        if node not in self._reports:
+            self._reports[node] = Report()
+        return self._reports[node]
+
+    def items(self) -> list[tuple[str, Report]]:
+        """All nodes that have been heard of."""
+        return [*self._reports.items()]
+
+    def _written(self, event: Event) -> None:
+        resource, name = event.fields["resource"], event.fields["name"]
+        if resource == "nodes":
+            self[name].written(object_of(event), event)
+        elif resource == LEASES and name.startswith(OF_NODES):
+            self[name.removeprefix(OF_NODES)].renewed(object_of(event).spec.renew_time, event.time)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes":
+            self[event.fields["name"]].gone(event.time)
+
+
+def disk_in(name: str) -> str:
+    """The disk of an entry of a Node's lists: `<plugin>/<volume>`."""
+    return disk_of(name.rpartition("/")[2])
+
+
+_OF: WeakKeyDictionary[Trace, NodeReports] = WeakKeyDictionary()

@@ -1,0 +1,116 @@
+"""Invariants of what is asked for: nothing twice without a reason, and nothing faster than its backoff."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Hashable
+
+from mooring.simulation.checks.faults import Faults
+from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.forced_releases import Place, place
+from mooring.simulation.engine.trace import Event, Trace
+
+STORAGE = ("array", "ec2", "ebs", "attaching", "placing")
+"""Whose faults explain that the storage is asked again for what it has done: an answer was lost, or wrong."""
+REQUESTS, IN_S = 12, 60.0
+"""The storage gets the same request so often in that time at the most: the queue's backoff lets 7 pass
+(0.5 s, 1 s, 2 s, ...), and changes of the object a few more."""
+WRITES, WRITES_IN_S = 60, 10.0
+"""A process sends the same write of an object so often in that time at the most, whatever fails: a write that
+was overtaken is tried again after 35 ms, and then ever more slowly."""
+
+
+class AskedForAReason(Checker):
+    """S28: the storage is not asked again for what it has done and answered: to attach what is attached
+    there, to detach what is not, to delete what is deleted; nor does a node mount what it has mounted."""
+
+    name = "S28"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._faults = Faults.of(trace)
+        self._attached: set[Place] = set()
+        self._mounted: dict[Place, float] = {}
+        self._deleted: dict[str, float] = {}
+        self._done: dict[Place, tuple[str, str, float]] = {}  # what was answered last, to whom, and when
+        trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
+        trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
+        trace.listen("truth.begin", self._begin)
+        trace.listen("truth.end", self._end)
+        trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.unmounted", lambda event: self._mounted.pop(place(event), None))
+        trace.listen("truth.created", lambda event: self._deleted.pop(event.fields["volume"], None))
+        trace.listen("truth.deleting", self._deleting)
+        trace.listen(
+            "truth.deleted", lambda event: self._deleted.update({event.fields["volume"]: event.time})
+        )
+
+    def _begin(self, event: Event) -> None:
+        act, by = event.fields["act"], event.fields.get("by", "")
+        done, whom, when = self._done.get(place(event), ("", "", 0.0))
+        self.guarded += bool(done)
+        still, (volume, node) = (place(event) in self._attached) == (act == "attach"), place(event)
+        if (done, whom) == (act, by) and still and not self._faults.disturbed((node, *STORAGE), when):
+            self.wrong(f"{act} of {volume}, node {node}, is asked for again: it was answered", event)
+
+    def _end(self, event: Event) -> None:
+        act = event.fields["act"]
+        if (place(event) in self._attached) == (act == "attach"):
+            self._done[place(event)] = act, event.fields.get("by", ""), event.time
+
+    def _mount(self, event: Event) -> None:
+        volume, node = place(event)
+        before = self._mounted.get(place(event))
+        self._mounted[place(event)] = event.time
+        if before is not None and not self._faults.disturbed((node,), before):
+            self.wrong(f"{volume} is mounted on {node} again", event)
+
+    def _deleting(self, event: Event) -> None:
+        when = self._deleted.get(event.fields["volume"])
+        if when is not None and not self._faults.disturbed(STORAGE, when):
+            self.wrong(f"{event.fields['volume']} is to be deleted again", event)
+
+
+class NotTooOften(Checker):
+    """S30: nothing is asked for faster than its backoff: not the storage, and not the API server."""
+
+    name = "S30"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._faults = Faults.of(trace)
+        self._times: defaultdict[Hashable, deque[float]] = defaultdict(deque)
+        self._told: set[Hashable] = set()
+        trace.listen("truth.begin", self._begin)
+        trace.listen("asked.write", self._write)
+
+    def _begin(self, event: Event) -> None:
+        act, (volume, node) = event.fields["act"], place(event)
+        key = act, volume, node
+        if self._often(key, event, REQUESTS, IN_S) and not self._faults.disturbed(
+            (node, *STORAGE), event.time
+        ):
+            self._tell(
+                key, f"{act} of {volume}, node {node}, is asked for {REQUESTS} times in {IN_S:.0f} s", event
+            )
+
+    def _write(self, event: Event) -> None:
+        fields = event.fields
+        key = fields["life"], fields["method"], fields["resource"], fields["name"]
+        if self._often(key, event, WRITES, WRITES_IN_S):
+            what = f"{fields['method']} of {fields['resource']} {fields['name']}"
+            self._tell(key, f"{event.actor} sends {what} {WRITES} times in {WRITES_IN_S:.0f} s", event)
+
+    def _often(self, key: Hashable, event: Event, most: int, seconds: float) -> bool:
+        """Whether this is the last of so many within that time."""
+        times = self._times[key]
+        times.append(event.time)
+        self.guarded += len(times) > 1
+        if len(times) < most:
+            return False
+        return event.time - times.popleft() < seconds
+
+    def _tell(self, key: Hashable, message: str, event: Event) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self.wrong(message, event)

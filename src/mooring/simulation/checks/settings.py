@@ -1,0 +1,52 @@
+"""What checkers must know of a scenario: its policies, timers, and what its storage can do. Nothing of its
+parts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.storage import KINDS
+
+
+class Settings(NamedTuple):
+    """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
+    the deletion of a Node may. `lazy_claims`: claims wait for their first consumer."""
+
+    grace_period_s: float = 40.0
+    evict_after_s: float = 30.0
+    force_detach_after_s: float = 0.0
+    deletion_confirms: bool = False
+    lazy_claims: bool = False
+    validity_s: float = 30.0
+    nodes: frozenset[str] = frozenset({"n0", "n1", "n2"})
+
+    @classmethod
+    def of_scenario(cls, scenario: Scenario) -> Settings:
+        """What the scenario says."""
+        kind = KINDS[scenario.storage]
+        by_force = kind.revokes and scenario.driver == "plugin"
+        return cls(
+            grace_period_s=scenario.grace_period_s,
+            evict_after_s=scenario.evict_after_s,
+            force_detach_after_s=scenario.force_detach_after_s if by_force else 0.0,
+            deletion_confirms=by_force and scenario.node_deletion_confirms_death,
+            lazy_claims=scenario.driver == "ebs",
+            validity_s=kind.validity_s,
+            nodes=frozenset(scenario.node_names),
+        )
+
+    @classmethod
+    def of(cls, trace: Trace) -> Settings:
+        """Those that were given for the trace; else those of a scenario whose storage cuts nodes off."""
+        return _OF.get(trace, _OTHERWISE)
+
+    def hold_for(self, trace: Trace) -> None:
+        """The checkers of the trace find them by it."""
+        _OF[trace] = self
+
+
+_OTHERWISE = Settings(force_detach_after_s=360.0)
+_OF: WeakKeyDictionary[Trace, Settings] = WeakKeyDictionary()

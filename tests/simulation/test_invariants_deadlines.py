@@ -1,0 +1,252 @@
+"""A wait that is longer than its bound is found, unless a fault explains it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.simulation.checks.invariants import Checks
+from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
+from mooring.simulation.checks.settings import Settings
+from mooring.simulation.engine.trace import Trace
+
+Event = tuple[str, dict[str, Any]]
+LIMITS = bounds(Settings())
+RECORDS = "volumeattachments.storage.k8s.io"
+
+
+def written(resource: str, name: str, **body: Any) -> Event:
+    whole: dict[str, Any] = {"metadata": {}, **body}
+    return "store.written", {"resource": resource, "name": name, "_body": msgspec.json.encode(whole)}
+
+
+def gone(resource: str, name: str) -> Event:
+    return "store.deleted", {"resource": resource, "name": name, "_body": b'{"metadata":{}}'}
+
+
+def node(ready: str = "True", *, sign: str = "1", name: str = "n1", **spec: Any) -> Event:
+    annotations = {"mooring.dev/status-write": sign}
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    return written("nodes", name, metadata={"annotations": annotations}, spec=spec, status=status)
+
+
+def claim(volume: str = "v", *, phase: str = "Bound", going: bool = False, uid: str = "c") -> Event:
+    metadata = {"uid": uid} | ({"deletionTimestamp": "t"} if going else {})
+    spec, status = {"volumeName": volume, "storageClassName": "disk"}, {"phase": phase}
+    return written("persistentvolumeclaims", "default/data-db-0", metadata=metadata, spec=spec, status=status)
+
+
+def pod(
+    node: str = "", *, ready: bool = False, going: bool = False, uid: str = "a", name: str = "db-0"
+) -> Event:
+    metadata = {"uid": uid, "labels": {"app": "db"}} | ({"deletionTimestamp": "t"} if going else {})
+    tolerations = [{"key": "node.kubernetes.io/unreachable", "tolerationSeconds": 30}]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
+    spec = {"nodeName": node, "volumes": volumes, "tolerations": tolerations}
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    status = {"phase": "Running" if ready else "Pending", "conditions": conditions}
+    return written("pods", f"default/{name}", metadata=metadata, spec=spec, status=status)
+
+
+def record(*, attached: bool = False, going: bool = False, node: str = "n1") -> Event:
+    annotations = {"mooring.dev/volume-name": "v"}
+    metadata = {"annotations": annotations, "uid": "r"} | ({"deletionTimestamp": "t"} if going else {})
+    return written(
+        RECORDS, f"va-{node}", metadata=metadata, spec={"nodeName": node}, status={"attached": attached}
+    )
+
+
+def volume(phase: str, *, going: bool = False) -> Event:
+    metadata = {"deletionTimestamp": "t"} if going else {}
+    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "c"}}
+    return written("persistentvolumes", "v", metadata=metadata, spec=spec, status={"phase": phase})
+
+
+def replicas(number: int) -> Event:
+    return written("statefulsets.apps", "default/db", spec={"replicas": number})
+
+
+OFF = ("truth.power", {"on": False, "_actor": "n1"})
+
+
+def declared() -> list[Event]:
+    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute", "timeAdded": "t"}
+    return [OFF, ("plan.declared", {"node": "n1", "out": True}), node("Unknown", taints=[taint])]
+
+
+ATTACHED = ("truth.attached", {"volume": "v", "node": "n1", "epoch": 1})
+MOUNTED = ("truth.mounted", {"volume": "v", "node": "n1", "attached": True, "epoch": 1})
+UNMOUNTED = ("truth.unmounted", {"volume": "v", "node": "n1"})
+RUNNING = [node(), claim(), pod("n1", ready=True)]
+CASES: dict[str, tuple[list[Event], list[Event]]] = {
+    "placed": ([node(), claim(), pod()], [pod("n1", ready=True)]),
+    "running": ([node(), claim(), pod("n1")], [pod("n1", ready=True)]),
+    "gone": ([node(), claim(), pod("n1", going=True)], [gone("pods", "default/db-0")]),
+    "removed": ([node(), claim(), *declared(), pod("n1", going=True)], [gone("pods", "default/db-0")]),
+    "unready": ([*RUNNING, node("Unknown")], [pod("n1")]),
+    "evicted": ([node(name="n2"), *RUNNING, node("Unknown"), pod("n1")], [pod("n1", going=True)]),
+    "made": ([node(), replicas(1)], [pod("n1", ready=True)]),
+    "scaled-away": ([*RUNNING, replicas(0)], [pod("n1", ready=True, going=True)]),
+    "attached": ([*RUNNING, record()], [record(attached=True)]),
+    "given-up": ([node(), record(attached=True)], [record(attached=True, going=True)]),
+    "detached": ([node(), record(going=True)], [gone(RECORDS, "va-n1")]),
+    "unmounted": ([*RUNNING, MOUNTED, gone("pods", "default/db-0")], [UNMOUNTED]),
+    "bound": ([node(), claim("", phase="Pending")], [claim()]),
+    "claim-gone": ([node(), claim(going=True)], [gone("persistentvolumeclaims", "default/data-db-0")]),
+    "volume-gone": ([node(), volume("Released")], [gone("persistentvolumes", "v")]),
+    "orphaned": ([node(), pod("n1"), gone("nodes", "n1")], [gone("pods", "default/db-0")]),
+    "answering": ([node(), node("Unknown")], [node(sign="3")]),
+}
+
+
+def late(*story: Event | float) -> list[str]:
+    """What is waited for too long; numbers let so many seconds pass, in which only Leases are written."""
+    moment = [0.0]
+    trace = Trace(lambda: moment[0])
+    checks = Checks(trace, Settings())
+    for each in story:
+        if not isinstance(each, float | int):
+            kind, fields = each
+            trace(fields.get("_actor", "x"), kind, **fields)
+            continue
+        until = moment[0] + each
+        while moment[0] < until:
+            moment[0] = min(moment[0] + 5.0, until)
+            sign = f"{moment[0]}"
+            for name in ("n1", "n2"):
+                lease = f"kube-node-lease/{name}"
+                kind, fields = _lease(lease, sign)
+                trace("x", kind, **fields)
+    return [str(each) for each in checks.violations if each.invariant == "L12"]
+
+
+def _lease(name: str, sign: str) -> Event:
+    return written("leases.coordination.k8s.io", name, spec={"renewTime": sign})
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_what_comes_in_time_is_no_violation_and_what_comes_late_is(kind: str):
+    begins, comes = CASES[kind]
+    words = WAITS[kind][0].partition("{}")[2] or WAITS[kind][0].partition("{}")[0]
+    found = late(*begins, LIMITS[kind] + 15, *comes, 200)
+    assert any(words in each for each in found), found
+    assert not any(words in each for each in late(*begins, LIMITS[kind] - 1, *comes, 200))
+
+
+def test_a_node_that_is_silent_and_is_not_unknown_is_found():
+    moment = [0.0]
+    trace = Trace(lambda: moment[0])
+    checks = Checks(trace, Settings())
+    kind, fields = node()
+    trace("x", kind, **fields)
+    for second in range(0, 120, 10):
+        moment[0] = float(second)
+        kind, fields = _lease("kube-node-lease/n2", str(second))
+        trace("x", kind, **fields)
+    assert [each.invariant for each in checks.violations] == ["L12"]
+
+
+def step(what: str, on: str, value: float = 60.0) -> Event:
+    return "plan.step", {"what": what, "on": on, "value": value, "how": 0}
+
+
+def over(what: str, on: str) -> Event:
+    return "plan.over", {"what": what, "on": on}
+
+
+WAITS_FOR_NODE = [node(), node(name="n2"), claim(), pod("n1")]
+LIMIT = LIMITS["running"]
+
+
+@pytest.mark.parametrize("on", ["n1", "attaching", "server", "array"])
+def test_a_fault_explains_a_wait_for_as_long_as_it_lasts_and_the_time_to_recover(on: str):
+    fault = [*WAITS_FOR_NODE, step("cut", on), 400.0, over("cut", on)]
+    assert late(*fault) == []
+    assert late(*fault, 150.0) == [], "the time to recover, and the whole bound again"
+    assert len(late(*fault, 45.0 + 122.0 + LIMIT + 20.0)) == 1
+
+
+def test_a_fault_of_another_node_explains_nothing():
+    assert len(late(*WAITS_FOR_NODE, step("cut", "n2"), LIMIT + 15.0)) == 1
+
+
+def test_a_node_that_has_had_the_volume_explains_the_wait_also_when_it_has_let_it_go():
+    moved = [node(), node(name="n2"), claim(), record(attached=True, node="n2"), pod("n1")]
+    assert late(*moved, step("cut", "n2"), 20.0, gone(RECORDS, "va-n2"), LIMIT + 15.0) == []
+
+
+def test_a_short_fault_explains_little():
+    short = [*WAITS_FOR_NODE, step("kill", "n1"), 1.0, over("kill", "n1")]
+    assert late(*short, 40.0 + LIMIT) == []
+    assert len(late(*short, 60.0 + LIMIT)) == 1
+
+
+def test_what_is_healed_explains_nothing_any_more():
+    lasting = [*WAITS_FOR_NODE, step("skew", "placing"), over("skew", "placing")]
+    assert late(*lasting, 1000.0) == [], "it is over at once, so it lasts until all is healed"
+    assert len(late(*lasting, 400.0, ("plan.healed", {}), 45.0 + 122.0 + LIMIT + 15.0)) == 1
+
+
+def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
+    slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 100.0), over("slow-unmount", "n1")]
+    assert late(*slow, LIMIT + 90.0) == []
+    assert len(late(*slow, LIMIT + 100.0 + 122.0 + 15.0)) == 1
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [node(unschedulable=True), claim(), pod()],  # drained
+        [node(), claim("", phase="Pending"), pod("n1"), gone("persistentvolumeclaims", "default/data-db-0")],
+        [node(), claim(going=True), pod("n1")],  # a user deletes its claim
+        [
+            node(),
+            node(name="n2"),
+            claim(),
+            pod("n2", ready=True, uid="b", name="db-1"),
+            pod("n1"),
+        ],  # it is shared
+        [OFF, *RUNNING, node("Unknown"), pod("n1")],  # the only node: evictions are stopped
+        [
+            node(),
+            OFF,
+            node("Unknown"),
+            claim(),
+            pod("n1", going=True),
+        ],  # no operator has said that it is dead
+    ],
+)
+def test_what_a_user_has_made_so_is_not_waited_for(story: list[Event]):
+    assert late(*story, 1000.0) == []
+
+
+def test_the_next_pod_of_a_name_is_waited_for_anew():
+    story = [*WAITS_FOR_NODE, LIMIT - 10.0, pod("n1", uid="b"), LIMIT - 10.0]
+    assert late(*story) == []
+
+
+def test_each_bound_is_a_sum_whose_summands_have_reasons():
+    known = acts(Settings())
+    assert all(act in known and known[act].reason for _, made_of in WAITS.values() for act in made_of)
+    assert max(LIMITS.values()) < 180, "a wait of six minutes is always found"
+
+
+def test_the_worst_wait_is_told_with_its_share_and_the_fault_before_it():
+    moment = [0.0]
+    trace = Trace(lambda: moment[0])
+    checks = Checks(trace, Settings())
+    for kind, fields in [*WAITS_FOR_NODE, step("kill", "n1"), over("kill", "n1")]:
+        moment[0] += 1.0
+        trace("x", kind, **fields)
+    for _ in range(20):
+        moment[0] += 5.0
+        for name in ("n1", "n2"):
+            kind, fields = _lease(f"kube-node-lease/{name}", str(moment[0]))
+            trace("x", kind, **fields)
+    worst = checks.worst_wait()
+    assert worst is not None
+    assert 0 < worst.share < 1
+    assert "kill of n1" in str(worst)
+    assert "pod default/db-0 is ready" in str(worst)
