@@ -56,10 +56,16 @@ class Stage:
             Pod, {"metadata": identity, "spec": pod.get("spec") or {}, "status": pod.get("status") or {}}
         )
 
-    def tell_node(self, node: Json) -> None:
-        """The Node is so from now on, and answers."""
+    async def tell_node(self, node: Json) -> None:
+        """The Node is so from now on, on the server and for the controller, and answers."""
         status = {"conditions": [{"type": "Ready", "status": "True"}]}
-        self._tell(Node, {"metadata": node["metadata"], "spec": node.get("spec") or {}, "status": status})
+        body = {"metadata": node["metadata"], "spec": node.get("spec") or {}, "status": status}
+        name, stored = body["metadata"]["name"], self._timed(body)
+        if await self.api.find(Node, name) is None:
+            await self.api.create(Node, stored)
+        else:
+            await self.api.patch(Node, name, {"spec": {"taints": stored["spec"].get("taints")}})
+        self._tell(Node, body)
 
     def _tell(self, kind: type[Object], body: Json) -> None:
         version = str(next(self._versions))
@@ -117,14 +123,14 @@ async def _told(stage: Stage, table: Table, row: Json) -> list[str]:
     await stage.store([*pods, *([changing or later] if changing or later else [])])
     for name, taints in (row.get("taintedNodes") or {"node1": []}).items():
         if changing and "oldNode" not in row:
-            stage.tell_node({"metadata": {"name": name}, "spec": {"taints": taints}})
+            await stage.tell_node({"metadata": {"name": name}, "spec": {"taints": taints}})
     if old := row.get("oldNode"):
-        stage.tell_node(old)
+        await stage.tell_node(old)
     for pod in (*pods, *([changing] if changing else [])):
         await stage.tell_pod(pod)
     await _to_a_whole_second()
     if new := row.get("newNode") or row.get("node"):
-        stage.tell_node(new)
+        await stage.tell_node(new)
     if "expectedDeleteTimes" in row:
         return await _at_their_times(stage, row)
     if table.test == "TestEventualConsistency":

@@ -9,7 +9,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
-from mooring.kube.keys import NodeKey
+from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 
@@ -120,5 +120,26 @@ def test_a_node_gets_its_former_labels_and_its_taints_in_one_look(play: Play):
         former = {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
         assert live.metadata.labels == labels | former
         assert {each.key for each in live.spec.taints} == {"node.kubernetes.io/not-ready"}
+
+    play(story)
+
+
+def test_a_pod_is_not_evicted_by_a_taint_that_only_a_late_cache_still_shows(play: Play):
+    """Found by the simulation: each pod that was placed on the healthy node was evicted at once."""
+
+    async def story(stage: ControllerStage):
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        tainted = await stage.api.create(Node, body)
+        await stage.api.patch(Node, "n", {"spec": {"taints": None}})
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        pod = await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+        controller.cache(Node).accept(tainted)
+        controller.cache(Pod).accept(pod)
+        await controller.reconcile(PodKey(pod.key))
+        assert await stage.api.get(Pod, "p", "default") == pod
+        assert controller.cache(Node).get("n").spec.taints == ()
 
     play(story)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.statefulset.controller import StatefulSetController
@@ -72,5 +74,25 @@ def test_a_pod_gets_the_label_of_its_name_back(play: Play):
         controller.cache(Pod).accept(await stage.api.patch(Pod, "db-0", lost, "default"))
         await controller.reconcile("default/db")
         assert (await stage.api.get(Pod, "db-0", "default")).metadata.labels[POD_NAME] == "db-0"
+
+    play(story)
+
+
+def test_a_pod_that_goes_again_and_again_before_it_was_ready_is_made_ever_more_slowly(play: Play):
+    """Found by the simulation: a pod that each time is evicted at once was made twenty times a second."""
+
+    async def story(stage: ControllerStage):
+        ((_, body, namespace),) = bodies("plain", "db", 1)
+        await stage.api.create(StatefulSet, body, namespace)
+        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        uids: set[str] = set()
+        for _ in range(6000):
+            pod = await stage.api.find(Pod, "db-0", "default")
+            if pod is not None:
+                uids.add(pod.uid)
+                await stage.api.delete(Pod, "db-0", "default")
+            await asyncio.sleep(0.01)
+        assert 5 <= len(uids) <= 12
+        task.cancel()
 
     play(story)

@@ -201,9 +201,20 @@ class NodeLifecycleController(Controller[Key]):
             case PodAction.EVICT if decision.after > 0:
                 self.queue.add_after(PodKey(pod.key), decision.after)
             case PodAction.EVICT:
-                await self._delete_tainted(pod, decision.reason)
+                if await self._is_still_due(pod, node):
+                    await self._delete_tainted(pod, decision.reason)
             case _:
                 assert_never(decision.action)
+
+    async def _is_still_due(self, pod: Pod, cached: Node) -> bool:
+        """Whether the pod is to be evicted by what its Node says now. By a cache that is late, each pod that is
+        placed there would be. What was read is in the cache then, and marks the pods if it is news."""
+        live = await self.client.find(Node, cached.name)
+        if live is None:
+            return False
+        self._nodes.accept(live)
+        decision = decide_eviction(pod, self._ages(live, pod))
+        return decision.action is PodAction.EVICT and decision.after <= 0
 
     async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
         message = reason.message

@@ -18,7 +18,6 @@ from mooring.controllers.scheduling.company import (
     needs_company,
 )
 from mooring.controllers.scheduling.decide import Action, Choice, Load, PodVolume, choose, missing_claim
-from mooring.controllers.scheduling.selections import Selections
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import (
@@ -34,6 +33,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.reason import Reason
+from mooring.kube.rests import Rests
 from mooring.kube.times import Now, format_time
 from mooring.volumes.claims import claims_of
 from mooring.volumes.free_volumes import FreeVolumes
@@ -77,9 +77,9 @@ class SchedulingController(Controller[str]):
             VolumeAttachment, self._when_detached, indexers={"node": lambda each: [each.spec.node_name]}
         )
         self._claims = self.watch(PersistentVolumeClaim, self._users_of_claim)
-        self._selections = Selections()
+        self._selections: Rests[str] = Rests()  # of claims, by their uids
         self._claims.add_handler(self._claim_changed)
-        self._csi_nodes.add_handler(lambda old, new: self._selections.begin_anew())
+        self._csi_nodes.add_handler(lambda old, new: self._selections.end_all())
         self._volumes = self.watch(PersistentVolume, lambda _: self._waiting())
         self._free = FreeVolumes()
         self._volumes.add_handler(self._free.update)
@@ -175,7 +175,7 @@ class SchedulingController(Controller[str]):
                 asyncio.get_running_loop().time(),
                 [each.claim.uid for each in volumes if not each.bound],
             )
-            if (rest := self._selections.rest(unbound, now)) > 0:
+            if (rest := self._selections.left(unbound, now)) > 0:
                 self.queue.add_after(pod.key, rest)
                 return
             await self._choose_for_claims(volumes, node, choice.matches)
@@ -294,7 +294,7 @@ class SchedulingController(Controller[str]):
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is not None and (new is None or new.uid != old.uid or new.spec.volume_name):
-            self._selections.forget(old.uid)
+            self._selections.end(old.uid)
 
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:
         if not self.recorder.once(pod, "Warning", reason):

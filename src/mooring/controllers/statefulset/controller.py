@@ -6,7 +6,8 @@ former pod's object is gone.
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from random import Random
 from typing import Any, assert_never
 
@@ -39,6 +40,7 @@ from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod,
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
 from mooring.kube.reason import Reason
+from mooring.kube.rests import Rests
 from mooring.kube.revisions import REVISION, Revisions, template_of
 from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now
@@ -62,11 +64,14 @@ class StatefulSetController(Controller[str]):
         self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
+        self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
+        """By the set's key: ordinals whose pods were made, and have not been ready since."""
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""
         stateful_set = self._sets.get(key)
         if stateful_set is None:
+            self._rests.pop(key, None)
             return
         revision = await self._revisions.present(stateful_set)
         await self._settle(stateful_set)
@@ -86,6 +91,8 @@ class StatefulSetController(Controller[str]):
         await self._restore_names(pods)
         await self._set_owners_of_claims(stateful_set, pods)
         await self._create_missing_claims(stateful_set, pods)
+        for ordinal in [ordinal for ordinal, pod in pods.items() if is_ready(pod)]:
+            self._rests[stateful_set.key].end(ordinal)
         steps = decide(stateful_set, pods, revision, self.now())
         await in_growing_batches(
             steps, lambda step: self._carry_out(stateful_set, step, pods, revision, going)
@@ -175,6 +182,10 @@ class StatefulSetController(Controller[str]):
         for body in claim_bodies(stateful_set, ordinal):
             if not await self._ensure_claim(stateful_set, body, ordinal):
                 return
+        rests, now = self._rests[stateful_set.key], asyncio.get_running_loop().time()
+        if (rest := rests.left([ordinal], now)) > 0:
+            self.queue.add_after(stateful_set.key, rest)
+            return
         try:
             created = await self.client.create(
                 Pod, self._body(stateful_set, ordinal, revision), stateful_set.namespace
@@ -184,6 +195,7 @@ class StatefulSetController(Controller[str]):
             self.queue.add_after(stateful_set.key, AGAIN_S)
             return
         self._pods.accept(created)
+        rests.note(ordinal, now)
         message = f"create Pod {created.name} in StatefulSet {stateful_set.name} successful"
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
 

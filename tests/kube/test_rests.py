@@ -1,0 +1,17 @@
+"""What is undone at once is done again ever more slowly."""
+
+from __future__ import annotations
+
+from mooring.kube.rests import FIRST_S, LONGEST_S, Rests
+
+
+def test_the_rest_grows_to_its_longest_and_ends_when_something_has_come_of_it():
+    held = Rests[str]()
+    found: list[float] = []
+    for _ in range(7):
+        held.note("c", 0.0)
+        found.append(held.left(["c", "other"], 0.0))
+    assert found == [0.0, FIRST_S, 2.0, 4.0, 8.0, LONGEST_S, LONGEST_S]
+    assert held.left(["c"], 4.0) == LONGEST_S - 4.0
+    held.end("c")
+    assert held.left(["c"], 0.0) == 0.0
