@@ -36,8 +36,8 @@ from mooring.volumes.out_of_service import SEEN, identity, taint_of
 
 RETRY_S = 1.0
 AGAIN_S = 0.05
-"""After a write that another one has overtaken, for each time that this has happened: what was in the way may be
-accepted by the API server and not be there to be read yet."""
+"""After a write that another one has overtaken, for each time that this has happened: what was in the way may
+be accepted by the API server and not be there to be read yet."""
 
 log = structlog.get_logger("node-agent")
 
