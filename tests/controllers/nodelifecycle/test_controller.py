@@ -9,7 +9,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
-from mooring.kube.keys import NodeKey
+from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 
@@ -120,5 +120,29 @@ def test_a_node_gets_its_former_labels_and_its_taints_in_one_look(play: Play):
         former = {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
         assert live.metadata.labels == labels | former
         assert {each.key for each in live.spec.taints} == {"node.kubernetes.io/not-ready"}
+
+    play(story)
+
+
+def test_a_pod_is_not_evicted_for_a_taint_that_only_a_late_cache_shows(play: Play):
+    async def story(stage: ControllerStage):
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        taints = [{"key": "k", "effect": "NoExecute"}]
+        await stage.api.create(
+            Node, {"metadata": {"name": "n"}, "spec": {"taints": taints}, "status": ready}
+        )
+        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+        await stage.fill(controller, Node)
+        await stage.api.patch(Node, "n", {"spec": {"taints": None}})
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await stage.fill(controller, Pod)
+        await controller.reconcile(PodKey("default/p"))
+        assert not (await stage.api.get(Pod, "p", "default")).deleting
+        await stage.api.patch(Node, "n", {"spec": {"taints": taints}})
+        await stage.fill(controller, Node)
+        await controller.reconcile(PodKey("default/p"))
+        left = await stage.api.find(Pod, "p", "default")
+        assert left is None or left.deleting
 
     play(story)

@@ -200,10 +200,22 @@ class NodeLifecycleController(Controller[Key]):
                 pass
             case PodAction.EVICT if decision.after > 0:
                 self.queue.add_after(PodKey(pod.key), decision.after)
-            case PodAction.EVICT:
+            case PodAction.EVICT if await self._is_tainted_still(pod, node):
                 await self._delete_tainted(pod, decision.reason)
+            case PodAction.EVICT:
+                pass  # the Node has changed, which brings the pod back
             case _:
                 assert_never(decision.action)
+
+    async def _is_tainted_still(self, pod: Pod, node: Node) -> bool:
+        """Whether the Node as it is now evicts the pod, too: a late cache would evict each successor of it
+        that the scheduler, which knows better, places there."""
+        live = await self.client.find(Node, node.name)
+        if live is None:
+            return False
+        self._nodes.accept(live)
+        decision = decide_eviction(pod, self._ages(live, pod))
+        return decision.action is PodAction.EVICT and not decision.after
 
     async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
         message = reason.message
