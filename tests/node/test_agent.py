@@ -455,8 +455,8 @@ def test_an_ephemeral_container_runs_once_beside_the_others(play: Play) -> None:
 
 @pytest.mark.parametrize("of", ["/nodes/", "/leases/"])
 def test_an_agent_whose_writes_are_overtaken_again_and_again_does_not_hurry(play: Any, of: str):
-    """As when the API server does not reach its disk: what it has accepted is in the way of the next write, and
-    cannot be read yet."""
+    """As when the API server does not reach its disk: what it has accepted is in the way of the next write,
+    and cannot be read yet."""
 
     async def story(stage: Any) -> None:
         await stage.start()

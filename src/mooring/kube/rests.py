@@ -1,8 +1,8 @@
 """How long to wait before the same thing is done once more of which nothing has come.
 
-A controller whose work another one undoes at once would do it again hundreds of times a second: a pod is made,
-evicted, removed, and made; a node is chosen, taken back, and chosen. The second time is at once; then the rest
-doubles each time, and ends when something has come of it. Values only, no I/O.
+A controller whose work another one undoes at once would do it again hundreds of times a second: a pod is
+made, evicted, removed, and made; a node is chosen, taken back, and chosen. The second time is at once; then
+the rest doubles each time, and ends when something has come of it. Values only, no I/O.
 """
 
 from __future__ import annotations

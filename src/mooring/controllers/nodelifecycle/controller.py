@@ -207,8 +207,8 @@ class NodeLifecycleController(Controller[Key]):
                 assert_never(decision.action)
 
     async def _is_still_due(self, pod: Pod, cached: Node) -> bool:
-        """Whether the pod is to be evicted by what its Node says now. By a cache that is late, each pod that is
-        placed there would be. What was read is in the cache then, and marks the pods if it is news."""
+        """Whether the pod is to be evicted by what its Node says now. By a late cache, each successor of it
+        that the scheduler, which knows better, places there would be."""
         live = await self.client.find(Node, cached.name)
         if live is None:
             return False

@@ -57,6 +57,11 @@ class Deadlines(Checker):
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
         self.worst: WorstWait | None = None
+        for kind in (
+            "store.written",
+            "store.deleted",
+        ):  # before the world learns of it: what has lasted until now
+            trace.listen(kind, self._look)
         self._settings = Settings.of(trace)
         self._bounds = bounds(self._settings)
         self._world = World(trace)
@@ -64,8 +69,6 @@ class Deadlines(Checker):
         self._open: dict[tuple[str, str, str], _Open] = {}
         self._missed: set[tuple[str, str, str]] = set()
         self._next = 0.0
-        for kind in ("store.written", "store.deleted"):
-            trace.listen(kind, self._look)
 
     def _look(self, event: Event) -> None:
         if event.time < self._next:
