@@ -18,6 +18,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceQuota,
     StatefulSet,
 )
 from mooring.simulation.parts.array_plugin import DISK
@@ -43,6 +44,8 @@ TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
 EDITION = "example.com/edition"
 """Which edition of its manifest a static pod is of."""
+EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
+"""The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
@@ -108,6 +111,23 @@ def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     body = _set(name, replicas, {})
     body["spec"]["template"]["spec"] |= {"volumes": [{"name": "scratch", "emptyDir": {}}]}
     return [(StatefulSet, body, NAMESPACE)]
+
+
+def _ephemeral(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods have claims that come and go with them."""
+    body = _set(name, replicas, {})
+    claim = _claim("", CLASS)["spec"]
+    volume = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    pod = body["spec"]["template"]["spec"]
+    pod["volumes"] = [volume]
+    pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    return [(StatefulSet, body, NAMESPACE)]
+
+
+def _quota(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet, and a ResourceQuota that counts the claims of its namespace."""
+    spec = {"hard": {"persistentvolumeclaims": "100", "requests.storage": "1Ti"}}
+    return [(ResourceQuota, {"metadata": {"name": name}, "spec": spec}, NAMESPACE), *_disk(name, replicas)]
 
 
 def _static(name: str, replicas: int, *, few: bool = False) -> list[tuple[type[Object], Body, str]]:
@@ -202,6 +222,8 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "plain": _plain,
     "two-disks": _two_disks,
     "scratch": _scratch,
+    "ephemeral": _ephemeral,
+    "quota": _quota,
     "static": _static,
     "scarce": _scarce,
     "shared": _shared,
