@@ -7,6 +7,7 @@ import pytest
 from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.quota.controller import QuotaController
 from mooring.node.pods.worker import PodWorker
 from mooring.simulation.cluster.plan import make_plan
@@ -211,3 +212,28 @@ def test_a_quota_that_is_not_counted_anew_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(QuotaController, "reconcile", nothing)
     assert play(0, scenario, plan=plan).invariants == ["L15"]
+
+
+def test_a_volume_is_emptied_and_bound_to_the_next_claim():
+    scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
+    outcome = play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),), lines=True)
+    assert outcome.violations == []
+    assert outcome.counts["truth.recycled"] == 1
+    detached, recycled = (moment(lines(outcome, f"truth.{what}")[0]) for what in ("detached", "recycled"))
+    assert detached <= recycled
+
+
+def test_a_volume_that_is_emptied_while_its_claim_is_there_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def gone(self: Reclaimer, pv: object) -> bool:
+        """Believes it."""
+        return True
+
+    async def nowhere(self: Reclaimer, pv: object) -> list[str]:
+        """Does not look."""
+        return []
+
+    monkeypatch.setattr(Reclaimer, "_claim_is_gone", gone)
+    monkeypatch.setattr(Reclaimer, "_attached_to", nowhere)
+    monkeypatch.setattr(Reclaimer, "_known_nodes", lambda self, pv: [])
+    scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
+    assert "S20" in play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),)).invariants

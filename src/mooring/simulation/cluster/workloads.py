@@ -32,8 +32,10 @@ STATIC_CLASS = "made-by-hand"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
-STATIC = frozenset({"static", "scarce"})
+STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
+RECYCLED = frozenset({"recycled"})
+"""Those of them that are emptied and used again when their claim is gone."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
 MANIFESTS = frozenset({"manifests"})
@@ -66,13 +68,14 @@ def bodies(
     return made
 
 
-def volume_body(name: str, claim: str | None = None) -> Body:
-    """A PersistentVolume that a user made by hand, for any claim or for that one."""
+def volume_body(name: str, claim: str | None = None, policy: str = "Retain") -> Body:
+    """A PersistentVolume that a user made by hand, for any claim or for that one. `policy`: what becomes of
+    it when its claim is gone."""
     spec: Body = {
         "capacity": {"storage": "1Gi"},
         "accessModes": [ONE_NODE_MODE],
         "storageClassName": STATIC_CLASS,
-        "persistentVolumeReclaimPolicy": "Retain",
+        "persistentVolumeReclaimPolicy": policy,
         "flexVolume": {"driver": DISK, "options": {"disk": name}},
     }
     if claim is not None:
@@ -82,7 +85,7 @@ def volume_body(name: str, claim: str | None = None) -> Body:
 
 def scarce(kind: str) -> bool:
     """Whether a workload has no more volumes than it should have pods: scaled up, it has too few."""
-    return kind == "scarce"
+    return kind in ("scarce", "recycled")
 
 
 def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
@@ -132,6 +135,13 @@ def _quota(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 def _static(name: str, replicas: int, *, few: bool = False) -> list[tuple[type[Object], Body, str]]:
     volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas, few=few)]
+    return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _recycled(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """As many volumes as it should have pods; each is emptied for the next claim."""
+    disks = static_disks(name, replicas, few=True)
+    volumes = [(PersistentVolume, volume_body(disk, policy="Recycle"), "") for disk in disks]
     return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
 
 
@@ -226,6 +236,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "quota": _quota,
     "static": _static,
     "scarce": _scarce,
+    "recycled": _recycled,
     "shared": _shared,
     "rivals": _rivals,
     "once": _once,

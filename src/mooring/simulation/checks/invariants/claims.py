@@ -11,7 +11,8 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class BoundToEachOther(Checker):
-    """S12: at most one claim is bound to a volume, and a claim never changes its volume."""
+    """S12: at most one claim is bound to a volume, until that is emptied for the next one, and a claim never
+    changes its volume."""
 
     name = "S12"
 
@@ -19,8 +20,17 @@ class BoundToEachOther(Checker):
         super().__init__(trace, found)
         self._volumes: dict[str, str] = {}  # volume -> uid of its claim
         self._claims: dict[str, str] = {}  # uid of a claim -> volume
+        self._gone: set[str] = set()  # uids of claims that were bound
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.recycled", self._recycled)
+
+    def _recycled(self, event: Event) -> None:
+        volume = event.fields["volume"]
+        claim = self._volumes.pop(volume, "")
+        self.guarded += 1
+        if claim and claim not in self._gone:
+            self.wrong(f"{volume} is emptied, and its claim {claim} exists", event)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != CLAIMS:
@@ -38,6 +48,8 @@ class BoundToEachOther(Checker):
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == VOLUMES:
             self._volumes.pop(event.fields["name"], None)
+        elif event.fields["resource"] == CLAIMS:
+            self._gone.add(object_of(event).metadata.uid)
 
 
 class OneDiskForEach(Checker):
