@@ -48,6 +48,8 @@ EDITION = "example.com/edition"
 """Which edition of its manifest a static pod is of."""
 EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
 """The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
+PROGRESS_S = 60
+"""After so long a Deployment says that it makes no progress: some of its pods wait for good."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
@@ -152,7 +154,12 @@ def _scarce(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
     """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
     template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    spec = {
+        "replicas": replicas,
+        "progressDeadlineSeconds": PROGRESS_S,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template,
+    }
     return [
         (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
         (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
