@@ -552,6 +552,24 @@ def test_a_volume_stays_as_long_as_a_claim_is_bound_to_it():
     assert found([claim("a", "v"), gone("persistentvolumes", "v")]) == ["S15"]
 
 
+def test_a_claim_and_a_volume_that_a_user_has_stripped_may_go_and_no_others():
+    claim_gone = gone("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})
+    volume_gone = gone("persistentvolumes", "v", {"metadata": {"uid": "pv"}})
+    used = [claim("a", "v"), ("truth.started", POD)]
+    assert found([*used, ("plan.stripped", {"uid": "a"}), claim_gone]) == []
+    assert found([*used, ("plan.stripped", {"uid": "b"}), claim_gone]) == ["S15"]
+    assert found([claim("a", "v"), ("plan.stripped", {"uid": "pv"}), volume_gone]) == []
+    assert found([claim("a", "v"), ("plan.stripped", {"uid": "a"}), volume_gone]) == ["S15"]
+
+
+def test_a_volume_that_was_emptied_may_have_another_claim_when_its_own_is_gone():
+    emptied, another = ("truth.recycled", {"volume": "v"}), claim("b", "v", "default/d")
+    ended = gone("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})
+    assert found([claim("a", "v"), ended, emptied, another]) == []
+    assert found([claim("a", "v"), ended, another]) == ["S12"]
+    assert found([claim("a", "v"), emptied]) == ["S12"]
+
+
 def test_a_checker_counts_how_often_it_had_something_to_look_at():
     trace = Trace(lambda: 0.0)
     checks = Checks(trace)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mooring.controllers.cleanup.controller import Collector
+from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.controllers.quota.controller import QuotaController
 from mooring.node.pods.worker import PodWorker
 from mooring.simulation.cluster.plan import make_plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
@@ -178,3 +181,59 @@ def test_a_static_pod_that_starts_beside_its_former_edition_is_found(monkeypatch
         PlanStep(65, "edit-manifest", "n0"),
     )
     assert "S1" in play(0, MANIFESTS, plan=plan).invariants
+
+
+# --- claims of pods, and quotas
+
+
+def test_the_claim_of_an_ephemeral_volume_comes_and_goes_with_its_pod():
+    scenario = Scenario(nodes=2, sets={"e": 2}, workloads={"e": "ephemeral"}, minutes=12)
+    outcome = play(0, scenario, plan=(PlanStep(60, "delete-pod", "e"),), lines=True)
+    assert outcome.violations == []
+    assert (outcome.counts["truth.created"], outcome.counts["truth.deleted"]) == (3, 1)
+
+
+def test_pods_whose_ephemeral_volumes_get_no_claims_are_found(monkeypatch: pytest.MonkeyPatch):
+    async def nothing(self: EphemeralController, key: str) -> None:
+        """Makes no claim."""
+
+    monkeypatch.setattr(EphemeralController, "reconcile", nothing)
+    scenario = Scenario(nodes=2, sets={"e": 2}, workloads={"e": "ephemeral"}, minutes=12)
+    assert "L1" in play(0, scenario, plan=()).invariants
+
+
+def test_a_quota_that_is_not_counted_anew_is_found(monkeypatch: pytest.MonkeyPatch):
+    scenario = Scenario(nodes=2, sets={"q": 2}, workloads={"q": "quota"}, minutes=12)
+    plan = PlanStep(60, "scale", "q", 1), PlanStep(90, "shrink-set", "q", 1, 1)
+    assert play(0, scenario, plan=plan).violations == []
+
+    async def nothing(self: QuotaController, key: str) -> None:
+        """Counts nothing."""
+
+    monkeypatch.setattr(QuotaController, "reconcile", nothing)
+    assert play(0, scenario, plan=plan).invariants == ["L15"]
+
+
+def test_a_volume_is_emptied_and_bound_to_the_next_claim():
+    scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
+    outcome = play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),), lines=True)
+    assert outcome.violations == []
+    assert outcome.counts["truth.recycled"] == 1
+    detached, recycled = (moment(lines(outcome, f"truth.{what}")[0]) for what in ("detached", "recycled"))
+    assert detached <= recycled
+
+
+def test_a_volume_that_is_emptied_while_its_claim_is_there_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def gone(self: Reclaimer, pv: object) -> bool:
+        """Believes it."""
+        return True
+
+    async def nowhere(self: Reclaimer, pv: object) -> list[str]:
+        """Does not look."""
+        return []
+
+    monkeypatch.setattr(Reclaimer, "_claim_is_gone", gone)
+    monkeypatch.setattr(Reclaimer, "_attached_to", nowhere)
+    monkeypatch.setattr(Reclaimer, "_known_nodes", lambda self, pv: [])
+    scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
+    assert "S20" in play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),)).invariants

@@ -16,6 +16,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceQuota,
     StatefulSet,
 )
 from mooring.kube.quantity import parse_bytes
@@ -23,7 +24,17 @@ from mooring.kube.readiness import ready_since
 from mooring.node.static.manifests import MIRROR
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DAEMONS, EDITION, GROWING, GUARDED, JOBS, MANIFESTS, TENANTS
+from mooring.simulation.cluster.workloads import (
+    DAEMONS,
+    EDITION,
+    GROWING,
+    GUARDED,
+    JOBS,
+    MANIFESTS,
+    NAMESPACE,
+    QUOTAS,
+    TENANTS,
+)
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -46,6 +57,9 @@ async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Asyn
             yield complaint
     for complaint in _manifests(cluster, pods):
         yield complaint
+    if kinds & QUOTAS:
+        async for complaint in _quotas(cluster):
+            yield complaint
     if kinds & GROWING:
         async for complaint in _growing(cluster):
             yield complaint
@@ -87,6 +101,19 @@ async def _jobs(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIter
             yield "L10", f"pod {name} waits for a Job to count it"
         elif owner is not None and owner.kind == "Job" and (owner.uid not in jobs or not pod.finished):
             yield "L10", f"pod {name} of a Job that is gone or complete is {pod.status.phase}"
+
+
+async def _quotas(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
+    claims = (await cluster.api.list(PersistentVolumeClaim, NAMESPACE)).items
+    storage = sum(parse_bytes(claim.spec.resources.requests["storage"]) for claim in claims)
+    for each in (await cluster.api.list(ResourceQuota, NAMESPACE)).items:
+        used = each.status.used
+        said = int(used.get("persistentvolumeclaims", 0)), parse_bytes(used.get("requests.storage", 0))
+        if said != (len(claims), storage):
+            yield (
+                "L15",
+                f"ResourceQuota {each.name} says {used}: {len(claims)} claims ask for {storage} bytes",
+            )
 
 
 def _manifests(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Iterator[Complaint]:

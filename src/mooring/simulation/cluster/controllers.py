@@ -41,7 +41,15 @@ from mooring.kube.objects import (
     StatefulSet,
 )
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import DAEMONS, DEPLOYMENTS, GROWING, GUARDED, JOBS
+from mooring.simulation.cluster.workloads import (
+    DAEMONS,
+    DEPLOYMENTS,
+    EPHEMERAL,
+    GROWING,
+    GUARDED,
+    JOBS,
+    QUOTAS,
+)
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.volumes.host import ControllerVolumeHost
@@ -81,12 +89,12 @@ VERIFY_S = 300.0
 ONLY_FOR = {
     "replicaset": DEPLOYMENTS,
     "deployment": DEPLOYMENTS,
-    "ephemeral": frozenset({"ephemeral"}),
+    "ephemeral": EPHEMERAL,
     "daemonset": DAEMONS,
     "job": JOBS,
     "disruption": GUARDED,
     "expansion": GROWING,
-    "quota": frozenset({"quota"}),
+    "quota": QUOTAS,
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""

@@ -96,7 +96,7 @@ ACTIONS: dict[str, str] = {
 }
 LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
-CLAIMING = ("disk", "growing", "one-pod", "two-disks", "static", "scarce", "guarded")
+CLAIMING = ("disk", "growing", "quota", "one-pod", "two-disks", "static", "scarce", "recycled", "guarded")
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""

@@ -36,6 +36,7 @@ from mooring.simulation.cluster.workloads import (
     GUARDED,
     JOBS,
     NAMESPACE,
+    RECYCLED,
     STATIC,
     TENANTS,
     bodies,
@@ -208,7 +209,7 @@ class Users:
 
     def replace_volume(self, volume: str, step: PlanStep) -> None:
         """Begins to make another volume in the place of one that was made by hand."""
-        if self._kind(step.on) in STATIC and volume:
+        if self._kind(step.on) in STATIC - RECYCLED and volume:
             make = self._make_again if step.how == 2 else self._make_another
             self.cluster.user.start(make(volume))
 

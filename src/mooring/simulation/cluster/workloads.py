@@ -18,6 +18,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceQuota,
     StatefulSet,
 )
 from mooring.simulation.parts.array_plugin import DISK
@@ -31,8 +32,10 @@ STATIC_CLASS = "made-by-hand"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
-STATIC = frozenset({"static", "scarce"})
+STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
+RECYCLED = frozenset({"recycled"})
+"""Those of them that are emptied and used again when their claim is gone."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
 MANIFESTS = frozenset({"manifests"})
@@ -43,13 +46,15 @@ TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
 EDITION = "example.com/edition"
 """Which edition of its manifest a static pod is of."""
+EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
+"""The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
+PROGRESS_S = 60
+"""After so long a Deployment says that it makes no progress: some of its pods wait for good."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
-NO_DEADLINE = 2**31 - 1
-"""Seconds: a Deployment whose pods wait for one another makes no progress, and need not say so."""
 
 
 def bodies(
@@ -65,13 +70,14 @@ def bodies(
     return made
 
 
-def volume_body(name: str, claim: str | None = None) -> Body:
-    """A PersistentVolume that a user made by hand, for any claim or for that one."""
+def volume_body(name: str, claim: str | None = None, policy: str = "Retain") -> Body:
+    """A PersistentVolume that a user made by hand, for any claim or for that one. `policy`: what becomes of
+    it when its claim is gone."""
     spec: Body = {
         "capacity": {"storage": "1Gi"},
         "accessModes": [ONE_NODE_MODE],
         "storageClassName": STATIC_CLASS,
-        "persistentVolumeReclaimPolicy": "Retain",
+        "persistentVolumeReclaimPolicy": policy,
         "flexVolume": {"driver": DISK, "options": {"disk": name}},
     }
     if claim is not None:
@@ -81,7 +87,7 @@ def volume_body(name: str, claim: str | None = None) -> Body:
 
 def scarce(kind: str) -> bool:
     """Whether a workload has no more volumes than it should have pods: scaled up, it has too few."""
-    return kind == "scarce"
+    return kind in ("scarce", "recycled")
 
 
 def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
@@ -112,8 +118,32 @@ def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, body, NAMESPACE)]
 
 
+def _ephemeral(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods have claims that come and go with them."""
+    body = _set(name, replicas, {})
+    claim = _claim("", CLASS)["spec"]
+    volume = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    pod = body["spec"]["template"]["spec"]
+    pod["volumes"] = [volume]
+    pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    return [(StatefulSet, body, NAMESPACE)]
+
+
+def _quota(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet, and a ResourceQuota that counts the claims of its namespace."""
+    spec = {"hard": {"persistentvolumeclaims": "100", "requests.storage": "1Ti"}}
+    return [(ResourceQuota, {"metadata": {"name": name}, "spec": spec}, NAMESPACE), *_disk(name, replicas)]
+
+
 def _static(name: str, replicas: int, *, few: bool = False) -> list[tuple[type[Object], Body, str]]:
     volumes = [(PersistentVolume, volume_body(disk), "") for disk in static_disks(name, replicas, few=few)]
+    return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
+
+
+def _recycled(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """As many volumes as it should have pods; each is emptied for the next claim."""
+    disks = static_disks(name, replicas, few=True)
+    volumes = [(PersistentVolume, volume_body(disk, policy="Recycle"), "") for disk in disks]
     return [*volumes, (StatefulSet, _set(name, replicas, {"data": STATIC_CLASS}), NAMESPACE)]
 
 
@@ -124,9 +154,12 @@ def _scarce(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[type[Object], Body, str]]:
     """Pods of a Deployment that all use one exclusive volume: only those of one node can run."""
     template = {"metadata": {"labels": {"app": name}}, "spec": _pod({"data": f"data-{name}"})}
-    selector = {"matchLabels": {"app": name}}
-    spec = {"replicas": replicas, "selector": selector, "template": template}
-    spec["progressDeadlineSeconds"] = NO_DEADLINE
+    spec = {
+        "replicas": replicas,
+        "progressDeadlineSeconds": PROGRESS_S,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template,
+    }
     return [
         (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
         (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
@@ -206,8 +239,11 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "plain": _plain,
     "two-disks": _two_disks,
     "scratch": _scratch,
+    "ephemeral": _ephemeral,
+    "quota": _quota,
     "static": _static,
     "scarce": _scarce,
+    "recycled": _recycled,
     "shared": _shared,
     "rivals": _rivals,
     "once": _once,

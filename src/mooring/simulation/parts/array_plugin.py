@@ -27,6 +27,8 @@ from mooring.volumes.interfaces import (
     PersistentVolumePlugin,
     ProvisionableVolumePlugin,
     Provisioner,
+    RecyclableVolumePlugin,
+    RecycleEventRecorder,
     Unmounter,
     VolumeOptions,
 )
@@ -189,7 +191,11 @@ def _disk(spec: VolumeSpec) -> str:
 
 
 class ArrayPlugin(
-    PersistentVolumePlugin, AttachableVolumePlugin, ProvisionableVolumePlugin, DeletableVolumePlugin
+    PersistentVolumePlugin,
+    AttachableVolumePlugin,
+    ProvisionableVolumePlugin,
+    DeletableVolumePlugin,
+    RecyclableVolumePlugin,
 ):
     """The plugin of the array, for controllers and nodes."""
 
@@ -232,6 +238,9 @@ class ArrayPlugin(
 
     def new_provisioner(self, options: VolumeOptions) -> Provisioner:
         return _Provisioner(self.array, options)
+
+    async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None:
+        await self.array.recycle(_disk(spec))
 
     def new_deleter(self, spec: VolumeSpec) -> Deleter:
         return _Deleter(self.array, self.get_volume_name(spec))

@@ -328,6 +328,20 @@ class Array:
             self.content.pop(disk, None)
             self.journal("array", "truth.deleted", volume=disk)
 
+    async def recycle(self, disk: str) -> None:
+        """Empties it for another claim: it is as one that was deleted and made again."""
+        self.journal("array", "truth.deleting", volume=disk)
+        await asyncio.sleep(self.attach_s)
+        if self.failure is not None:
+            raise self.failure
+        if disk in self.attached:
+            raise DeletedVolumeInUse(disk, [self.attached[disk]])
+        self.content.pop(disk, None)
+        for what in ("truth.recycled", "truth.deleted", "truth.created"):
+            self.journal("array", what, volume=disk)
+        if self.unanswered():
+            raise Unanswered(f"recycling {disk}: no answer")
+
     # --- machines
 
     async def mounting(self, node: str) -> None:

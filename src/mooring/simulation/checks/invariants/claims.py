@@ -11,8 +11,9 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class BoundToEachOther(Checker):
-    """S12: at most one claim is bound to a volume, and at most one that exists to a disk, also when the
-    volume is deleted and made anew; and a claim never changes its volume."""
+    """S12: at most one claim is bound to a volume, until that is emptied for the next one, and at most one
+    that exists to a disk, also when the volume is deleted and made anew; and a claim never changes its
+    volume."""
 
     name = "S12"
 
@@ -22,8 +23,17 @@ class BoundToEachOther(Checker):
         self._claims: dict[str, str] = {}  # uid of a claim -> volume
         self._disks: dict[str, str] = {}  # volume -> its disk, also when the volume is gone
         self._holders: dict[str, str] = {}  # disk -> uid of the claim that exists and has it
+        self._gone: set[str] = set()  # uids of claims that were bound
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.recycled", self._recycled)
+
+    def _recycled(self, event: Event) -> None:
+        volume = event.fields["volume"]
+        claim = self._volumes.pop(volume, "")
+        self.guarded += 1
+        if claim and claim not in self._gone:
+            self.wrong(f"{volume} is emptied, and its claim {claim} exists", event)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == VOLUMES:
@@ -49,6 +59,7 @@ class BoundToEachOther(Checker):
         elif event.fields["resource"] == CLAIMS:
             uid = object_of(event).metadata.uid
             self._holders = {disk: holder for disk, holder in self._holders.items() if holder != uid}
+            self._gone.add(uid)
 
 
 class OneDiskForEach(Checker):
