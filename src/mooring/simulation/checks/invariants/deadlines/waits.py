@@ -41,7 +41,7 @@ def waits(world: World, settings: Settings) -> Iterator[Wait]:
         if (wait := _of_pod(world, settings, users, places, name, pod)) is not None:
             yield wait
     yield from _of_records(world, users, places)
-    for volume, node in world.mounted:
+    for volume, node in sorted(world.mounted):
         if not _uses(users.get(volume, ()), node):
             yield Wait("unmounted", f"{volume} on {node}", frozenset((node,)))
     yield from _of_claims(world, settings)
