@@ -109,10 +109,13 @@ def warm() -> None:
     gc.freeze()
 
 
-def by_simulator(mutant: Mutant, base: int, most: int, executing: Sequence[int]) -> BySimulator:
-    """Plays the mutant on those of `most` seeds from `base` on that execute it, until one is violated."""
+def by_simulator(
+    mutant: Mutant, base: int, most: int, executing: Sequence[int], *, seed_s: float = SEED_S
+) -> BySimulator:
+    """Plays the mutant on those of `most` seeds from `base` on that execute it, until one is violated.
+    `seed_s`: so many seconds of a processor may one take."""
     began = time.monotonic()
-    pid, reading = forks.begin(lambda writing: _play_all(mutant, executing, writing))
+    pid, reading = forks.begin(lambda writing: _play_all(mutant, executing, seed_s, writing))
     verdict = BySimulator(seeds=most)
     try:
         for line in _lines(reading):
@@ -127,7 +130,7 @@ def by_simulator(mutant: Mutant, base: int, most: int, executing: Sequence[int])
     if status:
         verdict.how, verdict.message = "crash", f"exit status {status}"
     if status == -signal.SIGPROF:
-        verdict.how, verdict.message = "hang", f"a seed took more than {SEED_S:g} s of a processor"
+        verdict.how, verdict.message = "hang", f"a seed took more than {seed_s:g} s of a processor"
     if verdict.how in ("hang", "crash") and verdict.seeds == most and verdict.played < len(executing):
         verdict.seeds = executing[verdict.played] - base + 1
     verdict.seconds = round(time.monotonic() - began, 2)
@@ -161,8 +164,8 @@ def _lines(reading: int) -> Iterator[bytes]:
         yield from lines
 
 
-def _play_all(mutant: Mutant, seeds: Sequence[int], writing: int) -> None:
-    _limited()
+def _play_all(mutant: Mutant, seeds: Sequence[int], seed_s: float, writing: int) -> None:
+    _limited(seed_s)
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
@@ -177,7 +180,7 @@ def _play_all(mutant: Mutant, seeds: Sequence[int], writing: int) -> None:
         say(Played(-1, ["import"], repr(error)))
         return
     for seed in seeds:
-        signal.setitimer(signal.ITIMER_PROF, SEED_S)
+        signal.setitimer(signal.ITIMER_PROF, seed_s)
         try:
             played = play_one(seed)
         except Exception as error:
@@ -187,8 +190,8 @@ def _play_all(mutant: Mutant, seeds: Sequence[int], writing: int) -> None:
             return
 
 
-def _limited() -> None:
+def _limited(seed_s: float) -> None:
     """The processor's time is limited by a signal that ends the process, memory by the kernel."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, SEED_S)
+    signal.setitimer(signal.ITIMER_PROF, seed_s)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

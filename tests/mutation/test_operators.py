@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -11,18 +12,18 @@ from tests.mutation import operators_plain as plain
 from tests.mutation.mutants import mutants_of
 from tests.mutation.operators import changes
 from tests.mutation.rooms import SAFETY
-from tests.mutation.source import Source
+from tests.mutation.source import Change, Source
 
 
 def source(text: str, name: str = "decide.py") -> Source:
     return Source(Path(name), dedent(text))
 
 
-def made(operator: object, text: str) -> list[str]:
+def made(operator: Callable[[Source], Iterator[Change]], text: str) -> list[str]:
     """What the operator makes of a function's body, each without the function's head and indentation."""
     head = "async def story(self):\n"
     whole = source(head + indent(dedent(text).strip("\n"), "    "))
-    return [dedent(whole.changed(change).removeprefix(head)) for change in operator(whole)]  # type: ignore
+    return [dedent(whole.changed(change).removeprefix(head)) for change in operator(whole)]
 
 
 def test_a_condition_is_negated():
