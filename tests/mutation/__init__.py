@@ -1,4 +1,4 @@
-"""Mutation testing that nobody tunes: mutants are drawn mechanically, and judged by simulator and unit tests.
+"""Mutation testing without tuning: mutants are drawn mechanically, and judged by simulator and unit tests.
 
     python -m tests.mutation                          # 300 mutants of the safety rooms; seed: HEAD's hash
     python -m tests.mutation --seed 7 --count 40 --by simulator --rooms node/volumes controllers/binding
@@ -24,7 +24,7 @@ that a seed executes, the simulator alone kills 85 %; both together 97 % of all 
 tests 95 % of those that no seed executes; at most 10 % are equivalent. A mutant that cannot be imported, that
 crashes the run, or that takes too long for one seed is killed, and the report says how.
 
-Why no tool of others does this: cosmic-ray and mutmut judge a mutant by a command on a changed source tree,
+Why no other tool does this: cosmic-ray and mutmut judge a mutant by a command on a changed source tree,
 one process for each, and have no operators for awaits, preconditions and caches. Here 200 seeds are played in
 a fork of a warm process, with one module changed as it is imported (`overlay`); what is left of such a tool
 is the operators, which are short. Coverage is measured by coverage.py.

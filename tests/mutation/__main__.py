@@ -17,9 +17,7 @@ from tests.mutation.rooms import SAFETY, SOURCE, NoSuchRoom, checked
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.mutation", description="Mutants that nobody chose."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description="Mutants drawn by chance.")
     parser.add_argument("--seed", default=None, help="what is drawn; default: the hash of HEAD")
     parser.add_argument("--count", type=int, default=300, help="how many; default: 300")
     parser.add_argument("--by", choices=["simulator", "tests", "both"], default="both")

@@ -23,6 +23,9 @@ FUNCTIONS = {
 }
 """Functions that do nothing else."""
 
+FIELDS = {"normal"}
+"""What decisions carry for those who read Events alone: of which type one is."""
+
 TOLD_TO = {"log", "_log", "logger", "metrics", "_metrics", "recorder", "_recorder", "warnings"}
 """Names of what is told: `self.log.info(...)`, `metrics.done(...)`, `self.recorder.event(...)`."""
 
@@ -76,7 +79,8 @@ def children(node: ast.AST) -> list[ast.AST]:
     elif isinstance(node, ast.ClassDef):
         below = [*node.body]
     elif isinstance(node, ast.AnnAssign):
-        below = [node.value] if node.value is not None else []
+        told = isinstance(node.target, ast.Name) and node.target.id in FIELDS
+        below = [node.value] if node.value is not None and not told else []
     elif isinstance(node, (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)):
         below = []
     elif isinstance(node, (ast.With, ast.AsyncWith)):
@@ -84,7 +88,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         below = []
     elif isinstance(node, ast.Call):
-        below = [node.func, *node.args, *(each for each in node.keywords if each.arg not in STATED)]
+        below = [node.func, *node.args, *(each for each in node.keywords if each.arg not in STATED | FIELDS)]
     else:
         below = [*ast.iter_child_nodes(node)]
     return [each for each in below if not (tells(each) or is_text(each) or is_docstring(each))]

@@ -31,7 +31,10 @@ UNIT_TESTS = (
 )  # fmt: skip
 """Folders of tests that kill mutants beside the simulator: not the simulator's own, nor those whose golden
 traces it plays; not what needs root, or the machine for itself."""
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not root", "--timeout", "120")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not root")
+
+NOTED = ("-p", "tests.mutation.noting", "--timeout", "3600")
+"""Coverage makes tests slower; and a timeout's signal within coverage's own lock would hang."""
 
 
 class NotClean(Exception):

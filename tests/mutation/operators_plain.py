@@ -17,7 +17,7 @@ COMPARED = {
 OTHER_NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 SET_OPERATIONS: dict[type[ast.operator], str] = {ast.BitOr: "&", ast.BitAnd: "|"}
 SECONDS = re.compile(r"_s$|_S$|[Ss]econds")
-NUMBERS = re.compile(r"(_s|_S|_at|_time|now|time|since|count|size|number|left|before)$|^(len|now|time)$")
+NUMBERS = re.compile(r"(_s|_S|_at|_time|now|time|since|count|size|number|left|before)$|^(len|sum|now|time)$")
 """Names of what is subtracted as a number."""
 
 
