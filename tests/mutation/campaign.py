@@ -80,7 +80,8 @@ class Judge:
         kept = kept or Verdict(mutant.name, mutant.room, mutant.operator, mutant.diff())
         seeds = tests = None
         if self.seeds is not None and kept.executed is None:
-            seeds = sorted(int(seed) for seed in self.seeds.of(mutant))
+            asked = range(self.base, self.base + self.most)
+            seeds = [seed for seed in sorted(map(int, self.seeds.of(mutant))) if seed in asked]
         if self.tests is not None and kept.tests is None:
             tests = self.tests.fastest_first(self.tests.executed.of(mutant))
         return None if seeds is None and tests is None else Case(mutant, kept, seeds, tests)
