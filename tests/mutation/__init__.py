@@ -16,8 +16,9 @@ it.
 The simulator plays seeds with the mutant in, as `mooring simulate run` does, until an invariant is violated,
 200 at most. Seeds that do not execute its lines come out as they are without it, and are not played: which
 lines a seed executes is measured once, on all of them (`measuring`, `execution`). So it is known, too, which
-mutants the simulator cannot see at all; they count apart. Unit tests are those that execute the mutant, `-x`,
-the fastest first; tests of the simulator and its golden traces are none, nor are those that need root.
+mutants the simulator cannot see at all; they count apart. Unit tests judge what the simulator has not killed:
+those that execute the mutant, `-x`, the fastest first; tests of the simulator and its golden traces are none,
+nor are those that need root.
 
 The exit status is 1 below the bar: of the mutants that are not proven equivalent (`equivalents.toml`), and
 that a seed executes, the simulator alone kills 85 %; both together 97 % of all that are not equivalent; unit

@@ -67,7 +67,7 @@ class Case:
 @dataclass(frozen=True)
 class Judge:
     """Who judges: the simulator, on `most` seeds from `base` on, if `seeds` is there; the unit tests, if
-    `tests` is there. Both judge every mutant that they execute."""
+    `tests` is there: of these only what the simulator has not killed."""
 
     base: int
     most: int
@@ -82,7 +82,7 @@ class Judge:
         if self.seeds is not None and kept.executed is None:
             asked = range(self.base, self.base + self.most)
             seeds = [seed for seed in sorted(map(int, self.seeds.of(mutant))) if seed in asked]
-        if self.tests is not None and kept.tests is None:
+        if self.tests is not None and kept.tests is None and not kept.by_simulator:
             tests = self.tests.fastest_first(self.tests.executed.of(mutant))
         return None if seeds is None and tests is None else Case(mutant, kept, seeds, tests)
 
@@ -93,7 +93,7 @@ class Judge:
             verdict.executed = len(case.seeds)
             if case.seeds:
                 verdict.simulator = by_simulator(case.mutant, self.base, self.most, case.seeds)
-        if case.tests is not None:
+        if case.tests is not None and not verdict.by_simulator:
             verdict.tests = by_tests(case.mutant, case.tests)
         return msgspec.json.encode(verdict)
 

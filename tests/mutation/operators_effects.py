@@ -134,10 +134,22 @@ def dropped_finally(source: Source) -> Iterator[Change]:
             yield source.block_replaced("drop-finally", node.finalbody, "pass")
 
 
+def _ends(source: Source, handler: ast.ExceptHandler) -> bool:
+    """Whether all that the handler does is to return None, where the function would end all the same."""
+    last, attempt = handler.body[-1], source.parents[handler]
+    if len(handler.body) > 1 or not isinstance(last, ast.Return):
+        return False
+    function = source.parents[attempt]
+    is_none = last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None)
+    return is_none and attempt is getattr(function, "body", [None])[-1] and hasattr(function, "args")
+
+
 def swallowed_errors(source: Source) -> Iterator[Change]:
     """A handler does nothing; or an awaited call's error goes unnoticed."""
     for node in source.nodes(ast.ExceptHandler):
-        if not all(isinstance(each, ast.Pass) or tells(each) for each in node.body):
+        if not all(isinstance(each, ast.Pass) or tells(each) for each in node.body) and not _ends(
+            source, node
+        ):
             yield source.block_replaced("swallow-error", node.body, "pass")
     for node in source.nodes(ast.Expr):
         if isinstance(node.value, ast.Await):

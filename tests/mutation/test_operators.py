@@ -188,6 +188,11 @@ def test_errors_go_unnoticed():
     ]
 
 
+def test_a_handler_that_returns_where_the_function_would_end_is_left_alone():
+    assert made(effects.swallowed_errors, "try:\n    f()\nexcept E:\n    return None") == []
+    assert len(made(effects.swallowed_errors, "try:\n    f()\nexcept E:\n    return None\ng()")) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
