@@ -40,7 +40,7 @@ def main() -> int:
     options = parsed()
     try:
         rooms = checked(options.rooms)
-        mutants = [named(name, rooms) for name in options.show or options.only or ()]
+        mutants = [named(name) for name in options.show or options.only or ()]
     except NoSuchRoom as error:
         sys.exit(str(error))
     except KeyError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,12 +93,12 @@ def _stripped(lines: bytes) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines.decode().splitlines())
 
 
-def named(name: str, rooms: Iterable[str]) -> Mutant:
-    """The mutant of that name; its room need not be one of `rooms`. Raises KeyError."""
-    room = name.partition(":")[0]
-    for each in dict.fromkeys((room, *rooms)):
-        if (SOURCE / each).is_dir():
-            for mutant in mutants_of(each):
-                if mutant.name == name:
-                    return mutant
-    raise KeyError(name)
+def named(name: str) -> Mutant:
+    """The mutant of that name. Raises KeyError."""
+    room, _, rest = name.partition(":")
+    path = SOURCE / room / rest.partition(":")[0]
+    mutants = mutants_in(room, source_of(path)) if path.is_file() else ()
+    found = next((mutant for mutant in mutants if mutant.name == name), None)
+    if found is None:
+        raise KeyError(name)
+    return found

@@ -57,9 +57,9 @@ def test_more_seeds_of_the_same_rooms_draw_other_operators_of_a_line():
 
 def test_a_mutant_is_found_by_its_name():
     mutant = drawn("a", 1, ROOMS)[0]
-    assert named(mutant.name, ()) == mutant
+    assert named(mutant.name) == mutant
     with pytest.raises(KeyError):
-        named("controllers/binding:decide.py:1:drop-await", ())
+        named("controllers/binding:decide.py:1:drop-await")
 
 
 def test_a_mutant_shows_what_it_changes():
