@@ -42,6 +42,22 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
     play(story)
 
 
+def test_a_protection_that_could_not_be_removed_is_removed_by_the_next_try(play: Play):
+    async def story(stage: ControllerStage):
+        await claim(stage)
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolumeClaim)
+        stage.wire.lose(lambda request: request.method == "PATCH")
+        with pytest.raises(Unreachable):  # so that the key comes back
+            await controller.reconcile(ClaimKey("default/c"))
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is not None
+        await controller.reconcile(ClaimKey("default/c"))
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
 @pytest.mark.parametrize("source", ["ephemeral", "persistentVolumeClaim"])
 def test_a_foreground_deletion_of_a_pod_waits_for_its_ephemeral_claims_and_they_do_not_wait_for_it(
     play: Play, source: str
