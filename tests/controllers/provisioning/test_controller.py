@@ -159,6 +159,10 @@ def a_pod(**volume: Any) -> dict[str, Any]:
     return {"metadata": {"name": "pod"}, "spec": spec}
 
 
+SUCCESSOR = {
+    "metadata": {"name": "c"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 USES_C = a_pod(persistentVolumeClaim={"claimName": "c"})
 
 
@@ -174,6 +178,34 @@ def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(play: Play):
         await stage.api.delete(Pod, "pod", "default", grace_period_seconds=0)
         await controller.reconcile(VolumeKey("pv"))
         assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_an_attachable_volume_is_deleted_though_a_pod_uses_the_next_claim_of_that_name(play: Play):
+    """No VolumeAttachment of it is left: what the pod has is its successor's volume."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.create(PersistentVolumeClaim, SUCCESSOR, "default")
+        await stage.api.create(Pod, USES_C, "default")
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_volume_that_needs_no_attach_is_not_emptied_under_a_pod_as_old_as_the_next_claim(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    no_threads(monkeypatch)
+
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {"recycle": "this-machine"})
+        await stage.api.create(PersistentVolumeClaim, SUCCESSOR, "default")
+        await stage.api.create(Pod, USES_C, "default")
+        await controller.reconcile(VolumeKey("pv"))
+        assert (tmp_path / "data" / "old").exists()
 
     play(story)
 
