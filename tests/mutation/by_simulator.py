@@ -23,7 +23,7 @@ from tests.mutation.mutants import Mutant
 
 SEED_S = 30.0
 """So much of a processor's time may one seed take; most take less than a second."""
-WAIT_S = 300.0
+WAIT_S = 900.0
 """So long is a fork waited for that sleeps, or that has no processor, in one seed."""
 MEMORY = 4 << 30
 """Bytes that a fork may have."""
