@@ -59,7 +59,8 @@ def main() -> int:
     if options.output == "json":
         print(msgspec.json.format(msgspec.json.encode({"seed": seed, "verdicts": verdicts})).decode())
     else:
-        print(f"\n{len(mutants)} mutants of seed {seed}, {options.seeds} seeds from {options.base} on\n")
+        which = f"{len(mutants)} mutants" + ("" if options.only else f" of seed {seed}")
+        print(f"\n{which}, {options.seeds} seeds from {options.base} on\n")
         for line in report.lines(verdicts, options.by):
             print(line)
     return 0 if all(share.holds for share in report.shares(verdicts, options.by)) else 1
