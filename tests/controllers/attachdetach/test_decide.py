@@ -278,7 +278,7 @@ def under_lock(lock: Lock | None, nodes: tuple[NodeState, ...] = (NODE,), **chan
 
 def shown(*, in_use: bool) -> NodeState:
     """The node, with the object that says whether the volume is in use."""
-    status = NodeStatus(conditions=[Condition("Ready", "True")], volumes_in_use=[VOLUME] if in_use else [])
+    status = NodeStatus(conditions=(Condition("Ready", "True"),), volumes_in_use=(VOLUME,) if in_use else ())
     return node(node=Node(metadata=ObjectMeta(name="n0", uid="uid-n0"), status=status))
 
 
