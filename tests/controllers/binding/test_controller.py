@@ -8,7 +8,7 @@ from controller_stage import ControllerStage, Play
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
-from mooring.kube.keys import ClaimKey
+from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK
 
@@ -54,6 +54,23 @@ def test_a_protection_that_could_not_be_removed_is_removed_by_the_next_try(play:
         assert await stage.api.find(PersistentVolumeClaim, "c", "default") is not None
         await controller.reconcile(ClaimKey("default/c"))
         assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
+def test_a_volume_that_names_a_claim_which_names_none_yet_brings_the_claim_up(play: Play):
+    async def story(stage: ControllerStage):
+        wanted = await claim(stage)
+        reference = {"namespace": "default", "name": "c", "uid": wanted.uid}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
+        source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+        controller = stage.make(BindingController)
+        controller.cache(PersistentVolumeClaim).accept(wanted, tell=False)
+        controller.cache(PersistentVolume).accept(await stage.api.get(PersistentVolume, "pv"), tell=False)
+        assert ClaimKey("default/c") not in controller.queue
+        await controller.reconcile(VolumeKey("pv"))
+        assert ClaimKey("default/c") in controller.queue
 
     play(story)
 

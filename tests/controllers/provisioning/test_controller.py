@@ -10,7 +10,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.provisioning.controller import ProvisioningController
-from mooring.controllers.provisioning.decide import BEGUN
+from mooring.controllers.provisioning.decide import BEGUN, finalizer_of
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
@@ -56,6 +56,24 @@ def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(play: P
         assert stage.array.disks == set()
         pv = await stage.api.find(PersistentVolume, "pv")
         assert pv is None or pv.deleting, "only its protection is left"
+
+    play(story)
+
+
+def test_a_volume_to_be_retained_goes_from_the_api_and_its_disk_stays(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        change = {
+            "metadata": {"finalizers": [finalizer_of(DISK)]},
+            "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+        }
+        await stage.api.patch(PersistentVolume, "pv", change)
+        await stage.api.delete(PersistentVolume, "pv")
+        pv = await stage.api.get(PersistentVolume, "pv")
+        controller.cache(PersistentVolume).accept(pv)
+        await controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.find(PersistentVolume, "pv") is None
+        assert stage.array.disks == {"d"}
 
     play(story)
 
