@@ -124,6 +124,18 @@ def test_a_volume_that_an_administrator_made_is_deleted_unless_another_one_has_t
     play(story)
 
 
+def test_a_volume_that_an_administrator_made_is_deleted_beside_those_of_other_disks(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="")
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        other = {"flexVolume": {"driver": DISK, "options": {"disk": "other"}}}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv-2"}, "spec": {**spec, **other}})
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
 def test_a_process_for_one_driver_leaves_the_volumes_of_administrators_alone(play: Play):
     async def story(stage: ControllerStage):
         await released(stage, by="")
