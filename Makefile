@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud test check audit soak bench assets test-real e2e setup lock clean tools
+.PHONY: demo demo-cloud test check audit soak mutation bench assets test-real e2e setup lock clean tools
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -73,6 +73,11 @@ soak: $(STAMP) tools
 	@MOORING_SOAK=1 $(BIN)/pytest -q -m soak --timeout 3600
 	@[ -z "$(SEEDS)" ] || $(BIN)/mooring simulate run --seeds $(SEEDS) --resume soak-out --store soak-out
 
+# Mutants drawn by chance, judged by simulator and unit tests; with MUTATION="--count 40 --rooms ebs", ... as
+# tests/mutation says. What was judged is kept in mutation-out.
+mutation: $(STAMP) tools
+	@$(BIN)/python -m tests.mutation --resume mutation-out $(MUTATION)
+
 # Refreshes the pinned, hash-checked development requirements from pyproject.toml.
 lock: $(STAMP)
 	@$(BIN)/pip install -q --disable-pip-version-check uv
@@ -81,4 +86,4 @@ lock: $(STAMP)
 	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
 
 clean:
-	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out
+	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out mutation-out

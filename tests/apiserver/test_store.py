@@ -267,6 +267,21 @@ def test_a_restart_keeps_objects_versions_and_history(run: Run) -> None:
     run(story())
 
 
+def test_a_store_that_is_opened_again_keeps_no_more_history_than_its_window(run: Run) -> None:
+    async def story() -> None:
+        log = MemoryLog()
+        store = Store(log, no_fields, window=10)
+        for n in range(6):
+            await store.write("things", ("", "a"), thing(n=n))
+        again = Store(log, no_fields, window=2)
+        assert again.version - again.floor == 2
+        assert names(again, again.floor) == ["a"]
+        with pytest.raises(Expired):
+            again.list("things", again.floor - 1)
+
+    run(story())
+
+
 def test_a_log_forgets_what_no_reader_can_ask_for(run: Run) -> None:
     async def story() -> None:
         log = MemoryLog()

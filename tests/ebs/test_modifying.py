@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from cloud_api import DyingApi, capability, create, world
@@ -13,6 +14,7 @@ from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service import modifying
+from mooring.ebs.ec2.records import Volume
 
 
 async def expand(
@@ -69,6 +71,30 @@ def test_changes_within_a_moment_are_one_modification(run) -> None:
             assert w.api.count()["ModifyVolume"] == 1
 
     run(story())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": 20},
+        {"type": "io2"},
+        {"iops": 4000},
+        {"iops_per_gb": 50},
+        {"throughput": 200},
+        {"tags": {"a": "b"}},
+        {"deleted_tags": frozenset({"a"})},
+    ],
+)
+def test_two_targets_in_one_have_what_either_has(change: dict[str, Any]) -> None:
+    one, other = modifying.Target(**change), modifying.Target(tags={"c": "d"})
+    both = modifying.Target(**{**change, "tags": {**change.get("tags", {}), "c": "d"}})
+    assert one.merged(other) == other.merged(one) == both
+
+
+def test_a_volume_of_a_type_that_is_not_known_has_no_largest_size() -> None:
+    volume = Volume("vol-1", "in-use", 10, "gp9", "zone")
+    wanted = csi.CapacityRange(required_bytes=100_000 * GIB)
+    assert modifying.grown_size(volume, wanted) == 100_000
 
 
 def test_changes_at_odds_within_a_moment_abort_the_later_one(run) -> None:

@@ -73,7 +73,7 @@ def test_a_namespace_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(Collector, "_reconcile_namespace", nothing)
     outcome = play(0, TENANT, plan=(PlanStep(60, "delete-namespace", "t"),))
-    assert "L12" in outcome.invariants
+    assert "L16" in outcome.invariants
 
 
 @pytest.mark.parametrize("storage", ["network", "open"])

@@ -3,14 +3,17 @@ tests/cluster/in_process."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from mooring.controllers.attachdetach.controller import AttachDetachController
+from mooring.controllers.attachdetach.controller import SOON_S, AttachDetachController
+from mooring.controllers.attachdetach.state import Action, Attachment, Demand, VolumeDecision, VolumeState
 from mooring.kube.errors import NotFound
+from mooring.kube.reason import Reason
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
@@ -26,5 +29,29 @@ def test_what_has_gone_since_it_was_decided_about_is_decided_again(play: Play):
             controller._record("example.com/disk/d1", "n0")
         with pytest.raises(NotFound, match="node n0 does not exist any more"):
             controller._node("n0")
+
+    play(schedule)
+
+
+@pytest.mark.parametrize(("is_reported", "again"), [(False, True), (True, False)])
+def test_a_report_that_a_look_refuses_is_decided_about_again_soon(
+    play: Play, is_reported: bool, again: bool, monkeypatch: pytest.MonkeyPatch
+):
+    async def schedule(stage: Any, a: Any, b: Any):
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        record = await stage.attached(a)
+        monkeypatch.setattr(controller, "_record", lambda volume, node: record)
+
+        async def report(record: Any, *, locked: bool) -> bool:
+            return is_reported
+
+        monkeypatch.setattr(controller._handshake, "report", report)
+        volume, wanted = "example.com/disk/d1", (Demand("n0", ("default/db-0",), "1", True),)
+        state = VolumeState(volume, False, wanted, (Attachment.of(record),), {})
+        decision = VolumeDecision(Action.REPORT, Reason("Attached", "attached"), "n0", ("default/db-0",))
+        await controller._carry_out(volume, decision, state)
+        await asyncio.sleep(SOON_S)
+        assert (volume in controller.queue) is again
 
     play(schedule)

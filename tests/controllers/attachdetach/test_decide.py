@@ -39,6 +39,7 @@ from mooring.kube.objects import (
     VolumeAttachmentStatus,
     VolumeError,
 )
+from mooring.volumes.attachment_lock import Closed, Lock
 
 VOLUME = "example.com/disk/d1"
 
@@ -264,6 +265,54 @@ def test_what_is_done_about_an_attachment_that_nobody_wants(
 def test_a_release_against_the_nodes_word_is_called_forced():
     assert may_release(node(**SILENT, tainted=True, out_of_service=True), attachment()).forced
     assert not may_release(node(), attachment()).forced
+
+
+# --- the lock
+
+
+def under_lock(lock: Lock | None, nodes: tuple[NodeState, ...] = (NODE,), **changes: Any) -> VolumeState:
+    """The volume is wanted where it has an attachment of the epoch 1, and is locked."""
+    wanted = state(demands=(demand(),), attachments=(attachment(epoch=1),), nodes=nodes)
+    return replace(wanted, locked=True, lock=lock, **changes)
+
+
+def shown(*, in_use: bool) -> NodeState:
+    """The node, with the object that says whether the volume is in use."""
+    status = NodeStatus(conditions=(Condition("Ready", "True"),), volumes_in_use=(VOLUME,) if in_use else ())
+    return node(node=Node(metadata=ObjectMeta(name="n0", uid="uid-n0"), status=status))
+
+
+def test_an_attachment_of_the_present_epoch_is_reported():
+    assert outcome(under_lock(Lock(epoch=1))) == (Action.REPORT, "Attached")
+
+
+def test_a_wanted_attachment_of_an_older_epoch_is_granted_the_lock_anew():
+    decision = only(under_lock(Lock(epoch=2)))
+    assert (decision.action, decision.reason.code) == (Action.GRANT, "StaleEpoch")
+    assert (decision.node, decision.pods) == ("n0", ("default/pod-n0",))
+
+
+def test_the_lock_is_not_granted_to_a_node_that_does_not_exist():
+    assert outcome(under_lock(Lock(epoch=2), nodes=())) == (Action.BLOCKED, "NodeGone")
+
+
+@pytest.mark.parametrize(
+    ("in_use", "expected"),
+    [(True, (Action.BLOCKED, "ClosedNode")), (False, (Action.GRANT, "StaleEpoch"))],
+)
+def test_the_lock_is_granted_to_a_closed_node_once_it_says_that_nothing_is_mounted(
+    in_use: bool, expected: tuple[Action, str]
+):
+    lock = Lock(epoch=2, closed={"n0": Closed(2, "")})
+    assert outcome(under_lock(lock, (shown(in_use=in_use),))) == expected
+
+
+def test_a_volume_for_several_nodes_is_used_under_any_epoch():
+    assert outcome(under_lock(Lock(epoch=2), several_nodes=True)) == (Action.REPORT, "Attached")
+
+
+def test_a_lock_that_cannot_be_read_keeps_the_volume_as_it_is():
+    assert outcome(under_lock(None)) == (Action.BLOCKED, "LockDamaged")
 
 
 # --- whatever is thrown at it

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
 
 import pytest
 
+from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.simulation.parts.faulty_transport import request
@@ -108,6 +110,20 @@ def test_a_report_looks_at_the_attachment_live_where_kinds_have_clocks_of_their_
         a.handshake.lists.versions_comparable = False
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         assert not await a.handshake.report(a.record())
+        assert await stage.n0.listed() == set()
+
+    play(schedule)
+
+
+def test_a_report_looks_at_the_attachment_live_until_it_is_known_that_versions_can_be_compared(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        record = await stage.attached(a)
+        new = Handshake(
+            a.client, a.records, a.nodes, now=stage.now, random=Random(1), answers_for=lambda name: True
+        )
+        a.freeze()
+        await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
+        assert not await new.report(a.record())
         assert await stage.n0.listed() == set()
 
     play(schedule)

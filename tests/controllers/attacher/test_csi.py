@@ -160,6 +160,24 @@ def test_upstreams_finalizer_of_a_volume_goes_when_it_is_attached_nowhere(play: 
     play(story)
 
 
+def test_a_volume_that_is_gone_or_not_deleted_or_without_that_finalizer_is_left_as_it_is(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.api.delete(VolumeAttachment, RECORD)
+        await stage.controller.reconcile(VolumeKey("gone"))
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": [FINALIZER]}})
+        before = await stage.api.get(PersistentVolume, "pv")
+        await stage.controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.get(PersistentVolume, "pv") == before, "it is not being deleted"
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": ["example.com/other"]}})
+        await stage.api.delete(PersistentVolume, "pv")
+        before = await stage.api.get(PersistentVolume, "pv")
+        await stage.controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.get(PersistentVolume, "pv") == before
+
+    play(story)
+
+
 def test_a_node_whose_driver_has_not_registered_is_said_and_nothing_is_asked(play: Play):
     async def story(stage: CsiAttacherStage) -> None:
         await stage.set_up(registered=False)

@@ -44,6 +44,39 @@ def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_no
     play(story)
 
 
+def test_a_protection_that_could_not_be_removed_is_removed_by_the_next_try(play: Play):
+    async def story(stage: ControllerStage):
+        await claim(stage)
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolumeClaim)
+        stage.wire.lose(lambda request: request.method == "PATCH")
+        with pytest.raises(Unreachable):  # so that the key comes back
+            await controller.reconcile(ClaimKey("default/c"))
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is not None
+        await controller.reconcile(ClaimKey("default/c"))
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
+def test_a_volume_that_names_a_claim_which_names_none_yet_brings_the_claim_up(play: Play):
+    async def story(stage: ControllerStage):
+        wanted = await claim(stage)
+        reference = {"namespace": "default", "name": "c", "uid": wanted.uid}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
+        source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+        controller = stage.make(BindingController)
+        controller.cache(PersistentVolumeClaim).accept(wanted, tell=False)
+        controller.cache(PersistentVolume).accept(await stage.api.get(PersistentVolume, "pv"), tell=False)
+        assert ClaimKey("default/c") not in controller.queue
+        await controller.reconcile(VolumeKey("pv"))
+        assert ClaimKey("default/c") in controller.queue
+
+    play(story)
+
+
 @pytest.mark.parametrize("source", ["ephemeral", "persistentVolumeClaim"])
 def test_a_foreground_deletion_of_a_pod_waits_for_its_ephemeral_claims_and_they_do_not_wait_for_it(
     play: Play, source: str

@@ -10,7 +10,7 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.provisioning.controller import ProvisioningController
-from mooring.controllers.provisioning.decide import BEGUN
+from mooring.controllers.provisioning.decide import BEGUN, finalizer_of
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
@@ -80,6 +80,24 @@ def test_a_disk_is_deleted_once_though_its_volume_stays_for_a_while(play: Play):
     play(story)
 
 
+def test_a_volume_to_be_retained_goes_from_the_api_and_its_disk_stays(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        change = {
+            "metadata": {"finalizers": [finalizer_of(DISK)]},
+            "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+        }
+        await stage.api.patch(PersistentVolume, "pv", change)
+        await stage.api.delete(PersistentVolume, "pv")
+        pv = await stage.api.get(PersistentVolume, "pv")
+        controller.cache(PersistentVolume).accept(pv)
+        await controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.find(PersistentVolume, "pv") is None
+        assert stage.array.disks == {"d"}
+
+    play(story)
+
+
 def test_a_volume_whose_claim_lives_is_not_deleted_whatever_its_phase_says(play: Play):
     async def story(stage: ControllerStage):
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -121,6 +139,18 @@ def test_a_volume_that_an_administrator_made_is_deleted_unless_another_one_has_t
         await stage.api.patch(PersistentVolume, "twin", {"metadata": {"finalizers": None}})
         await stage.api.delete(PersistentVolume, "twin")
         await controller.reconcile(VolumeKey(pv.name))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_volume_that_an_administrator_made_is_deleted_beside_those_of_other_disks(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="")
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        other = {"flexVolume": {"driver": DISK, "options": {"disk": "other"}}}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv-2"}, "spec": {**spec, **other}})
+        await controller.reconcile(VolumeKey("pv"))
         assert stage.array.disks == set()
 
     play(story)
@@ -179,6 +209,10 @@ def a_pod(**volume: Any) -> dict[str, Any]:
     return {"metadata": {"name": "pod"}, "spec": spec}
 
 
+SUCCESSOR = {
+    "metadata": {"name": "c"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 USES_C = a_pod(persistentVolumeClaim={"claimName": "c"})
 
 
@@ -194,6 +228,34 @@ def test_a_volume_whose_pod_outlives_its_claim_is_not_deleted(play: Play):
         await stage.api.delete(Pod, "pod", "default", grace_period_seconds=0)
         await controller.reconcile(VolumeKey("pv"))
         assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_an_attachable_volume_is_deleted_though_a_pod_uses_the_next_claim_of_that_name(play: Play):
+    """No VolumeAttachment of it is left: what the pod has is its successor's volume."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.create(PersistentVolumeClaim, SUCCESSOR, "default")
+        await stage.api.create(Pod, USES_C, "default")
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_volume_that_needs_no_attach_is_not_emptied_under_a_pod_as_old_as_the_next_claim(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    no_threads(monkeypatch)
+
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {"recycle": "this-machine"})
+        await stage.api.create(PersistentVolumeClaim, SUCCESSOR, "default")
+        await stage.api.create(Pod, USES_C, "default")
+        await controller.reconcile(VolumeKey("pv"))
+        assert (tmp_path / "data" / "old").exists()
 
     play(story)
 

@@ -157,9 +157,9 @@ async def _tenants(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
     found = {each.name: each for each in (await cluster.api.list(Namespace)).items}
     for name in (each for each, kind in cluster.scenario.workloads.items() if kind in TENANTS):
         if name not in found or found[name].deleting:
-            yield "L12", f"namespace {name} {'still ends' if name in found else 'does not exist'}"
+            yield "L16", f"namespace {name} {'still ends' if name in found else 'does not exist'}"
         elif await cluster.api.find(StatefulSet, name, name) is None:
-            yield "L12", f"namespace {name} has no StatefulSet"
+            yield "L16", f"namespace {name} has no StatefulSet"
 
 
 async def _budgets(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:

@@ -27,10 +27,11 @@ Pair = frozenset[str]
 WAYS: tuple[tuple[str, str], ...] = (
     *(("plugin", storage) for storage in ("array", "array", "array", "cloud", "cloud", "deferred")),
     *(("plugin", storage) for storage in ("open", "open", "network", "network")),
-    *(("csi", storage) for storage in ("array", "array", "cloud", "cloud", "open", "network")),
+    *(("csi", storage) for storage in ("array", "array", "array", "cloud", "cloud", "cloud")),
     *(("ebs", "array") for _ in range(4)),
 )
-"""Twenty cards: drivers and the storage behind them; an `ebs` driver has a cloud of its own."""
+"""Twenty cards: drivers and the storage behind them. A CSI driver counts as one that refuses a second attach,
+whatever its storage does; an `ebs` driver has a cloud of its own."""
 NAMES = ("db", "web", "log")
 REPLICAS = (1, 2, 2, 3)
 JOB_PODS = (1, 3, 6)

@@ -1,0 +1,116 @@
+"""Where a VolumeAttachment's volume is looked up: what is stored on it, the cache, or the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+
+from mooring.controllers.attacher.definitions import Definitions
+from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
+from mooring.kube.objects.persistentvolumes import PersistentVolumeSpec
+from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec
+from mooring.kube.objects.volumes import CSIPersistentVolumeSource
+from mooring.volumes.attachment_lock import ATTACHED_TO
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.interfaces import AttachableVolumePlugin
+from mooring.volumes.names import (
+    ATTACH_EPOCH,
+    ATTACH_REQUESTED_AT,
+    CSI_PLUGIN,
+    VOLUME_NAME,
+    csi_volume_name,
+    volume_attachment_name,
+)
+
+DRIVER = "played.example.com"
+NAME = csi_volume_name(DRIVER, "v")
+
+
+class Live:
+    """The API server, of which is counted how often it was asked."""
+
+    def __init__(self, pv: PersistentVolume | None) -> None:
+        self._pv, self.asked = pv, 0
+
+    async def find(self, kind: Any, name: str) -> PersistentVolume | None:
+        self.asked += 1
+        return self._pv
+
+
+def volume(handle: str = "v", **annotations: str) -> PersistentVolume:
+    spec = PersistentVolumeSpec(csi=CSIPersistentVolumeSource(driver=DRIVER, volume_handle=handle))
+    return PersistentVolume(metadata=ObjectMeta(name="pv", annotations=annotations), spec=spec)
+
+
+def attachment(*, name: str = "", **annotations: str) -> VolumeAttachment:
+    meta = ObjectMeta(name=name or volume_attachment_name(CSI_PLUGIN, NAME, "n"), annotations=annotations)
+    source = VolumeAttachmentSource(persistent_volume_name="pv")
+    return VolumeAttachment(metadata=meta, spec=VolumeAttachmentSpec(DRIVER, "n", source))
+
+
+def definitions(live: Live, cached: PersistentVolume | None = None) -> tuple[Definitions, Any]:
+    plugin = create_autospec(AttachableVolumePlugin, instance=True)
+    plugin.get_plugin_name.return_value = DRIVER
+    plugin.get_volume_name.return_value = "v"
+    plugins: Any = create_autospec(object)
+    plugins.find_attachable_plugin_by_name = lambda name: plugin
+    client: Any = live
+    cache: Any = {"pv": cached} if cached else {}
+    return Definitions(client, plugins, cache), plugin
+
+
+@pytest.mark.parametrize(
+    ("record", "cached", "asked"),
+    [
+        (attachment(), volume(), 0),
+        (attachment(**{ATTACH_EPOCH: "1"}), volume(), 1),
+        (attachment(), volume(**{ATTACHED_TO: "n"}), 1),
+        (attachment(), volume("another"), 1),
+        (attachment(name="upstreams"), volume(), 1),
+        (attachment(), None, 1),
+    ],
+    ids=["without a lock", "under a lock", "locked", "another volume", "of another name", "not known"],
+)
+def test_only_a_volume_without_a_lock_is_taken_from_the_cache(
+    record: VolumeAttachment, cached: PersistentVolume | None, asked: int
+):
+    live = Live(volume())
+    found, _ = definitions(live, cached)
+    spec = asyncio.run(found.spec(record))
+    assert spec.persistent_volume == volume()
+    assert live.asked == asked
+
+
+def test_what_was_stored_before_the_attach_is_enough_for_the_detach():
+    live = Live(volume())
+    found, plugin = definitions(live)
+    record = attachment(**{ATTACH_REQUESTED_AT: "2030-01-01T00:00:00.000000Z", VOLUME_NAME: NAME})
+    name, _ = asyncio.run(found.detacher(record))
+    assert (name, live.asked) == (NAME, 0)
+    plugin.detacher_of.assert_called_once_with(record.metadata.annotations, None)
+
+
+def test_what_another_attacher_attached_is_detached_as_its_definition_says():
+    live = Live(volume())
+    found, plugin = definitions(live)
+    record = attachment(**{VOLUME_NAME: NAME})
+    name, _ = asyncio.run(found.detacher(record))
+    assert (name, live.asked) == (NAME, 1)
+    (_, spec), _ = plugin.detacher_of.call_args
+    assert spec.persistent_volume == volume()
+
+
+def test_without_a_definition_the_stored_name_has_to_do():
+    found, plugin = definitions(Live(None))
+    record = attachment(**{VOLUME_NAME: NAME})
+    assert asyncio.run(found.detacher(record))[0] == NAME
+    plugin.detacher_of.assert_called_once_with(record.metadata.annotations, None)
+
+
+def test_what_nothing_defines_cannot_be_detached():
+    found, _ = definitions(Live(None))
+    with pytest.raises(VolumeError, match="does not exist"):
+        asyncio.run(found.detacher(attachment(**{ATTACH_REQUESTED_AT: "2030-01-01T00:00:00.000000Z"})))

@@ -1,0 +1,74 @@
+"""What a storage does not say, when it is asked what is attached, is not taken for a no."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import Mock, create_autospec
+
+import pytest
+
+from mooring.controllers.attacher.verification import denied
+from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
+from mooring.kube.objects.storage import VolumeAttachmentSpec
+from mooring.volumes.errors import VolumeError
+from mooring.volumes.interfaces import AttachableVolumePlugin, Attacher, BulkVolumeVerifier
+from mooring.volumes.spec import VolumeSpec
+
+A, B = (
+    VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=name))) for name in ("a", "b")
+)
+
+
+class BulkAttacher(Attacher, BulkVolumeVerifier):
+    """What a plugin returns that can ask about all nodes at once."""
+
+
+def asked(answers: Mapping[str, Any], whom: list[str]) -> Any:
+    """An attacher that answers for each node, or raises what it is to raise; it notes whom it was asked
+    about."""
+
+    def answer(about: str) -> Any:
+        whom.append(about)
+        if isinstance(answers[about], Exception):
+            raise answers[about]
+        return answers[about]
+
+    attacher = create_autospec(BulkAttacher, instance=True)
+    attacher.volumes_are_attached.side_effect = lambda specs, node: answer(node)
+    attacher.bulk_verify_volumes.side_effect = lambda by_node: answer("all")
+    return attacher
+
+
+def lost(answers: Mapping[str, Any]) -> tuple[list[str], list[str], int]:
+    """The nodes on which something is not attached, whom the storage was asked about, and what was logged."""
+    whom: list[str] = []
+    log = Mock()
+    plugin = create_autospec(AttachableVolumePlugin, instance=True)
+    plugin.supports_bulk_volume_verification.return_value = "all" in answers
+    plugin.new_attacher.return_value = asked(answers, whom)
+    recorded = [
+        (VolumeAttachment(metadata=ObjectMeta(name=node), spec=VolumeAttachmentSpec(node_name=node)), spec)
+        for node, spec in (("n0", A), ("n1", B))
+    ]
+    found = asyncio.run(denied(plugin, recorded, log))
+    return [record.spec.node_name for record in found], whom, log.warning.call_count
+
+
+def test_what_the_storage_says_is_not_attached_is_lost():
+    assert lost({"all": {"n0": {A: False}, "n1": {B: True}}}) == (["n0"], ["all"], 0)
+    assert lost({"n0": {A: True}, "n1": {B: False}}) == (["n1"], ["n0", "n1"], 0)
+
+
+@pytest.mark.parametrize("error", [VolumeError("no answer"), RuntimeError("a bug")])
+def test_a_storage_that_does_not_answer_for_all_is_not_asked_once_more_for_each_node(error: Exception):
+    assert lost({"all": error}) == ([], ["all"], 1)
+
+
+def test_a_node_for_which_the_storage_does_not_answer_does_not_keep_it_from_the_others():
+    assert lost({"n0": VolumeError("no answer"), "n1": {B: False}}) == (["n1"], ["n0", "n1"], 1)
+
+
+def test_a_volume_that_an_answer_leaves_out_is_not_lost():
+    assert lost({"all": {"n0": {}, "n1": {B: True}}}) == ([], ["all"], 0)
