@@ -223,6 +223,21 @@ def test_what_a_user_has_made_so_is_not_waited_for(story: list[Event]):
     assert late(*story, 1000.0) == []
 
 
+def test_a_pod_uses_the_claim_that_was_made_for_its_generic_ephemeral_volume():
+    volumes = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]
+    spec = {"nodeName": "n1", "volumes": volumes}
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    metadata = {"name": "db-0", "uid": "a"}
+    user = written("pods", "default/db-0", metadata=metadata, spec=spec, status=status)
+    own, status = {"volumeName": "v", "storageClassName": "disk"}, {"phase": "Bound"}
+    claimed = written("persistentvolumeclaims", "default/db-0-data", spec=own, status=status)
+    uses = [node(), claimed, user, record(attached=True), MOUNTED]
+    assert late(*uses, 1000.0) == []
+    left = late(*uses, gone("pods", "default/db-0"), LIMITS["unmounted"] + 15.0)
+    assert any("unmounted" in each for each in left), left
+    assert any("given up" in each for each in left), left
+
+
 def test_the_next_pod_of_a_name_is_waited_for_anew():
     story = [*WAITS_FOR_NODE, LIMIT - 10.0, pod("n1", uid="b"), LIMIT - 10.0]
     assert late(*story) == []

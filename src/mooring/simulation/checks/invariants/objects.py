@@ -13,6 +13,7 @@ VOLUMES = "persistentvolumes"
 
 
 class Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
     uid: str = ""
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
@@ -34,8 +35,20 @@ class ClaimSource(msgspec.Struct, rename="camel"):
     claim_name: str = ""
 
 
+class EphemeralSource(msgspec.Struct):
+    """A claim of its own, made for the pod."""
+
+
 class PodVolume(msgspec.Struct, rename="camel"):
+    name: str = ""
     persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+    def claim_of(self, pod: str) -> str:
+        """The name of its claim; "" for a volume without one."""
+        if self.ephemeral is not None:
+            return f"{pod}-{self.name}"
+        return self.persistent_volume_claim.claim_name if self.persistent_volume_claim is not None else ""
 
 
 class Taint(msgspec.Struct, rename="camel"):
@@ -135,9 +148,9 @@ class StoredObject(msgspec.Struct):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Of a pod: the names of the claims that its volumes name."""
-        sources = (each.persistent_volume_claim for each in self.spec.volumes)
-        return tuple(source.claim_name for source in sources if source is not None)
+        """Of a pod: the names of the claims that its volumes name, or that were made for them."""
+        named = (each.claim_of(self.metadata.name) for each in self.spec.volumes)
+        return tuple(name for name in named if name)
 
     @property
     def ready(self) -> str:
