@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import combinations
 
 import pytest
@@ -11,8 +12,11 @@ from mooring.simulation.cluster.scenario import DEFAULT, Scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.run import play
-from mooring.simulation.search import coverage
+from mooring.simulation.search import coverage, searches
 from mooring.simulation.search.summary import Summary
+
+SOAKED, COVERING = 2_000_000, 3_000
+"""From which seed on, and how many, `make soak` plays: so that every cell of the table is filled."""
 
 
 @pytest.mark.parametrize("first", [0, 20, 7_440])
@@ -57,3 +61,17 @@ def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_wh
     looked_at = {name for name, number in outcome.guarded.items() if number}
     empty = {each.partition(": ")[2] for each in coverage.empty(summary.cells) if each.startswith(way)}
     assert empty == set(coverage.INVARIANTS) - looked_at
+
+
+def test_twenty_seeds_violate_nothing():
+    summary = searches.random(range(20), DEFAULT).run(workers=1)
+    assert [(each.seed, each.violations[:1]) for each in summary.failed] == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not os.environ.get("MOORING_SOAK"), reason="takes many minutes: `make soak` plays them")
+def test_no_invariant_is_blind_after_any_fault():
+    summary = searches.random(range(SOAKED, SOAKED + COVERING), DEFAULT).run()
+    assert coverage.empty(summary.cells) == []
+    assert [(each.seed, each.violations[:1]) for each in summary.failed] == []

@@ -16,6 +16,8 @@ from itertools import combinations, cycle, islice
 from random import Random
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
@@ -37,7 +39,7 @@ REPLICAS = (1, 2, 2, 3)
 JOB_PODS = (1, 3, 6)
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
-MOST_KINDS = 14
+MOST_KINDS = 16
 """Of faults in one run."""
 WEIGHTS = (0.3, 1.0, 1.0, 4.0)
 NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
@@ -50,8 +52,9 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("deferred", 128.0),  # storage that may do hours later what it was asked for
     ("array-takes-away", 10.0),  # is missed when what is attached is verified
     ("job", 10.0),  # the backoff of its pods
+    ("strip-volume", 16.0),  # what nothing defines any more may be asked for ten minutes later
 )
-"""Or so long, where a run has this storage, fault or workload."""
+"""Or so long, where a run has this storage, fault, workload or action."""
 
 
 def drawn(seed: int, given: Scenario) -> Scenario:
@@ -62,9 +65,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     driver, storage = _way(seed)
     faults = _kinds_of_faults(seed)
     workloads = _workloads(seed, chance, driver)
-    calm = _calm({storage, *faults, *workloads.values()})
     nodes = chance.choice((3, 4)) if NEED_A_THIRD & set(faults) else chance.choice((1, 2, 3))
-    return Scenario(
+    scenario = Scenario(
         policy=given.policy,
         nodes=nodes,
         zones=min(2, nodes),
@@ -72,8 +74,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         storage=storage,
         sets={name: _replicas(kind, chance) for name, kind in workloads.items()},
         workloads=workloads,
-        minutes=chance.choice(STRUCK_MINUTES) + calm,
-        calm_minutes=calm,
+        minutes=chance.choice(STRUCK_MINUTES),
         only=tuple(faults),
         every=True,
         faults=chance.choice((len(faults), 10, 20)),
@@ -86,6 +87,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
+    actions = {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
+    calm = _calm({storage, *faults, *workloads.values(), *actions})
+    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
 
 
 def _dealt(seed: int, cards: Sequence[T], name: str) -> T:
@@ -135,14 +139,16 @@ def _kinds_of_faults(seed: int) -> list[str]:
 @cache
 def _covering(block: int) -> list[list[str]]:
     """The kinds of faults of each seed of a block."""
-    chance = stream(block, "swarm faults")
-    left = possible_pairs()
+    chance, left = stream(block, "swarm faults"), possible_pairs()
+    there = [[*faults_of(Scenario(driver=_way(block * BLOCK + number)[0]))] for number in range(BLOCK)]
     found: list[list[str]] = []
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        kinds = [*faults_of(Scenario(driver=_way(seed)[0]))]
-        chosen = _chosen(chance, kinds, chance.randint(1, MOST_KINDS), left)
-        left -= {frozenset(pair) for pair in combinations(chosen, 2)}
-        found.append(chosen)
+    for kinds in there:
+        found.append(_chosen(chance, kinds, chance.randint(1, MOST_KINDS), left))
+        left -= {frozenset(pair) for pair in combinations(found[-1], 2)}
+    for pair in sorted(left, key=sorted):  # the shortest run that can have both takes the rest
+        fitting = [number for number in range(BLOCK) if pair <= set(there[number])]
+        shortest = min(fitting, key=lambda number: len(found[number]))
+        found[shortest] = sorted({*found[shortest], *pair})
     return found
 
 
