@@ -10,6 +10,7 @@ import pytest
 from mooring.simulation.checks.invariants import Checks
 from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 
 Event = tuple[str, dict[str, Any]]
@@ -91,7 +92,8 @@ CASES: dict[str, tuple[list[Event], list[Event]]] = {
     "scaled-away": ([*RUNNING, replicas(0)], [pod("n1", ready=True, going=True)]),
     "attached": ([*RUNNING, record()], [record(attached=True)]),
     "given-up": ([node(), record(attached=True)], [record(attached=True, going=True)]),
-    "detached": ([node(), record(going=True)], [gone(RECORDS, "va-n1")]),
+    "detached": ([node(), volume("Bound"), record(going=True)], [gone(RECORDS, "va-n1")]),
+    "left-behind": ([node(), record(going=True)], [gone(RECORDS, "va-n1")]),
     "unmounted": ([*RUNNING, MOUNTED, gone("pods", "default/db-0")], [UNMOUNTED]),
     "bound": ([node(), claim("", phase="Pending")], [claim()]),
     "claim-gone": ([node(), claim(going=True)], [gone("persistentvolumeclaims", "default/data-db-0")]),
@@ -246,7 +248,13 @@ def test_the_next_pod_of_a_name_is_waited_for_anew():
 def test_each_bound_is_a_sum_whose_summands_have_reasons():
     known = acts(Settings())
     assert all(act in known and known[act].reason for _, made_of in WAITS.values() for act in made_of)
-    assert max(LIMITS.values()) < 180, "a wait of six minutes is always found"
+    assert max(limit for kind, limit in LIMITS.items() if kind != "left-behind") < 180, "six minutes are found"
+
+
+def test_a_request_to_a_csi_driver_counts_as_outstanding_for_longer():
+    by_driver = bounds(Settings.of_scenario(Scenario(driver="csi")))
+    assert by_driver["detached"] == LIMITS["detached"] + 30
+    assert by_driver["given-up"] == LIMITS["given-up"]
 
 
 def test_the_worst_wait_is_told_with_its_share_and_the_fault_before_it():

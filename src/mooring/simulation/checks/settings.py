@@ -9,11 +9,13 @@ from weakref import WeakKeyDictionary
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage import KINDS
+from mooring.volumes.plugins.csi.driver import REQUEST_VALIDITY_S
 
 
 class Settings(NamedTuple):
     """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
-    the deletion of a Node may. `lazy_claims`: claims wait for their first consumer."""
+    the deletion of a Node may. `lazy_claims`: claims wait for their first consumer. `validity_s`: for so long
+    a request that was not answered counts as outstanding; what a CSI driver's storage does is not known."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
@@ -34,7 +36,7 @@ class Settings(NamedTuple):
             force_detach_after_s=scenario.force_detach_after_s if by_force else 0.0,
             deletion_confirms=by_force and scenario.node_deletion_confirms_death,
             lazy_claims=scenario.driver == "ebs",
-            validity_s=kind.validity_s,
+            validity_s=kind.validity_s if scenario.driver == "plugin" else REQUEST_VALIDITY_S,
             nodes=frozenset(scenario.node_names),
         )
 

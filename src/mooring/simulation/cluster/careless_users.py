@@ -160,7 +160,8 @@ class CarelessUsers:
         used = disk in array.attached or any(disk == each for each, _ in array.mounted)
         if recorded or used or volume is not None:
             raise KubeError("it is still used")
-        array.delete(disk)
+        if disk in array.disks:  # else another user has deleted it
+            array.delete(disk)
 
     # --- claims and volumes that come and go
 

@@ -16,6 +16,8 @@ from itertools import combinations, cycle, islice
 from random import Random
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
@@ -50,8 +52,9 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("deferred", 128.0),  # storage that may do hours later what it was asked for
     ("array-takes-away", 10.0),  # is missed when what is attached is verified
     ("job", 10.0),  # the backoff of its pods
+    ("strip-volume", 16.0),  # what nothing defines any more may be asked for ten minutes later
 )
-"""Or so long, where a run has this storage, fault or workload."""
+"""Or so long, where a run has this storage, fault, workload or action."""
 
 
 def drawn(seed: int, given: Scenario) -> Scenario:
@@ -62,9 +65,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     driver, storage = _way(seed)
     faults = _kinds_of_faults(seed)
     workloads = _workloads(seed, chance, driver)
-    calm = _calm({storage, *faults, *workloads.values()})
     nodes = chance.choice((3, 4)) if NEED_A_THIRD & set(faults) else chance.choice((1, 2, 3))
-    return Scenario(
+    scenario = Scenario(
         policy=given.policy,
         nodes=nodes,
         zones=min(2, nodes),
@@ -72,8 +74,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         storage=storage,
         sets={name: _replicas(kind, chance) for name, kind in workloads.items()},
         workloads=workloads,
-        minutes=chance.choice(STRUCK_MINUTES) + calm,
-        calm_minutes=calm,
+        minutes=chance.choice(STRUCK_MINUTES),
         only=tuple(faults),
         every=True,
         faults=chance.choice((len(faults), 10, 20)),
@@ -86,6 +87,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
+    actions = {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
+    calm = _calm({storage, *faults, *workloads.values(), *actions})
+    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
 
 
 def _dealt(seed: int, cards: Sequence[T], name: str) -> T:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.controllers.nodelifecycle.zones import EVERY_S
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
@@ -48,6 +49,9 @@ def acts(settings: Settings) -> dict[str, Act]:
         "grace": Act(POD_GRACE_S + MINIMUM_GRACE_S, "a pod's processes have their grace period"),
         "storage": Act(storage_s, "what the storage takes for one request"),
         "validity": Act(settings.validity_s, "a request that was not answered may take effect so late"),
+        "undefined": Act(
+            UNDEFINED_VALIDITY_S, "so late, where nothing says any more what kind of storage it was sent to"
+        ),
         "quarantine": Act(
             QUARANTINE_S, "a Node is absent for so long; a pod that is written meanwhile, again"
         ),
@@ -75,6 +79,10 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "attached": ("{}: attached", ONE_AFTER_THE_OTHER),
     "given-up": ("{}: what no pod uses there is given up", ("requests", "backoff")),
     "detached": ("{}: detached", ("storage", "validity", "requests", "backoff")),
+    "left-behind": (
+        "{}, whose PersistentVolume is gone: detached",
+        ("storage", "undefined", "requests", "backoff"),
+    ),
     "unmounted": ("{}: what no pod uses there is unmounted", ("grace", "requests", "backoff")),
     "bound": ("claim {} is bound", ("storage", "requests", "backoff")),
     "claim-gone": ("claim {}, which is being deleted, is gone", ("requests", "backoff")),

@@ -120,7 +120,7 @@ def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
         where, dead = f"{volume} on {node}", world.is_dead(node)
         concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
         if record.going:
-            yield Wait("detached", where, concerned, uid)
+            yield Wait("detached" if volume in world.volumes else "left-behind", where, concerned, uid)
         elif not _uses(users.get(volume, ()), node):
             if world.answers(node) or dead:
                 yield Wait("given-up", where, concerned, uid)
