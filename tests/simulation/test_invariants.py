@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.kube.errors import Conflict
 from mooring.simulation.checks.invariants import Checks, check
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Trace
@@ -69,6 +70,10 @@ def of_job(phase: str, uid: str = "a") -> tuple[str, dict[str, Any]]:
 
 def counts(**status: int) -> tuple[str, dict[str, Any]]:
     return written("jobs.batch", "default/j", {"metadata": {"uid": "j", "name": "j"}, "status": status})
+
+
+def raised(error: Exception) -> tuple[str, dict[str, Any]]:
+    return "truth.raised", {"where": "work failed", "error": type(error).__name__, "_error": error}
 
 
 def budget(disrupted: dict[str, str]) -> tuple[str, dict[str, Any]]:
@@ -331,6 +336,7 @@ CASES: dict[str, tuple[Events, Events]] = {
     ),
     "D1": ([("truth.recovered", {"had": 5, "has": 4})], [("truth.recovered", {"had": 5, "has": 6})]),
     "P1": ([("truth.died", {"error": "E"})], []),
+    "P2": ([raised(KeyError("a"))], [raised(Conflict("late", status=409)), raised(OSError("no device"))]),
 }
 
 
@@ -691,3 +697,8 @@ def test_a_node_that_no_fault_strikes_is_never_unknown():
     signs: Events = [READY, lease("1"), wait(60)]
     assert found([*signs, SILENT]) == ["S25"]
     assert found([CUT, *signs, SILENT]) == []
+
+
+def test_an_error_of_the_code_is_found_within_a_group_and_told_once_for_each_place():
+    group = ExceptionGroup("several", [OSError("no device"), IndexError("7")])
+    assert found([raised(group), raised(group)]) == ["P2"]

@@ -248,7 +248,9 @@ def test_the_next_pod_of_a_name_is_waited_for_anew():
 def test_each_bound_is_a_sum_whose_summands_have_reasons():
     known = acts(Settings())
     assert all(act in known and known[act].reason for _, made_of in WAITS.values() for act in made_of)
-    assert max(limit for kind, limit in LIMITS.items() if kind != "left-behind") < 180, "six minutes are found"
+    assert max(limit for kind, limit in LIMITS.items() if kind != "left-behind") < 180, (
+        "six minutes are found"
+    )
 
 
 def test_a_request_to_a_csi_driver_counts_as_outstanding_for_longer():

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.coverage import Cells, Coverage
@@ -31,8 +28,16 @@ from mooring.simulation.cluster.plan_player import PlanPlayer, check
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm import drawn
 from mooring.simulation.cluster.user_rules import applied
-from mooring.simulation.engine.event_loop import Deadlock, Escape, Livelock, SimulationLoop, end
+from mooring.simulation.engine.event_loop import (
+    Deadlock,
+    Escape,
+    Livelock,
+    SimulationLoop,
+    current_actor,
+    end,
+)
 from mooring.simulation.engine.isolation import isolated
+from mooring.simulation.engine.raised import overheard
 from mooring.simulation.engine.randomness import ReplayedOrder, SeededOrder, stream
 from mooring.simulation.engine.trace import Trace
 
@@ -99,11 +104,11 @@ def play(
     choose = SeededOrder(stream(seed, "scheduler")) if choices is None else choices
     choose = choose if callable(choose) else ReplayedOrder(choose)
     began = time.perf_counter()
-    loop = SimulationLoop(choose)
+    loop, state = SimulationLoop(choose), _RunState()
+    loop.on_unawaited = lambda error: state.raised("a task that is not waited for", error)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
-    state = _RunState()
     try:
-        with _silenced(), applied(scenario.policy), isolated():
+        with overheard(state.raised), applied(scenario.policy), isolated():
             _run(loop, state, lambda: _story(root, seed, scenario, plan, state, observe, noted))
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -142,6 +147,13 @@ class _RunState:
         self.coverage: Coverage | None = None
         self.availability: Availability | None = None
         self.violations: list[Violation] = []
+
+    def raised(self, where: str, error: BaseException) -> None:
+        """A part has caught an exception, or has not waited for a task that ended with one."""
+        if self.trace is not None:
+            actor = current_actor()
+            name = actor.name if actor is not None else "plan"
+            self.trace(name, "truth.raised", where=where, error=type(error).__name__, _error=error)
 
 
 def _run(loop: SimulationLoop, state: _RunState, story: Callable[[], Any]) -> None:
@@ -201,17 +213,3 @@ async def _complain(state: _RunState, found: AsyncIterator[Complaint]) -> None:
 
 async def _until(moment: float) -> None:
     await asyncio.sleep(max(moment - asyncio.get_running_loop().time(), 0))
-
-
-@contextmanager
-def _silenced() -> Generator[None, None, None]:
-    """A run says nothing: what happened is in its trace."""
-    before = structlog.get_config()
-    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=silent)
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
-        logging.disable(logging.NOTSET)

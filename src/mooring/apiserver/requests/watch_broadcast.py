@@ -18,8 +18,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
+import structlog
+
 from mooring.apiserver.message import Sink
 from mooring.apiserver.store.history import Change, Cursor, History
+
+log = structlog.get_logger(component="apiserver")
 
 ANY = ("", "")
 """The index of a view that may see any object."""
@@ -96,6 +100,7 @@ class Broadcaster:
             # One change that cannot be encoded must not end every watch of the resource. All members leave
             # the channels and read on by themselves, so the error reaches only the watches that see the
             # change.
+            log.exception("a change cannot be sent to watches")
             self._cursor.skip()
             for channel in self.channels():
                 self._part(channel, [*channel.members], before)

@@ -299,6 +299,8 @@ class Store:
                 for record in records:
                     self._replay(record)
             except Exception as error:
+                if repr(error) != repr(self._failure):
+                    log.warning("the store still cannot be written", error=repr(error))
                 self._failure = error
             else:
                 self._failure = None

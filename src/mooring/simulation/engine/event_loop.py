@@ -139,8 +139,10 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, _Handle]] = []
         self._livelock = LIVELOCK_CALLBACKS
         self.steps = 0
+        self.on_unawaited: Callable[[BaseException], object] = id
+        """Is told what a callback raised, or a task that nothing waits for."""
         self.set_task_factory(self._make_task)
-        self.set_exception_handler(_raise_later)
+        self.set_exception_handler(lambda _, context: self._caught(context.get("exception")))
 
     def time(self) -> float:
         return self._time
@@ -208,7 +210,17 @@ class SimulationLoop(asyncio.BaseEventLoop):
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # asyncio hands it to the loop's handler and goes on; so does this
-                _raise_later(self, {"exception": error})
+                self._caught(error)
+
+    def _caught(self, error: BaseException | None) -> None:
+        """An error of the simulation itself, or a failed assertion, ends the run, wherever it was raised.
+
+        Every other error that no task waits for is the production code's, as on a real loop.
+        """
+        if isinstance(error, (Deadlock, Livelock, Escape, AssertionError)):
+            raise error
+        if error is not None:
+            self.on_unawaited(error)
 
     def whose(self, position: int) -> Actor | None:
         """The actor whose work is at this place among what is ready; None: it is no actor's."""
@@ -264,16 +276,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     async def subprocess_shell(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise Escape("subprocess_shell: there are no processes in a simulation")
-
-
-def _raise_later(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """An error of the simulation itself, or a failed assertion, ends the run, wherever it was raised.
-
-    Every other error that no task waits for is the production code's, as on a real loop.
-    """
-    error = context.get("exception")
-    if isinstance(error, (Deadlock, Livelock, Escape, AssertionError)):
-        raise error
 
 
 def end(loop: SimulationLoop, actors: list[Actor]) -> None:

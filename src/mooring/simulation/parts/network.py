@@ -17,13 +17,18 @@ from random import Random
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 
 from mooring.apiserver import message
+from mooring.apiserver.errors import Internal
+from mooring.apiserver.server import failure
 from mooring.kube.errors import Unreachable
 from mooring.kube.transport import Request, Response
-from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.engine.event_loop import Actor, Escape
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S, Interceptor, LinkConditions
 from mooring.simulation.parts.watch_feed import Feed, FeedLink
+
+log = structlog.get_logger(component="apiserver")
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _EVENTS = "/events"
@@ -39,6 +44,17 @@ class Serves(Protocol):
     """What the network needs of an API server."""
 
     async def handle(self, request: message.Request) -> message.Response: ...
+
+
+async def _answer(server: Serves, request: message.Request) -> message.Response:
+    """What a transport answers: an error of the server's code ends the request, and not the server."""
+    try:
+        return await server.handle(request)
+    except Escape:
+        raise
+    except Exception as error:
+        log.exception("request failed", method=request.method, path=request.path)
+        return failure(Internal(f"Internal error occurred: {error!r}"))
 
 
 class Network:
@@ -181,7 +197,7 @@ class Network:
         )
         if feed is not None and (lag := link.lag_of(request)):
             incoming = await self._of_replica(server, incoming, feed, lag)
-        answer = await server.handle(incoming)
+        answer = await _answer(server, incoming)
         if reply is None or reply.done() or not self._way_back(link, reply):
             stream: Any = answer.stream
             if stream is not None:

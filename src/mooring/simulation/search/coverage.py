@@ -14,7 +14,7 @@ from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, PROCESSES
 from mooring.simulation.cluster.swarm import WAYS
 
-ALWAYS = frozenset({"P1"})
+ALWAYS = frozenset({"P1", "P2"})
 """Looked at all the time."""
 INVARIANTS = (
     *dict.fromkeys(each.name for each in CHECKERS if each.name not in ALWAYS),

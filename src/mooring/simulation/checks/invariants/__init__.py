@@ -42,6 +42,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     claims.ProtectedWhileUsed,
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
+    processes.ErrorsAreExpected,
     processes.ReadsItsWrites,
     workloads.CountedOnce,
     workloads.EvictionsAreRemembered,

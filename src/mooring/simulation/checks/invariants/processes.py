@@ -1,7 +1,13 @@
-"""Invariants of the parts themselves: the API server keeps what it acknowledged, no part ends by itself, and
-no part writes an object upon a state that it knows to be old."""
+"""Invariants of the parts themselves: the API server keeps what it acknowledged, no part ends by itself or
+goes on after an error of its own code, and no part writes an object upon a state that it knows to be old."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.engine.trace import Event, Trace
@@ -31,6 +37,49 @@ class PartsGoOn(Checker):
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
         trace.listen("truth.died", lambda e: self.wrong(f"{e.actor} ended with {e.fields['error']}", e))
+
+
+UNEXPECTED = (
+    *(TypeError, ValueError, AttributeError, LookupError, NameError, AssertionError, ArithmeticError),
+    *(RuntimeError, asyncio.InvalidStateError, msgspec.MsgspecError),
+)
+"""Nothing outside of a part raises these: its own code is wrong."""
+OURS = "mooring."
+"""Errors that are defined here mean what they say, whatever they are derived from."""
+
+
+class ErrorsAreExpected(Checker):
+    """P2: what work on a key raises, and is tried again for, is an error that may come from outside: of the
+    API server, a storage, a driver, the operating system. It is no error of the code."""
+
+    name = "P2"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._told: set[tuple[str, str, str]] = set()
+        trace.listen("truth.raised", self._raised)
+
+    def _raised(self, event: Event) -> None:
+        self.guarded += 1
+        where = event.fields["where"]
+        for error in _each(event.fields["_error"]):
+            key = event.actor, where, type(error).__name__
+            if _is_unexpected(error) and key not in self._told:
+                self._told.add(key)
+                self.wrong(f"{event.actor}: {where}: {type(error).__name__}: {error}", event)
+
+
+def _is_unexpected(error: BaseException) -> bool:
+    return isinstance(error, UNEXPECTED) and not type(error).__module__.startswith(OURS)
+
+
+def _each(error: BaseException) -> Iterator[BaseException]:
+    """What a group is made of."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for part in cast(BaseExceptionGroup[BaseException], error).exceptions:
+        yield from _each(part)
 
 
 class ReadsItsWrites(Checker):
