@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mooring.simulation.checks.invariants.deadlines.world import World
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.workloads import STATIC_CLASS
 
 Nodes = frozenset[str]
@@ -82,8 +83,12 @@ def _of_pod(
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     if node:
         return Wait("running", name, touched | {node}, uid)
-    reports = [report.node for _, report in world.reports.items() if report.node is not None]
-    takers = sum(map(world.takes_pods, reports))
+    takers = sum(
+        report.node is not None
+        and world.takes_pods(report.node)
+        and all(world.can_attach(each, volume) for volume in volumes)
+        for each, report in world.reports.items()
+    )
     if not takers or (settings.lazy_claims and takers < len(settings.nodes)):
         return None
     return Wait("placed", name, touched, uid)
@@ -133,7 +138,7 @@ def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
     named = {claim for name, pod in world.pods.items() for claim in world.claims_of(name, pod)}
     for name, claim in world.claims.items():
         if claim.going:
-            if name not in named:
+            if name not in named and HOLD not in claim.metadata.finalizers:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)
         elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in named):
             yield Wait("bound", name, NONE, claim.metadata.uid)
@@ -145,9 +150,12 @@ def _can_be_bound(world: World, settings: Settings, claim: StoredObject, named: 
     if claim.spec.storage_class_name == STATIC_CLASS:
         free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
         return any(each.spec.storage_class_name == STATIC_CLASS for each in free)
-    reports = [report.node for _, report in world.reports.items()]
     return not settings.lazy_claims or (
-        named and all(node is not None and world.takes_pods(node) for node in reports)
+        named
+        and all(
+            report.node is not None and world.takes_pods(report.node) and world.has_driver(each)
+            for each, report in world.reports.items()
+        )
     )
 
 
