@@ -272,6 +272,22 @@ def test_what_a_storage_has_taken_away_is_found_by_a_verification_and_mounted_af
     assert len(late(*taken, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
 
 
+def test_what_was_attached_after_an_operators_word_about_a_node_that_is_gone_waits_for_another_word():
+    word = ("plan.declared", {"node": "n1", "out": True})
+    dead = [node(), OFF, gone("nodes", "n1"), word]
+    assert any("given up" in each for each in late(*dead[:3], record(), word, LIMITS["given-up"] + 15.0))
+    assert late(*dead, 1.0, record(), 1000.0) == []
+    assert any(
+        "given up" in each for each in late(*dead, 1.0, record(), 9.0, word, LIMITS["given-up"] + 15.0)
+    )
+
+
+def test_a_slow_mount_explains_what_was_begun_under_it():
+    slow = [*WAITS_FOR_NODE, step("slow-mount", "n1", 400.0), 1.0, over("slow-mount", "n1")]
+    assert late(*slow, 400.0 + LIMIT) == []
+    assert len(late(*slow, 46.0 + 400.0 + LIMIT + 15.0)) == 1
+
+
 def test_the_timer_of_a_forced_detach_counts_for_storage_that_is_known_to_cut_a_node_off():
     assert Settings.of_scenario(Scenario(driver="ebs")).force_detach_after_s == 360
     assert Settings.of_scenario(Scenario(driver="csi", storage="cloud")).force_detach_after_s == 0

@@ -87,7 +87,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
-    actions = {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
+    actions = (
+        {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
+    )
     calm = _calm({storage, *faults, *workloads.values(), *actions})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
 

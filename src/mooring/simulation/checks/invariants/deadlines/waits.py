@@ -78,7 +78,7 @@ def _of_pod(
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
-    if any(_keeps(users.get(volume, ()), name, node) for volume in volumes):
+    if any(_keeps(users.get(volume, ()), name, node) or world.has_left(volume) for volume in volumes):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     if node:
@@ -122,7 +122,7 @@ def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> b
 def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
     for record in world.records.values():
         volume, node = record.volume_name, record.spec.node_name
-        where, dead = f"{volume} on {node}", world.is_dead(node)
+        where, dead = f"{volume} on {node}", world.is_dead(node) and not world.is_left(record)
         concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
         if record.going:
             yield Wait("detached" if volume in world.volumes else "left-behind", where, concerned, uid)
@@ -166,7 +166,7 @@ def _of_volumes(world: World, users: Users, places: Places) -> Iterator[Wait]:
             volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete"
         )
         claimed = volume.spec.claim_ref is not None and volume.spec.claim_ref.uid in claims
-        if not goes or claimed or users.get(name):
+        if not goes or claimed or users.get(name) or world.has_left(name):
             continue
         held = [node for node in places.get(name, ()) if not world.is_dead(node)]
         if all(world.answers(node) for node in held):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
@@ -35,6 +36,9 @@ class World:
         self.csi_nodes: Objects = {}
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
+        self._made: dict[str, float] = {}  # uid of a VolumeAttachment -> when it was made
+        self._word: dict[str, float] = {}  # node -> when an operator has last said that it is dead
+        trace.listen("plan.declared", self._declared)
         self.reports = NodeReports.of(trace)
         self.stated = Statements.of(trace)
         self.mounted: set[Place] = set()
@@ -60,7 +64,9 @@ class World:
     def _written(self, event: Event) -> None:
         table = self._tables.get(event.fields["resource"])
         if table is not None:
-            table[event.fields["name"]] = object_of(event)
+            written = table[event.fields["name"]] = object_of(event)
+            if table is self.records:
+                self._made.setdefault(written.metadata.uid, event.time)
             self.changed = True
         elif event.fields["resource"] == "nodes":
             self.changed = True
@@ -73,6 +79,11 @@ class World:
                     self._stripped[pod.metadata.uid].add(claim.spec.volume_name)
         if table is not None:
             table.pop(name, None)
+        self.changed = True
+
+    def _declared(self, event: Event) -> None:
+        if event.fields["out"]:
+            self._word[event.fields["node"]] = event.time
         self.changed = True
 
     def _power(self, event: Event) -> None:
@@ -101,6 +112,17 @@ class World:
     def is_dead(self, node: str) -> bool:
         """Whether an operator says so, and it is true."""
         return node in self.stated and node in self.off
+
+    def is_left(self, record: StoredObject) -> bool:
+        """Whether a VolumeAttachment was made after its Node was gone and declared dead: that word is written
+        on those that there are, so another one is needed."""
+        node = record.spec.node_name
+        spoken = self._word.get(node, math.inf)
+        return self.reports[node].node is None and self._made[record.metadata.uid] > spoken
+
+    def has_left(self, volume: str) -> bool:
+        """Whether such a VolumeAttachment keeps the volume."""
+        return any(each.volume_name == volume and self.is_left(each) for each in self.records.values())
 
     def takes_pods(self, node: StoredObject) -> bool:
         """Whether the scheduler may place a pod there."""
