@@ -424,6 +424,20 @@ def test_a_report_under_an_earlier_taint_takes_nothing_back():
     assert found([("plan.declared", DECLARED), earlier, *STARTS_TWICE]) == []
 
 
+def lost_its_claim(phase: str = "Released") -> tuple[str, dict[str, Any]]:
+    body = msgspec.json.encode({"metadata": {}, "status": {"phase": phase}})
+    return "store.written", {"resource": "persistentvolumes", "name": "v", "_body": body}
+
+
+def test_an_attachment_that_is_made_once_the_volume_has_lost_its_claim_counts_when_it_is_carried_out():
+    deleting = ("truth.deleting", {"volume": "v"})
+    assert found([lost_its_claim(), record(), deleting]) == []
+    assert found([record(), lost_its_claim(), deleting]) == ["S20"]
+    assert found([lost_its_claim(), lost_its_claim("Available"), record(), deleting]) == ["S20"]
+    attach = ("truth.begin", asked("attach"))
+    assert found([lost_its_claim(), record(), attach, deleting]) == ["S20"]
+
+
 def test_a_disk_may_be_deleted_under_a_mount_that_the_storage_has_cut_off():
     mounted, deleting = ("truth.mounted", MOUNTED), ("truth.deleting", {"volume": "v"})
     assert found([mounted, deleting]) == ["S20"]

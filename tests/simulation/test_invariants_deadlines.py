@@ -240,6 +240,59 @@ def test_a_pod_uses_the_claim_that_was_made_for_its_generic_ephemeral_volume():
     assert any("given up" in each for each in left), left
 
 
+def test_a_pod_uses_what_its_claim_was_bound_to_though_a_user_has_stripped_the_claim():
+    stripped = gone("persistentvolumeclaims", "default/data-db-0")
+    uses = [node(), claim(), pod("n1", ready=True), record(attached=True), MOUNTED, stripped]
+    assert late(*uses, 1000.0) == []
+    left = late(*uses, gone("pods", "default/db-0"), LIMITS["unmounted"] + 15.0)
+    assert any("unmounted" in each for each in left), left
+
+
+def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
+    metadata = {"uid": "c", "deletionTimestamp": "t", "finalizers": ["example.com/hold"]}
+    status = {"phase": "Bound"}
+    held = written("persistentvolumeclaims", "default/data-db-0", metadata=metadata, status=status)
+    assert late(node(), held, 1000.0) == []
+    assert len(late(node(), held, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
+
+
+def test_a_pod_waits_for_a_node_that_has_the_driver_of_its_volume():
+    source = {"csi": {"volumeHandle": "v"}}
+    of_driver = written("persistentvolumes", "v", spec=source, status={"phase": "Bound"})
+    drivers = {"drivers": [{"name": "csi.example.com"}]}
+    without = [node(), claim(), of_driver, pod()]
+    there = written("csinodes.storage.k8s.io", "n1", spec=drivers)
+    assert late(*without, 1000.0) == []
+    assert len(late(*without, 100.0, there, LIMITS["placed"] + 15.0)) == 1
+
+
+def test_what_a_storage_has_taken_away_is_found_by_a_verification_and_mounted_after_a_backoff():
+    taken = [*WAITS_FOR_NODE, step("array-takes-away", "n1"), 1.0, over("array-takes-away", "n1")]
+    assert late(*taken, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []
+    assert len(late(*taken, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
+
+
+def test_what_was_attached_after_an_operators_word_about_a_node_that_is_gone_waits_for_another_word():
+    word = ("plan.declared", {"node": "n1", "out": True})
+    dead = [node(), OFF, gone("nodes", "n1"), word]
+    assert any("given up" in each for each in late(*dead[:3], record(), word, LIMITS["given-up"] + 15.0))
+    assert late(*dead, 1.0, record(), 1000.0) == []
+    assert any(
+        "given up" in each for each in late(*dead, 1.0, record(), 9.0, word, LIMITS["given-up"] + 15.0)
+    )
+
+
+def test_a_slow_mount_explains_what_was_begun_under_it():
+    slow = [*WAITS_FOR_NODE, step("slow-mount", "n1", 400.0), 1.0, over("slow-mount", "n1")]
+    assert late(*slow, 400.0 + LIMIT) == []
+    assert len(late(*slow, 46.0 + 400.0 + LIMIT + 15.0)) == 1
+
+
+def test_the_timer_of_a_forced_detach_counts_for_storage_that_is_known_to_cut_a_node_off():
+    assert Settings.of_scenario(Scenario(driver="ebs")).force_detach_after_s == 360
+    assert Settings.of_scenario(Scenario(driver="csi", storage="cloud")).force_detach_after_s == 0
+
+
 def test_the_next_pod_of_a_name_is_waited_for_anew():
     story = [*WAITS_FOR_NODE, LIMIT - 10.0, pod("n1", uid="b"), LIMIT - 10.0]
     assert late(*story) == []

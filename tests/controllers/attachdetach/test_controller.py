@@ -13,8 +13,10 @@ import pytest
 from mooring.controllers.attachdetach.controller import SOON_S, AttachDetachController
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, VolumeDecision, VolumeState
 from mooring.kube.errors import NotFound
+from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
+from mooring.volumes.attachment_lock import lock_of
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -29,6 +31,20 @@ def test_what_has_gone_since_it_was_decided_about_is_decided_again(play: Play):
             controller._record("example.com/disk/d1", "n0")
         with pytest.raises(NotFound, match="node n0 does not exist any more"):
             controller._node("n0")
+
+    play(schedule)
+
+
+def test_a_grant_is_in_the_cache_at_once_so_that_it_is_not_made_again(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        record, node = await stage.attached(a), await stage.api.get(Node, "n0")
+        await controller._handshake.grant(record, node, "default/db-0")  # its watches have brought nothing
+        granted = controller._index.persistent_volumes.get("pv-d1")
+        assert granted is not None
+        assert lock_of(granted).epoch == 1
 
     play(schedule)
 

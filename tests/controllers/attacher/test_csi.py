@@ -95,6 +95,22 @@ def test_what_a_detach_will_need_is_stored_before_the_driver_is_asked(play: Play
     play(story)
 
 
+def test_what_is_to_be_reclaimed_is_attached_nowhere_though_the_cache_shows_its_claim(play: Play):
+    """Docs/protocol.md, "Reclaim": else it may be attached while its disk is deleted."""
+
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.api.patch(PersistentVolume, "pv", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
+        await stage.fill(stage.controller, PersistentVolume)
+        released = {"status": {"phase": "Released"}}
+        await stage.api.patch(PersistentVolume, "pv", released, subresource="status")
+        with pytest.raises(NotAsked, match="claim of PersistentVolume pv is gone"):
+            await stage.reconciled()
+        assert stage.storage.calls == []
+
+    play(story)
+
+
 def test_one_attach_is_one_call(play: Play):
     async def story(stage: CsiAttacherStage) -> None:
         await stage.set_up()

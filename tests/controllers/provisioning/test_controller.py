@@ -60,6 +60,19 @@ def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(play: P
     play(story)
 
 
+@pytest.mark.parametrize("phase", ["Bound", "Available"])
+def test_a_volume_that_is_not_released_any_more_is_kept(play: Play, phase: str):
+    """A user gave it to another claim, and the cache does not show that yet."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.patch(PersistentVolume, "pv", {"status": {"phase": phase}}, subresource="status")
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == {"d"}
+
+    play(story)
+
+
 def test_a_disk_is_deleted_once_though_its_volume_stays_for_a_while(play: Play):
     async def story(stage: ControllerStage):
         controller = await released(stage)

@@ -108,6 +108,7 @@ class AttachDetachController(Controller[Key]):
             answers_for=self._attachability.answers_for,
             named=self._index.adoption.volume,
             writing=(foreign_writes := ForeignWrites(self._report_foreign_write)).writing,
+            locked=self._index.persistent_volumes.accept,
         )
         self._foreign_writes = foreign_writes
         self._index.nodes.add_handler(foreign_writes.node_changed)

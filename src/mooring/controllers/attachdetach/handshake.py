@@ -30,7 +30,7 @@ from mooring.controllers.attachdetach.release import Release, ReleaseDecision, m
 from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import AtMost
 from mooring.volumes.names import (
@@ -71,7 +71,8 @@ def own_volume(record: VolumeAttachment, node: Node | None) -> str:
 
 
 class Handshake:
-    """Carries out single steps. Parameters as in `AttachedLists`."""
+    """Carries out single steps. `locked`: told of each PersistentVolume whose lock was written. Other
+    parameters as in `AttachedLists`."""
 
     def __init__(
         self,
@@ -84,13 +85,14 @@ class Handshake:
         answers_for: Callable[[str], bool],
         named: VolumeOf = own_volume,
         writing: Callable[[str, frozenset[str]], None] = lambda node, volumes: None,
+        locked: Callable[[PersistentVolume], None] = lambda volume: None,
     ) -> None:
         self._writer = Client(AtMost(client.transport, REQUESTS))  # of VolumeAttachments
         self._records = records
         self._now = now
         self._random = random
         self._named = named
-        self.locks = Locks(client, named)
+        self.locks = Locks(client, named, locked)
         self.lists = AttachedLists(
             Client(AtMost(client.transport, REQUESTS)),
             records,

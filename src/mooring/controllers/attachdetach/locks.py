@@ -21,11 +21,18 @@ from mooring.volumes.spec import VolumeSpec
 
 class Locks:
     """Grants, advances and compares locks. Every read is live, and every write carries the
-    resourceVersion of its read."""
+    resourceVersion of its read. `written` is told of the PersistentVolume that each write returns: a cache
+    that does not show a grant yet would have the same node granted the volume again and again."""
 
-    def __init__(self, client: Client, named: Callable[[VolumeAttachment, Node | None], str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        named: Callable[[VolumeAttachment, Node | None], str],
+        written: Callable[[PersistentVolume], None] = lambda volume: None,
+    ) -> None:
         self._client = client
         self._named = named
+        self._written = written
 
     async def for_attach(self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool, pod: str) -> int:
         """Returns the epoch of a new VolumeAttachment; 0 for a volume that never had a lock. Raises Conflict
@@ -91,7 +98,7 @@ class Locks:
             )
 
     async def _swap(self, held: PersistentVolume, lock: Lock) -> None:
-        await self._client.revise(held, {"metadata": {"annotations": annotation(lock)}})
+        self._written(await self._client.revise(held, {"metadata": {"annotations": annotation(lock)}}))
 
 
 def _source(record: VolumeAttachment) -> str:

@@ -39,6 +39,7 @@ from mooring.volumes.names import (
     ATTACHER,
 )
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.reclaim import to_be_reclaimed
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -221,8 +222,9 @@ class AttacherController(Controller[Key]):
     async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
         plugin = self._definitions.plugin(record)
         try:
-            spec = await self._definitions.spec(record)
+            spec = await self._definitions.spec(record, live=True)
             _check_lock(record, spec.persistent_volume)
+            _check_reclaim(record, spec.persistent_volume)
             self.client.check_leading()
             with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(
@@ -248,6 +250,17 @@ def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | 
         raise LockNotHeld(
             f"VolumeAttachment {record.name} is not of the epoch to which PersistentVolume {persistent_volume.name} is "
             f"locked: another node was granted the volume since. Nothing was asked of the storage"
+        )
+
+
+def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
+    """Raises NotAsked if the volume is to be deleted or emptied: since it was marked so, the reclaimer may
+    have seen that it has no VolumeAttachment (docs/protocol.md, "Reclaim")."""
+    if persistent_volume is not None and to_be_reclaimed(persistent_volume):
+        raise NotAsked(
+            f"VolumeAttachment {record.name}: the claim of PersistentVolume {persistent_volume.name} is gone, and its "
+            f"reclaim policy is {persistent_volume.spec.persistent_volume_reclaim_policy}. Nothing was asked of the "
+            f"storage"
         )
 
 

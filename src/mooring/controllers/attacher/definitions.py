@@ -61,8 +61,9 @@ class Definitions:
             raise VolumeError(f"plugin {name} cannot attach volumes")
         return plugin
 
-    async def spec(self, record: VolumeAttachment) -> VolumeSpec:
-        """Returns the volume's spec. Raises VolumeError if the volume is not defined any more."""
+    async def spec(self, record: VolumeAttachment, *, live: bool = False) -> VolumeSpec:
+        """Returns the volume's spec; with `live`, as the API server has it now. Raises VolumeError if the
+        volume is not defined any more."""
         inline = record.metadata.annotations.get(INLINE_VOLUME)
         if inline:
             return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
@@ -70,7 +71,7 @@ class Definitions:
             spec = msgspec.convert(record.spec.source.inline_volume_spec, PersistentVolumeSpec)
             return VolumeSpec.of_persistent_volume(PersistentVolume(spec=spec))
         name = record.spec.source.persistent_volume_name or ""
-        cached = self._cache.get(name) if self._cache is not None else None
+        cached = self._cache.get(name) if self._cache is not None and not live else None
         if cached is not None and _is_of(record, cached):
             return VolumeSpec.of_persistent_volume(cached)
         found = await self._client.find(PersistentVolume, name)

@@ -46,6 +46,12 @@ class EphemeralController(Controller[str]):
                     assert_never(decision.action)
 
     async def _create(self, pod: Pod, body: Mapping[str, Any]) -> None:
+        """Creates a claim, if the pod, read live, is the same and still needs one: with a cache that does not
+        show yet that the pod is gone, the garbage collector would take away what is made, again and again,
+        each time with a disk."""
+        live = await self.client.find(Pod, pod.name, pod.namespace)
+        if live is None or live.uid != pod.uid or live.deleting or live.finished:
+            return  # the watch will say so
         try:
             self._claims.accept(await self.client.create(PersistentVolumeClaim, body, pod.namespace))
         except AlreadyExists:

@@ -21,6 +21,7 @@ from mooring.volumes.matching import (
     STORAGE_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
 )
+from mooring.volumes.reclaim import WITHOUT_CLAIM
 
 BEGUN = "mooring.dev/provisioning"
 """Finalizer of a claim for which the storage was asked to make a volume, or is about to be."""
@@ -105,7 +106,7 @@ def decide_volume(
     """
     policy, maker = pv.spec.persistent_volume_reclaim_policy, made_by(pv)
     made_here = maker in provisioners
-    if pv.status.phase in ("Released", "Failed"):
+    if pv.status.phase in WITHOUT_CLAIM:
         if policy == "Delete" and (made_here or (not maker and deletable)):
             return Decision(
                 VolumeAction.DELETE, Reason("Released", "its claim is gone, and its reclaim policy is Delete")

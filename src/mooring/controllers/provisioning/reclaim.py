@@ -1,8 +1,9 @@
 """Reclaims volumes whose claim is gone: deletes them from the storage, or empties them and offers them again.
 
-Both destroy data, so both read live first: the claim must be gone, nothing attached, and no pod left that
-may have mounted the volume (many storages need no attach, and a claim's finalizer can be removed by
-hand). A volume that is still used is not a failure: a Normal event, and another try later. While the
+Both destroy data, so both read live first: the volume must be marked as one without a claim (from then on the
+attacher attaches it nowhere), the claim must be gone, nothing attached, and no pod left that may have mounted
+the volume (many storages need no attach, and a claim's finalizer can be removed by hand). A volume
+that is still used is not a failure: a Normal event, and another try later. While the
 cache shows where the volume is attached, the live read is left out, because it lists the
 VolumeAttachments of the whole cluster. Before a directory is emptied, the kernel is asked, too, who has
 it mounted (`mooring.volumes.scrub`).
@@ -32,6 +33,7 @@ from mooring.volumes.claims import not_of_successor, users_of_claim
 from mooring.volumes.errors import DeletedVolumeInUse, PluginError
 from mooring.volumes.matching import unbound
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.reclaim import to_be_reclaimed
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -108,7 +110,7 @@ class Reclaimer:
     ) -> bool:
         """Runs `act` if the volume is unused, and returns whether it ran. Raises what `act`
         raises, after an event on the volume."""
-        if not await self._claim_is_gone(pv):
+        if not await self._is_marked(pv) or not await self._claim_is_gone(pv):
             return False
         try:
             if nodes := self._known_nodes(pv) or await self._attached_to(pv):
@@ -165,6 +167,12 @@ class Reclaimer:
             self._recorder.event(pv, type_, "VolumeRecycle", message)
 
         await plugin.recycle(pv.name, spec, record)
+
+    async def _is_marked(self, pv: PersistentVolume) -> bool:
+        """Whether the volume is still to be reclaimed: from that mark on the attacher asks for no attach, so
+        what has no VolumeAttachment after it stays free (docs/protocol.md, "Reclaim")."""
+        live = await self._client.find(PersistentVolume, pv.name)
+        return live is not None and live.uid == pv.uid and to_be_reclaimed(live)
 
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
         """Whether the claim is gone, or has another volume: a claim names one volume, once, so that this one

@@ -26,7 +26,10 @@ AT_POINT_S = 25.0
 STORAGES = ("array", "ec2")
 """What was asked of them while they were slow takes that long."""
 UNTOLD = ("array-takes-away",)
-"""Kinds of which nothing tells: what they did is found when what is attached is verified."""
+"""Kinds of which nothing tells: what they did is found when what is attached is verified, and a mount that
+has failed until then is tried again after the longest backoff."""
+LASTING_ACTS = ("slow-mount",)
+"""Kinds under which what a node has begun takes that long, and, given up, is tried again."""
 CLOCK = "clock of "
 """What is wrong with a part's clock is noted apart: its view of the world is right."""
 BEYOND = ("crash",)
@@ -115,8 +118,9 @@ class Faults:
             return
         self._begun[what, on].append(event.time)
         self._begin(on, what, event.time)
-        spell, lasts = self._spells[on], event.fields["value"] if on in STORAGES else 0.0
-        spell.longest = max(spell.longest, VERIFY_S if what in UNTOLD else lasts)
+        spell = self._spells[on]
+        lasts = event.fields["value"] if on in STORAGES or what in LASTING_ACTS else 0.0
+        spell.longest = max(spell.longest, VERIFY_S + LAST_DELAY_S if what in UNTOLD else lasts)
 
     def _over(self, event: Event) -> None:
         what, on = event.fields["what"], event.fields["on"]

@@ -11,6 +11,9 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage import KINDS
 from mooring.volumes.plugins.csi.driver import REQUEST_VALIDITY_S
 
+WELL_KNOWN_DRIVERS = ("ebs",)
+"""Ways to a cloud of which it is known that its detach cuts a node off (`volumes/revocation.py`)."""
+
 
 class Settings(NamedTuple):
     """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
@@ -29,7 +32,7 @@ class Settings(NamedTuple):
     def of_scenario(cls, scenario: Scenario) -> Settings:
         """What the scenario says."""
         kind = KINDS[scenario.storage]
-        by_force = kind.revokes and scenario.driver == "plugin"
+        by_force = scenario.driver in WELL_KNOWN_DRIVERS or (kind.revokes and scenario.driver == "plugin")
         return cls(
             grace_period_s=scenario.grace_period_s,
             evict_after_s=scenario.evict_after_s,

@@ -94,8 +94,10 @@ class PlanPlayer:
             part.link.clear()
             if part.actor is not None and part.actor in self._frozen:
                 part.kill()
-        for service in cluster.services.values():
+        for name, service in cluster.services.items():
             service.register(True)
+            if name in cluster.powered:
+                service.start()
         for name in cluster.machines:
             cluster.machines[name].runtime.stop_s = 0.0
             if name not in cluster.lost:
@@ -111,6 +113,8 @@ class PlanPlayer:
             if name not in cluster.lost:
                 await self.users.uncordon(PlanStep(0, "uncordon", name))
                 await self.users.declare(name, False)
+        for name in sorted(cluster.lost - cluster.silent):
+            cluster.user.start(self._say_again(name))
         await self.users.tidy_up()
         cluster.trace("plan", "plan.healed")
 
@@ -184,6 +188,12 @@ class PlanPlayer:
             return
         await asyncio.sleep(DECLARE_AFTER_S)
         await self.users.confirm_dead(step.on)
+
+    async def _say_again(self, node: str) -> None:
+        """What a controller with a late cache has attached to the machine since is not what the operator
+        spoke of."""
+        await asyncio.sleep(DECLARE_AFTER_S)
+        await self.users.confirm_dead(node)
 
     async def _remove_machine(self, step: PlanStep) -> None:
         """It never comes back, and a user deletes its Node."""

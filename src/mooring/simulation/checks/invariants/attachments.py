@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
-from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -296,33 +297,53 @@ class DetachedFirst(Checker):
 
 class DeletedWhenFree(Checker):
     """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no
-    node but those from which it was revoked."""
+    node but those from which it was revoked. A VolumeAttachment that was made after the volume was marked as
+    one without a claim counts only when the storage has been asked to attach it."""
 
     name = "S20"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._records: dict[str, str] = {}  # VolumeAttachment -> volume
+        self._records: dict[str, tuple[str, int]] = {}  # VolumeAttachment -> volume, and when it was made
+        self._marked: dict[str, int] = {}  # volume -> when its PersistentVolume lost its claim
+        self._asked: set[Place] = set()
         self._mounted: set[Place] = set()
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._gone)
+        trace.listen("truth.begin", self._begin)
+        trace.listen("truth.end", lambda event: self._asked.discard(place(event)))
         trace.listen("truth.mounted", lambda event: self._mounted.add(place(event)))
         for gone in ("truth.unmounted", "truth.revoked"):
             trace.listen(gone, lambda event: self._mounted.discard(place(event)))
         trace.listen("truth.deleting", self._deleting)
 
     def _written(self, event: Event) -> None:
+        name = event.fields["name"]
         if event.fields["resource"] == ATTACHMENTS:
-            self._records[event.fields["name"]] = object_of(event).volume_name
+            self._records.setdefault(name, (object_of(event).volume_name, event.number))
+        elif event.fields["resource"] == VOLUMES:
+            if object_of(event).status.phase in ("Released", "Failed"):
+                self._marked.setdefault(name, event.number)
+            else:
+                self._marked.pop(name, None)
 
     def _gone(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:
             self._records.pop(event.fields["name"], None)
+        elif event.fields["resource"] == VOLUMES:
+            self._marked.pop(event.fields["name"], None)
+
+    def _begin(self, event: Event) -> None:
+        if event.fields["act"] == "attach":
+            self._asked.add(place(event))
 
     def _deleting(self, event: Event) -> None:
         volume = event.fields["volume"]
         self.guarded += 1
-        if volume in self._records.values():
+        made = [when for each, when in self._records.values() if each == volume]
+        if made and min(made) < self._marked.get(volume, math.inf):
             self.wrong(f"{volume} is to be deleted, and has a VolumeAttachment", event)
+        for node in sorted(node for disk, node in self._asked if disk == volume):
+            self.wrong(f"{volume} is to be deleted, and is being attached to {node}", event)
         for node in sorted(node for disk, node in self._mounted if disk == volume):
             self.wrong(f"{volume} is to be deleted, and is mounted on {node}", event)

@@ -90,6 +90,7 @@ class Spec(msgspec.Struct, rename="camel"):
     persistent_volume_reclaim_policy: str = ""
     flex_volume: FlexVolume | None = None
     csi: CsiVolume | None = None
+    drivers: tuple[Reference, ...] = ()
 
 
 class Condition(msgspec.Struct):

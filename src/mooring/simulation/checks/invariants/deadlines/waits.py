@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mooring.simulation.checks.invariants.deadlines.world import World
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.workloads import STATIC_CLASS
 
 Nodes = frozenset[str]
@@ -77,13 +78,17 @@ def _of_pod(
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
-    if any(_keeps(users.get(volume, ()), name, node) for volume in volumes):
+    if any(_keeps(users.get(volume, ()), name, node) or world.has_left(volume) for volume in volumes):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     if node:
         return Wait("running", name, touched | {node}, uid)
-    reports = [report.node for _, report in world.reports.items() if report.node is not None]
-    takers = sum(map(world.takes_pods, reports))
+    takers = sum(
+        report.node is not None
+        and world.takes_pods(report.node)
+        and all(world.can_attach(each, volume) for volume in volumes)
+        for each, report in world.reports.items()
+    )
     if not takers or (settings.lazy_claims and takers < len(settings.nodes)):
         return None
     return Wait("placed", name, touched, uid)
@@ -117,7 +122,7 @@ def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> b
 def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
     for record in world.records.values():
         volume, node = record.volume_name, record.spec.node_name
-        where, dead = f"{volume} on {node}", world.is_dead(node)
+        where, dead = f"{volume} on {node}", world.is_dead(node) and not world.is_left(record)
         concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
         if record.going:
             yield Wait("detached" if volume in world.volumes else "left-behind", where, concerned, uid)
@@ -133,7 +138,7 @@ def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
     named = {claim for name, pod in world.pods.items() for claim in world.claims_of(name, pod)}
     for name, claim in world.claims.items():
         if claim.going:
-            if name not in named:
+            if name not in named and HOLD not in claim.metadata.finalizers:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)
         elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in named):
             yield Wait("bound", name, NONE, claim.metadata.uid)
@@ -145,9 +150,12 @@ def _can_be_bound(world: World, settings: Settings, claim: StoredObject, named: 
     if claim.spec.storage_class_name == STATIC_CLASS:
         free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
         return any(each.spec.storage_class_name == STATIC_CLASS for each in free)
-    reports = [report.node for _, report in world.reports.items()]
     return not settings.lazy_claims or (
-        named and all(node is not None and world.takes_pods(node) for node in reports)
+        named
+        and all(
+            report.node is not None and world.takes_pods(report.node) and world.has_driver(each)
+            for each, report in world.reports.items()
+        )
     )
 
 
@@ -158,7 +166,7 @@ def _of_volumes(world: World, users: Users, places: Places) -> Iterator[Wait]:
             volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete"
         )
         claimed = volume.spec.claim_ref is not None and volume.spec.claim_ref.uid in claims
-        if not goes or claimed or users.get(name):
+        if not goes or claimed or users.get(name) or world.has_left(name):
             continue
         held = [node for node in places.get(name, ()) if not world.is_dead(node)]
         if all(world.answers(node) for node in held):

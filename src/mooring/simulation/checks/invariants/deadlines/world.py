@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
@@ -16,7 +17,7 @@ from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.engine.trace import Event, Trace
 
 SETS = "statefulsets.apps"
-CLASSES = "storageclasses.storage.k8s.io"
+CSI_NODES = "csinodes.storage.k8s.io"
 
 Objects = dict[str, StoredObject]
 Place = tuple[str, str]
@@ -32,6 +33,12 @@ class World:
         self.volumes: Objects = {}
         self.records: Objects = {}
         self.sets: Objects = {}
+        self.csi_nodes: Objects = {}
+        self._stripped: defaultdict[str, set[str]] = defaultdict(set)
+        """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
+        self._made: dict[str, float] = {}  # uid of a VolumeAttachment -> when it was made
+        self._word: dict[str, float] = {}  # node -> when an operator has last said that it is dead
+        trace.listen("plan.declared", self._declared)
         self.reports = NodeReports.of(trace)
         self.stated = Statements.of(trace)
         self.mounted: set[Place] = set()
@@ -44,6 +51,7 @@ class World:
             VOLUMES: self.volumes,
             ATTACHMENTS: self.records,
             SETS: self.sets,
+            CSI_NODES: self.csi_nodes,
         }
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -56,15 +64,26 @@ class World:
     def _written(self, event: Event) -> None:
         table = self._tables.get(event.fields["resource"])
         if table is not None:
-            table[event.fields["name"]] = object_of(event)
+            written = table[event.fields["name"]] = object_of(event)
+            if table is self.records:
+                self._made.setdefault(written.metadata.uid, event.time)
             self.changed = True
         elif event.fields["resource"] == "nodes":
             self.changed = True
 
     def _deleted(self, event: Event) -> None:
-        table = self._tables.get(event.fields["resource"])
+        table, name = self._tables.get(event.fields["resource"]), event.fields["name"]
+        if table is self.claims and (claim := self.claims.get(name)) is not None and claim.spec.volume_name:
+            for key, pod in self.pods.items():
+                if pod.spec.node_name and not pod.ended and name in self.claims_of(key, pod):
+                    self._stripped[pod.metadata.uid].add(claim.spec.volume_name)
         if table is not None:
-            table.pop(event.fields["name"], None)
+            table.pop(name, None)
+        self.changed = True
+
+    def _declared(self, event: Event) -> None:
+        if event.fields["out"]:
+            self._word[event.fields["node"]] = event.time
         self.changed = True
 
     def _power(self, event: Event) -> None:
@@ -94,9 +113,29 @@ class World:
         """Whether an operator says so, and it is true."""
         return node in self.stated and node in self.off
 
+    def is_left(self, record: StoredObject) -> bool:
+        """Whether a VolumeAttachment was made after its Node was gone and declared dead: that word is written
+        on those that there are, so another one is needed."""
+        node = record.spec.node_name
+        spoken = self._word.get(node, math.inf)
+        return self.reports[node].node is None and self._made[record.metadata.uid] > spoken
+
+    def has_left(self, volume: str) -> bool:
+        """Whether such a VolumeAttachment keeps the volume."""
+        return any(each.volume_name == volume and self.is_left(each) for each in self.records.values())
+
     def takes_pods(self, node: StoredObject) -> bool:
         """Whether the scheduler may place a pod there."""
         return node.ready == "True" and not node.spec.unschedulable and not node.spec.taints
+
+    def can_attach(self, node: str, volume: str) -> bool:
+        """Whether the driver of the volume is there; a volume of a plugin needs none."""
+        of_driver = volume in self.volumes and self.volumes[volume].spec.csi is not None
+        return not of_driver or self.has_driver(node)
+
+    def has_driver(self, node: str) -> bool:
+        """Whether the node service of a CSI driver is registered there."""
+        return node in self.csi_nodes and bool(self.csi_nodes[node].spec.drivers)
 
     def volumes_of(self, name: str, pod: StoredObject) -> list[str]:
         """The volumes of a pod's claims, "" for a claim that is not bound, or that goes."""
@@ -121,6 +160,8 @@ class World:
                 for claim in self.claims_of(name, pod):
                     if claim in self.claims:
                         found[self.claims[claim].spec.volume_name].append((name, pod))
+                for volume in self._stripped.get(pod.metadata.uid, ()):
+                    found[volume].append((name, pod))
         return found
 
     def places(self) -> dict[str, set[str]]:
