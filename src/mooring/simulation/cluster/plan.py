@@ -92,14 +92,28 @@ ACTIONS: dict[str, str] = {
     "delete-mirror": "node",  # what the API shows of a static pod there
     "grow-claim": "set",  # it asks for more
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
+    "update-set": "set",  # its template changes
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
 LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
-CLAIMING = ("disk", "growing", "quota", "one-pod", "two-disks", "static", "scarce", "recycled", "guarded")
+CLAIMING = (
+    "disk",
+    "ordered",
+    "growing",
+    "quota",
+    "one-pod",
+    "two-disks",
+    "static",
+    "scarce",
+    "recycled",
+    "guarded",
+)
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
+UPDATED = (*CLAIMING, "plain", "scratch", "ephemeral", "tenant", "daemons")
+"""Workloads whose template users change."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota", "array-puts-off"),
@@ -112,6 +126,7 @@ ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "strip-claim": {"workloads": CLAIMING},
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
+    "update-set": {"workloads": UPDATED},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},
     "delete-mirror": {"workloads": ("manifests",)},

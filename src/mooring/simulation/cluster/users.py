@@ -33,6 +33,7 @@ from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
     DAEMONS,
     DEPLOYMENTS,
+    EDITION,
     GUARDED,
     JOBS,
     NAMESPACE,
@@ -125,6 +126,12 @@ class Users:
         for value in (0.0, replicas):
             await self.scale(msgspec.structs.replace(step, value=value))
             await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
+
+    async def update_set(self, step: PlanStep) -> None:
+        """A new template: its pods are of another edition."""
+        template = {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}
+        owner, patch = self._owner(step.on), {"spec": {"template": template}}
+        await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:

@@ -52,6 +52,8 @@ PROGRESS_S = 60
 """After so long a Deployment says that it makes no progress: some of its pods wait for good."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
+MIN_READY_S = 3
+"""A pod of an ordered workload is available when it has been ready for so long."""
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
@@ -98,6 +100,18 @@ def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
+
+
+def _ordered(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods come and go one after the other, and are updated two at a time."""
+    body = _set(name, replicas, {"data": CLASS})
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    body["spec"] |= {
+        "podManagementPolicy": "OrderedReady",
+        "minReadySeconds": MIN_READY_S,
+        "updateStrategy": update,
+    }
+    return [(StatefulSet, body, NAMESPACE)]
 
 
 def _one_pod(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -234,6 +248,7 @@ def _guarded(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
+    "ordered": _ordered,
     "growing": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
