@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -249,6 +250,61 @@ def test_a_volume_that_is_emptied_while_its_claim_is_there_is_found(monkeypatch:
     monkeypatch.setattr(Reclaimer, "_known_nodes", lambda self, pv: [])
     scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
     assert "S20" in play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),)).invariants
+
+
+KEEPING = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "disk"}, minutes=12)
+RETAINED = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "retained"}, minutes=12)
+
+
+def volumes_mounted(outcome: Outcome) -> list[str]:
+    return [
+        re.search(r"volume=(\S+)", line)[1]  # type: ignore[index]
+        for line in lines(outcome, "truth.mounted")
+    ]
+
+
+def test_a_volume_that_is_kept_goes_when_a_user_deletes_it():
+    plan = (PlanStep(60, "delete-claim", "r", 0, 0), PlanStep(200, "delete-released", "api"))
+    outcome = play(0, RETAINED, plan=plan, lines=True)
+    assert outcome.violations == []
+    former, present = volumes_mounted(outcome)
+    assert former != present
+    (deleted,) = lines(outcome, "truth.deleted")
+    assert former in deleted
+    assert moment(deleted) >= 200
+
+
+def test_a_volume_that_a_user_gives_back_is_that_of_the_next_claim_of_its_name():
+    plan = (
+        PlanStep(60, "shrink-set", "r", 90),  # scaled to nothing, its claim deleted, and scaled up again
+        PlanStep(120, "give-back", "api"),
+    )
+    outcome = play(0, RETAINED, plan=plan, lines=True)
+    assert outcome.violations == []
+    former, present = volumes_mounted(outcome)
+    assert former == present
+
+
+KEPT = (
+    PlanStep(60, "keep-volume", "r"),
+    PlanStep(80, "delete-claim", "r", 0, 0),
+    PlanStep(200, "delete-released", "api"),
+)
+
+
+def test_a_volume_that_a_user_keeps_stays_until_that_user_deletes_it():
+    outcome = play(0, KEEPING, plan=KEPT, lines=True)
+    assert outcome.violations == []
+    (deleted,) = lines(outcome, "truth.deleted")
+    assert moment(deleted) >= 200
+
+
+def test_a_provisioner_that_does_not_let_a_kept_volume_go_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def keep(*given: object) -> None:
+        """Leaves its finalizer."""
+
+    monkeypatch.setattr(Reclaimer, "release", keep)
+    assert "L12" in play(0, KEEPING, plan=KEPT).invariants
 
 
 ORDERED = Scenario(nodes=3, sets={"o": 3}, workloads={"o": "ordered"}, minutes=12)

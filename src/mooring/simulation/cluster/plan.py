@@ -86,6 +86,9 @@ ACTIONS: dict[str, str] = {
     "strip-claim": "set",  # its finalizers, while a pod uses it
     "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
     "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
+    "keep-volume": "set",  # when its claim will be gone
+    "delete-released": "api",  # volumes that are kept after their claims, and their disks
+    "give-back": "api",  # such volumes, to the next claims of those names
     "replace-claim": "set",  # deleted, and made anew under its name at once
     "edit-manifest": "node",  # of a static pod there: a new edition
     "remove-manifest": "node",  # and written again after a while
@@ -98,16 +101,8 @@ ACTIONS: dict[str, str] = {
 LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
 CLAIMING = (
-    "disk",
-    "ordered",
-    "growing",
-    "quota",
-    "one-pod",
-    "two-disks",
-    "static",
-    "scarce",
-    "recycled",
-    "guarded",
+    *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
+    *("recycled", "guarded"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
@@ -132,6 +127,9 @@ ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "delete-mirror": {"workloads": ("manifests",)},
     "grow-claim": {"driver": ("plugin", "csi"), "workloads": ("growing",)},
     "delete-namespace": {"workloads": ("tenant",)},
+    "keep-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "delete-released": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "give-back": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "delete-unbound": {"workloads": ("static", "scarce")},
 }
 """What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which

@@ -81,7 +81,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(chance, [*faults, *ACTIONS]),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
-        leases=chance.random() < 0.25,
+        leases=chance.random() < 0.4,
         collects_nodes=chance.random() < 0.5,
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,

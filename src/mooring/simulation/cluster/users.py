@@ -39,6 +39,7 @@ from mooring.simulation.cluster.workloads import (
     NAMESPACE,
     RECYCLED,
     STATIC,
+    STATIC_CLASS,
     TENANTS,
     bodies,
     scarce,
@@ -279,6 +280,9 @@ class Users:
             claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
             if claim is not None and claim.spec.volume_name and self._kind(step.on) not in STATIC:
                 volume = claim.spec.volume_name
+                found = await self.api.find(PersistentVolume, volume)
+                if found is None or is_kept(found):
+                    continue  # its disk is the user's own affair (`delete-released`)
                 await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
 
     # --- nodes
@@ -362,6 +366,12 @@ class Users:
         taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
         self.cluster.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+def is_kept(volume: PersistentVolume) -> bool:
+    """Whether a volume that was made for a claim stays when that is gone."""
+    spec = volume.spec
+    return spec.persistent_volume_reclaim_policy == "Retain" and spec.storage_class_name != STATIC_CLASS
 
 
 def _set_of(pod: Pod) -> str:

@@ -29,6 +29,8 @@ Body = dict[str, Any]
 NAMESPACE = "default"
 CLASS = "disk"
 STATIC_CLASS = "made-by-hand"
+RETAINING_CLASS = "kept"
+"""Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
@@ -36,6 +38,8 @@ STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
 RECYCLED = frozenset({"recycled"})
 """Those of them that are emptied and used again when their claim is gone."""
+RETAINED = frozenset({"retained"})
+"""The kinds of workloads whose volumes are kept when their claims are gone."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
 MANIFESTS = frozenset({"manifests"})
@@ -120,6 +124,11 @@ def _one_pod(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {}), NAMESPACE)]
+
+
+def _retained(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Its volumes are left to users when their claims are gone."""
+    return [(StatefulSet, _set(name, replicas, {"data": RETAINING_CLASS}), NAMESPACE)]
 
 
 def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -252,6 +261,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "growing": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
+    "retained": _retained,
     "two-disks": _two_disks,
     "scratch": _scratch,
     "ephemeral": _ephemeral,
