@@ -26,6 +26,7 @@ from mooring.kube.objects import (
 )
 from mooring.simulation.cluster.controllers import ATTACHING, PLACING, WATCHING, make_controller
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.faulty_transport import FaultyTransport, admin, faulty_client
 from mooring.simulation.parts.plugins import MakePlugins, array_plugins
@@ -47,6 +48,7 @@ class Process:
                 now=cluster.now,
                 random=Random(f"{name} {seed}"),
                 scenario=Scenario(grace_period_s=GRACE_S),
+                trace=Trace(asyncio.get_running_loop().time),
             )
             for name in names
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 from cloud_api import capability, create, create_request, delete, publish, world
@@ -136,6 +137,10 @@ def test_tokens_are_of_the_name_and_fit() -> None:
     tokens = [client_token(name, number) for name in ("a", "b") for number in (1, 2, 3)]
     assert len(set(tokens)) == 6
     assert {len(token) for token in tokens} == {64}
+
+
+def test_the_first_token_of_a_name_is_its_hash_alone_so_that_later_versions_repeat_the_request() -> None:
+    assert client_token("a") == client_token("a", 1) == hashlib.sha256(b"a").hexdigest()
 
 
 def test_a_volume_with_a_bad_key_is_an_error_that_names_the_key_and_the_next_try_works(run) -> None:

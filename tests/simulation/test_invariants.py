@@ -76,6 +76,42 @@ def raised(error: Exception) -> tuple[str, dict[str, Any]]:
     return "truth.raised", {"where": "work failed", "error": type(error).__name__, "_error": error}
 
 
+def ordered(replicas: int = 3, **more: Any) -> tuple[str, dict[str, Any]]:
+    spec = {"replicas": replicas, "podManagementPolicy": "OrderedReady"} | more
+    body = {
+        "metadata": {"uid": "s", "name": "db", "namespace": "default", "generation": replicas},
+        "spec": spec,
+    }
+    return written("statefulsets.apps", "default/db", body)
+
+
+def member(number: int, ready: bool = True, uid: str = "", **more: Any) -> tuple[str, dict[str, Any]]:
+    owner = {"kind": "StatefulSet", "name": "db", "uid": "s", "controller": True}
+    metadata = {"name": f"db-{number}", "namespace": "default", "uid": uid or f"u{number}"} | more
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    body = {
+        "metadata": metadata | {"ownerReferences": [owner]},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+    return written("pods", f"default/db-{number}", body)
+
+
+def takes(number: int, life: str = "placing 1 statefulset-controller") -> tuple[str, dict[str, Any]]:
+    return "asked.write", {
+        "resource": "pods",
+        "name": f"default/db-{number}",
+        "method": "DELETE",
+        "life": life,
+        "uid": True,
+        "version": None,
+    }
+
+
+def at(moment: float, *events: tuple[str, dict[str, Any]]) -> list[tuple[float, tuple[str, dict[str, Any]]]]:
+    return [(moment, each) for each in events]
+
+
 def budget(disrupted: dict[str, str]) -> tuple[str, dict[str, Any]]:
     body = {"metadata": {"uid": "q", "name": "q"}, "status": {"disruptedPods": disrupted}}
     return written("poddisruptionbudgets.policy", "default/q", body)
@@ -302,6 +338,10 @@ CASES: dict[str, tuple[Events, Events]] = {
             budget({}),
         ],
     ),
+    "S31": (
+        [ordered(), member(0, ready=False), member(1)],
+        [ordered(), member(0), member(1)],
+    ),
     "S23": (
         [USES, record(), record(deletionTimestamp="now")],
         [USES, record(), node(tainted=False, ready="True", has=()), record(deletionTimestamp="now")],
@@ -350,6 +390,16 @@ def found(events: Events, settings: Settings | None = None) -> list[str]:
         if kind != "wait":
             trace("x", kind, **fields)
     return [each.invariant for each in violations if each.invariant != "L12"]
+
+
+def timed(events: list[tuple[float, tuple[str, dict[str, Any]]]]) -> list[str]:
+    """What is violated by events at these moments."""
+    story: Events = []
+    now = 0.0
+    for moment, event in events:
+        story += [("wait", {"seconds": moment - now}), event]
+        now = moment
+    return found(story)
 
 
 @pytest.mark.parametrize("invariant", CASES)
@@ -716,3 +766,59 @@ def test_a_node_that_no_fault_strikes_is_never_unknown():
 def test_an_error_of_the_code_is_found_within_a_group_and_told_once_for_each_place():
     group = ExceptionGroup("several", [OSError("no device"), IndexError("7")])
     assert found([raised(group), raised(group)]) == ["P2"]
+
+
+THREE = [ordered(), member(0), member(1), member(2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "violated"),
+    [
+        (at(20, ordered(1)) + at(30, takes(2)), []),
+        (at(20, ordered(1)) + at(30, takes(1)), ["S31"]),  # not the highest
+        (at(20, ordered(1)) + at(30, takes(2), takes(1)), ["S31"]),  # two at a time
+        (at(20, ordered(2), member(0, ready=False)) + at(30, takes(2)), ["S31"]),
+        (at(20, ordered(2)) + at(30, member(0, ready=False), takes(2)), []),  # a cache may not know it yet
+        (at(20, ordered(2, podManagementPolicy="Parallel")) + at(30, takes(2)), []),
+        (at(30, takes(1, "user 1 ")), []),
+    ],
+)
+def test_a_set_is_scaled_down_from_the_top_while_those_that_stay_are_available(
+    events: list[tuple[float, tuple[str, dict[str, Any]]]], violated: list[str]
+):
+    assert timed(at(0, *THREE) + events) == violated
+
+
+@pytest.mark.parametrize(
+    ("events", "violated"),
+    [
+        (at(30, takes(2)), []),
+        (at(30, takes(2), takes(1)), ["S31"]),  # it knows that the first one goes
+        (at(20, member(0, ready=False)) + at(30, takes(2)), ["S31"]),
+        (at(20, member(0, ready=False)) + at(30, takes(0)), []),  # that makes nothing worse
+        (at(20, member(0, ready=False)) + at(30, takes(2, "watching 1 podgc-controller")), []),
+        (at(20, member(2, ready=False, deletionTimestamp="now")) + at(30, takes(1)), ["S31"]),
+    ],
+)
+def test_an_update_takes_no_available_pod_while_others_are_not(
+    events: list[tuple[float, tuple[str, dict[str, Any]]]], violated: list[str]
+):
+    assert timed(at(0, *THREE) + events) == violated
+
+
+def test_an_update_may_take_as_many_pods_at_once_as_the_set_says():
+    two = ordered(updateStrategy={"rollingUpdate": {"maxUnavailable": 2}})
+    members = [member(0), member(1), member(2)]
+    assert timed(at(0, two, *members) + at(30, takes(2), takes(1))) == []
+    assert timed(at(0, two, *members) + at(30, takes(2), takes(1), takes(0))) == ["S31"]
+
+
+def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():
+    slow = ordered(minReadySeconds=60)
+    assert timed(at(0, slow, member(0)) + at(61, member(1))) == []
+    assert timed(at(0, slow, member(0)) + at(40, member(1))) == ["S31"]
+
+
+def test_a_late_cache_explains_that_a_pod_is_made_too_early():
+    cut = ("plan.step", {"what": "watch-lag", "on": "placing", "value": 30.0, "how": 0})
+    assert timed(at(0, ordered(), cut, member(0, ready=False)) + at(20, member(1))) == []

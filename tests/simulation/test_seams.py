@@ -47,8 +47,9 @@ INTERFACES = {
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}
 """Types that every module may use."""
-REPLACING = {"engine.isolation"}
-"""Refuses what leaves the simulation; puts nothing of Mooring's in another place."""
+REPLACING = {"engine.isolation", "cluster.user_rules"}
+"""The one refuses what leaves the simulation, and puts nothing of Mooring's in another place; the other puts in
+what a user has asked for by `--policy`."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

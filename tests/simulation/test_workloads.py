@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 
+import mooring.controllers.statefulset.controller as statefulset_controller
+import mooring.controllers.statefulset.decide as statefulset_decide
 from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
@@ -24,6 +30,13 @@ TENANT = Scenario(nodes=2, sets={"t": 2}, workloads={"t": "tenant"}, minutes=12)
 
 def lines(outcome: Outcome, *words: str) -> list[str]:
     return [line for line in outcome.lines if all(word in line for word in words)]
+
+
+def always(value: object) -> Callable[..., object]:
+    def answer(*given: object) -> object:
+        return value
+
+    return answer
 
 
 def moment(line: str) -> float:
@@ -247,3 +260,93 @@ def test_a_volume_that_is_emptied_while_its_claim_is_there_is_found(monkeypatch:
     monkeypatch.setattr(Reclaimer, "_known_nodes", lambda self, pv: [])
     scenario = Scenario(nodes=2, sets={"r": 2}, workloads={"r": "recycled"}, minutes=12)
     assert "S20" in play(0, scenario, plan=(PlanStep(60, "delete-claim", "r"),)).invariants
+
+
+KEEPING = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "disk"}, minutes=12)
+RETAINED = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "retained"}, minutes=12)
+
+
+def volumes_mounted(outcome: Outcome) -> list[str]:
+    return [
+        re.search(r"volume=(\S+)", line)[1]  # type: ignore[index]
+        for line in lines(outcome, "truth.mounted")
+    ]
+
+
+def test_a_volume_that_is_kept_goes_when_a_user_deletes_it():
+    plan = (PlanStep(60, "delete-claim", "r", 0, 0), PlanStep(200, "delete-released", "api"))
+    outcome = play(0, RETAINED, plan=plan, lines=True)
+    assert outcome.violations == []
+    former, present = volumes_mounted(outcome)
+    assert former != present
+    (deleted,) = lines(outcome, "truth.deleted")
+    assert former in deleted
+    assert moment(deleted) >= 200
+
+
+def test_a_volume_that_a_user_gives_back_is_that_of_the_next_claim_of_its_name():
+    plan = (
+        PlanStep(60, "shrink-set", "r", 90),  # scaled to nothing, its claim deleted, and scaled up again
+        PlanStep(120, "give-back", "api"),
+    )
+    outcome = play(0, RETAINED, plan=plan, lines=True)
+    assert outcome.violations == []
+    former, present = volumes_mounted(outcome)
+    assert former == present
+
+
+KEPT = (
+    PlanStep(60, "keep-volume", "r"),
+    PlanStep(80, "delete-claim", "r", 0, 0),
+    PlanStep(200, "delete-released", "api"),
+)
+
+
+def test_a_volume_that_a_user_keeps_stays_until_that_user_deletes_it():
+    outcome = play(0, KEEPING, plan=KEPT, lines=True)
+    assert outcome.violations == []
+    (deleted,) = lines(outcome, "truth.deleted")
+    assert moment(deleted) >= 200
+
+
+def test_a_provisioner_that_does_not_let_a_kept_volume_go_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def keep(*given: object) -> None:
+        """Leaves its finalizer."""
+
+    monkeypatch.setattr(Reclaimer, "release", keep)
+    assert "L12" in play(0, KEEPING, plan=KEPT).invariants
+
+
+ORDERED = Scenario(nodes=3, sets={"o": 3}, workloads={"o": "ordered"}, minutes=12)
+UPDATED = (PlanStep(200, "update-set", "o"), PlanStep(300, "scale", "o", 1), PlanStep(360, "scale", "o", 3))
+
+
+def test_the_pods_of_an_ordered_set_come_and_go_one_after_the_other_and_are_updated():
+    outcome = play(0, ORDERED, plan=UPDATED, lines=True)
+    assert outcome.violations == []
+    started = [moment(line) for line in lines(outcome, "truth.started")]
+    assert len(started) == 3 + 3 + 2
+    assert all(later - earlier > 2 for earlier, later in pairwise(started[:3]))
+    assert outcome.guarded["S31"] > 5
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "invariant"),
+    [
+        ("is_available", always(True), "S31"),
+        ("most_unavailable", always(3), "S31"),
+        ("ordinals", always(range(2)), "L1"),
+    ],
+)
+def test_a_set_that_does_not_keep_to_its_order_is_found(
+    function: str, wrong: Callable[..., object], invariant: str, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (statefulset_decide, statefulset_controller):
+        if hasattr(module, function):
+            monkeypatch.setattr(module, function, wrong)
+    assert invariant in play(0, ORDERED, plan=UPDATED).invariants
+
+
+def test_a_status_that_does_not_say_what_the_pods_are_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(statefulset_controller, "is_ready", always(False))
+    assert "L17" in play(0, ORDERED, plan=()).invariants

@@ -19,7 +19,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.readiness import ready_since
-from mooring.simulation.checks import workloads
+from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
@@ -64,15 +64,14 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
         if _ready(everything[name]) and everything[name].spec.node_name in cluster.silent:
             yield "L8", f"pod {name} is shown as ready, and its machine is silent for good"
     pods = {name: pod for name, pod in everything.items() if name not in kept}
-    wanted = {
-        f"{each.name}-{number}"
-        for each in (await cluster.api.list(StatefulSet)).items
-        for number in range(each.spec.replicas)
-    } - kept
-    for name in sorted(wanted):
+    sets = (await cluster.api.list(StatefulSet)).items
+    wanted = {f"{each.name}-{number}" for each in sets for number in range(each.spec.replicas)} - kept
+    for name in sorted(wanted - {name for each in sets for name in _waiting_in_order(each, kept)}):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
     async for complaint in workloads.complaints(cluster, pods):
+        yield complaint
+    async for complaint in statuses.complaints(cluster, pods):
         yield complaint
     made = workloads.of_controllers(cluster.scenario)
     apart = {name: pod for name, pod in pods.items() if pod.metadata.labels.get("app", "") not in made}
@@ -103,6 +102,14 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
         for n, pod in pods.items()
         if pod.spec.node_name in cluster.silent or waited.intersection(claims_of(pod))
     }
+
+
+def _waiting_in_order(each: StatefulSet, kept: set[str]) -> Iterator[str]:
+    """The pods of an ordered set that wait for one which a silent machine keeps."""
+    names = [f"{each.name}-{number}" for number in range(each.spec.replicas)]
+    if each.spec.pod_management_policy == "OrderedReady":
+        first = next((number for number, name in enumerate(names) if name in kept), len(names))
+        yield from names[first + 1 :]
 
 
 def _not_ready(pod: Pod | None) -> str | None:

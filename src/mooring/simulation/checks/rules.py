@@ -21,6 +21,7 @@ OTHERS: Mapping[str, str] = {
     "L9": "Once all is healed, each node has one ready pod of each DaemonSet.",
     "L10": "Once all is healed, a Job is complete, and has succeeded exactly as often as it should.",
     "L11": "Once all is healed, a PodDisruptionBudget's status says what its pods are.",
+    "L17": "Once all is healed, the status of a workload says what its pods are, and every update is complete.",
     "D2": "Caches, and the queue of the attach/detach controller, are what they would be if they were made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "Deadlock": "Something is always going to happen.",

@@ -25,7 +25,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users
+from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept
 from mooring.simulation.cluster.workloads import NAMESPACE, STATIC_CLASS, volume_body
 from mooring.volumes.claims import claims_of
 
@@ -169,13 +169,56 @@ class CarelessUsers:
         """Deletes all PersistentVolumes that are bound to no claim. Those that were made by hand are made
         again, a minute later."""
         for volume in (await self._api.list(PersistentVolume)).items:
-            if volume.status.phase == "Bound":
+            if volume.status.phase == "Bound" or is_kept(volume):
                 continue
             await self._cluster.as_user(
                 lambda v=volume: self._api.delete(PersistentVolume, v.name, uid=v.uid)
             )
             if volume.spec.storage_class_name == STATIC_CLASS:
                 self._cluster.user.start(self._make_again(volume.name))
+
+    async def keep_volume(self, step: PlanStep) -> None:
+        """The volumes of a pod are to be kept when their claims are gone."""
+
+        async def keep(name: str) -> None:
+            volume = await self._api.get(PersistentVolume, name)
+            if not volume.deleting:  # else its disk would be left
+                await self._api.revise(volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+
+        for volume in await self._volumes_of(await self._claims(step)):
+            await self._cluster.as_user(lambda v=volume: keep(v))
+
+    async def delete_released(self, step: PlanStep) -> None:
+        """Deletes the volumes that are kept after their claims, and by hand their disks."""
+        for volume in await self._released():
+            await self._cluster.as_user(
+                lambda v=volume: self._api.delete(PersistentVolume, v.name, uid=v.uid)
+            )
+            self._cluster.user.start(self._insist(lambda v=volume: self._delete_disk(v.name)))
+
+    async def give_back(self, step: PlanStep) -> None:
+        """Keeps each volume that has lost its claim for the next claim of that name."""
+
+        async def give_back(volume: PersistentVolume) -> None:
+            claim = volume.spec.claim_ref
+            assert claim is not None
+            to = {"namespace": claim.namespace, "name": claim.name, "uid": None, "resourceVersion": None}
+            self._cluster.trace("user", "plan.given-back", volume=volume.name)
+            await self._api.revise(volume, {"spec": {"claimRef": to}})
+
+        for volume in await self._released():
+            await self._cluster.as_user(lambda v=volume: give_back(v))
+
+    async def _released(self) -> list[PersistentVolume]:
+        """What is kept, and no node has."""
+        records = {
+            each.spec.source.persistent_volume_name for each in (await self._api.list(VolumeAttachment)).items
+        }
+        return [
+            each
+            for each in (await self._api.list(PersistentVolume)).items
+            if is_kept(each) and each.status.phase == "Released" and each.name not in records
+        ]
 
     async def _make_again(self, volume: str) -> None:
         await asyncio.sleep(AGAIN_S)

@@ -37,7 +37,7 @@ from mooring.simulation.cluster.controllers import (
 )
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, STATIC_CLASS
+from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -305,6 +305,9 @@ class SimulatedCluster:
                 "WaitForFirstConsumer"  # or a volume could be where no node has room for its pod
             )
         await self.api.create(StorageClass, body)
+        if not RETAINED.isdisjoint(self.scenario.workloads.values()):
+            keeps = {"metadata": {"name": RETAINING_CLASS}, "reclaimPolicy": "Retain"}
+            await self.api.create(StorageClass, body | keeps)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
         for service in self.services.values():

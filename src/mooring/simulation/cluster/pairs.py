@@ -64,6 +64,10 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
     "back-in-attach": (Companion("slow-array", "array"), Companion("array-puts-off", "array")),
     "absent-machine": (Companion("slow-array", "array"), Companion("array-puts-off", "array")),
     "driver-leaves": (Companion("kill", within_s=5, lasts=False), Companion("drain", within_s=5)),
+    "slow-array": (
+        Companion("kill", "attaching", within_s=20),
+        Companion("two-leaders", "attaching", within_s=20),
+    ),
     "array-unanswered": (Companion("kill", "attaching", within_s=20, lasts=False),),
     "array-puts-off": (
         Companion("kill", "attaching", within_s=20, lasts=False),

@@ -86,20 +86,29 @@ ACTIONS: dict[str, str] = {
     "strip-claim": "set",  # its finalizers, while a pod uses it
     "strip-volume": "set",  # the finalizers of a PersistentVolume that is bound
     "delete-unbound": "api",  # PersistentVolumes that are bound to no claim
+    "keep-volume": "set",  # when its claim will be gone
+    "delete-released": "api",  # volumes that are kept after their claims, and their disks
+    "give-back": "api",  # such volumes, to the next claims of those names
     "replace-claim": "set",  # deleted, and made anew under its name at once
     "edit-manifest": "node",  # of a static pod there: a new edition
     "remove-manifest": "node",  # and written again after a while
     "delete-mirror": "node",  # what the API shows of a static pod there
     "grow-claim": "set",  # it asks for more
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
+    "update-set": "set",  # its template changes
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
 }
 LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
-CLAIMING = ("disk", "growing", "quota", "one-pod", "two-disks", "static", "scarce", "recycled", "guarded")
+CLAIMING = (
+    *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
+    *("recycled", "guarded"),
+)
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
+UPDATED = (*CLAIMING, "plain", "scratch", "ephemeral", "tenant", "daemons")
+"""Workloads whose template users change."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota", "array-puts-off"),
@@ -112,11 +121,15 @@ ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
     "strip-claim": {"workloads": CLAIMING},
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
+    "update-set": {"workloads": UPDATED},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},
     "delete-mirror": {"workloads": ("manifests",)},
     "grow-claim": {"driver": ("plugin", "csi"), "workloads": ("growing",)},
     "delete-namespace": {"workloads": ("tenant",)},
+    "keep-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "delete-released": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "give-back": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "delete-unbound": {"workloads": ("static", "scarce")},
 }
 """What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which

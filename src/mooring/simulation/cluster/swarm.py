@@ -82,7 +82,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(chance, [*faults, *ACTIONS]),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
-        leases=chance.random() < 0.25,
+        leases=chance.random() < 0.4,
         collects_nodes=chance.random() < 0.5,
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
@@ -109,11 +109,18 @@ def _replicas(kind: str, chance: Random) -> int:
 
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
-    """The kind that this seed was dealt, and up to two others."""
+    """The kinds that this seed was dealt, and up to two others."""
     kinds = [kind for kind in KINDS if driver == "plugin" or kind not in STATIC]
-    dealt = _dealt(seed, [*islice(cycle(KINDS), len(WAYS))], "swarm workload")
-    first = dealt if dealt in kinds else chance.choice(kinds)
-    return dict(zip(NAMES, [first, *chance.sample(kinds, chance.choice((0, 1, 2)))], strict=False))
+    deck = [*islice(cycle(KINDS), max(len(WAYS), len(KINDS)))]
+    cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
+    first = [kind for kind in _dealt(seed, cards, "swarm workload") if kind in kinds]
+    return dict(
+        zip(
+            NAMES,
+            [*(first or [chance.choice(kinds)]), *chance.sample(kinds, chance.choice((0, 1, 2)))],
+            strict=False,
+        )
+    )
 
 
 def _calm(features: set[str]) -> float:

@@ -33,11 +33,13 @@ from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
     DAEMONS,
     DEPLOYMENTS,
+    EDITION,
     GUARDED,
     JOBS,
     NAMESPACE,
     RECYCLED,
     STATIC,
+    STATIC_CLASS,
     TENANTS,
     bodies,
     scarce,
@@ -125,6 +127,12 @@ class Users:
         for value in (0.0, replicas):
             await self.scale(msgspec.structs.replace(step, value=value))
             await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
+
+    async def update_set(self, step: PlanStep) -> None:
+        """A new template: its pods are of another edition."""
+        template = {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}
+        owner, patch = self._owner(step.on), {"spec": {"template": template}}
+        await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:
@@ -272,6 +280,9 @@ class Users:
             claim = await self.api.find(PersistentVolumeClaim, name, self.namespace(step.on))
             if claim is not None and claim.spec.volume_name and self._kind(step.on) not in STATIC:
                 volume = claim.spec.volume_name
+                found = await self.api.find(PersistentVolume, volume)
+                if found is None or is_kept(found):
+                    continue  # its disk is the user's own affair (`delete-released`)
                 await self.cluster.as_user(lambda v=volume: self.api.delete(PersistentVolume, v))
 
     # --- nodes
@@ -355,6 +366,12 @@ class Users:
         taint = [{"key": TAINT, "value": "nodeshutdown", "effect": EFFECT, "timeAdded": added}] if out else []
         self.cluster.trace("user", "plan.declared", node=node, out=out)
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
+
+
+def is_kept(volume: PersistentVolume) -> bool:
+    """Whether a volume that was made for a claim stays when that is gone."""
+    spec = volume.spec
+    return spec.persistent_volume_reclaim_policy == "Retain" and spec.storage_class_name != STATIC_CLASS
 
 
 def _set_of(pod: Pod) -> str:

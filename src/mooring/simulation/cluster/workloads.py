@@ -29,6 +29,8 @@ Body = dict[str, Any]
 NAMESPACE = "default"
 CLASS = "disk"
 STATIC_CLASS = "made-by-hand"
+RETAINING_CLASS = "kept"
+"""Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals"})
 """The kinds of workloads that are Deployments."""
@@ -36,6 +38,8 @@ STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
 RECYCLED = frozenset({"recycled"})
 """Those of them that are emptied and used again when their claim is gone."""
+RETAINED = frozenset({"retained"})
+"""The kinds of workloads whose volumes are kept when their claims are gone."""
 DAEMONS, JOBS, GUARDED = frozenset({"daemons"}), frozenset({"job"}), frozenset({"guarded"})
 """The kinds of workloads that are DaemonSets, Jobs, and StatefulSets with a PodDisruptionBudget."""
 MANIFESTS = frozenset({"manifests"})
@@ -52,6 +56,8 @@ PROGRESS_S = 60
 """After so long a Deployment says that it makes no progress: some of its pods wait for good."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
+MIN_READY_S = 3
+"""A pod of an ordered workload is available when it has been ready for so long."""
 MOST = 3
 """No workload is scaled to more than this."""
 EVICT_AFTER_S = 30
@@ -100,12 +106,29 @@ def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
 
 
+def _ordered(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods come and go one after the other, and are updated two at a time."""
+    body = _set(name, replicas, {"data": CLASS})
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    body["spec"] |= {
+        "podManagementPolicy": "OrderedReady",
+        "minReadySeconds": MIN_READY_S,
+        "updateStrategy": update,
+    }
+    return [(StatefulSet, body, NAMESPACE)]
+
+
 def _one_pod(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}, ONE_POD_MODE), NAMESPACE)]
 
 
 def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {}), NAMESPACE)]
+
+
+def _retained(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Its volumes are left to users when their claims are gone."""
+    return [(StatefulSet, _set(name, replicas, {"data": RETAINING_CLASS}), NAMESPACE)]
 
 
 def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -234,9 +257,11 @@ def _guarded(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] = {
     "disk": _disk,
+    "ordered": _ordered,
     "growing": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
+    "retained": _retained,
     "two-disks": _two_disks,
     "scratch": _scratch,
     "ephemeral": _ephemeral,

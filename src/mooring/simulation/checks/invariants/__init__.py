@@ -11,6 +11,7 @@ from mooring.simulation.checks.invariants import (
     pod_identity,
     processes,
     requests,
+    statefulsets,
     timers,
     workloads,
 )
@@ -46,6 +47,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     processes.ReadsItsWrites,
     workloads.CountedOnce,
     workloads.EvictionsAreRemembered,
+    statefulsets.InOrder,
     forced_releases.ReleasedWithRight,
     timers.GoneWhenEnded,
     timers.UnknownWhenSilent,

@@ -11,9 +11,9 @@ from mooring.simulation.engine.trace import Event, Trace
 
 
 class BoundToEachOther(Checker):
-    """S12: at most one claim is bound to a volume, until that is emptied for the next one, and at most one
-    that exists to a disk, also when the volume is deleted and made anew; and a claim never changes its
-    volume."""
+    """S12: at most one claim is bound to a volume, until that is emptied for the next one, or a user gives it
+    to the next, and at most one that exists to a disk, also when the volume is deleted and made anew; and a
+    claim never changes its volume."""
 
     name = "S12"
 
@@ -27,6 +27,7 @@ class BoundToEachOther(Checker):
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.recycled", self._recycled)
+        trace.listen("plan.given-back", self._recycled)
 
     def _recycled(self, event: Event) -> None:
         volume = event.fields["volume"]

@@ -86,6 +86,7 @@ class Spec(msgspec.Struct, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
     renew_time: str = ""
     replicas: int = 1
+    pod_management_policy: str = ""
     storage_class_name: str = ""
     persistent_volume_reclaim_policy: str = ""
     flex_volume: FlexVolume | None = None

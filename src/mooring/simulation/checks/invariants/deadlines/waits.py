@@ -189,6 +189,9 @@ def _of_sets(world: World) -> Iterator[Wait]:
             continue
         namespace, _, own = name.partition("/")
         wanted = {f"{namespace}/{own}-{number}" for number in range(each.spec.replicas)}
+        if each.spec.pod_management_policy == "OrderedReady":
+            yield from _of_ordered_set(world, namespace, own, each.spec.replicas)
+            continue
         for pod in sorted(wanted - world.pods.keys()):
             suffix = "-" + pod.rpartition("/")[2]
             if not any(claim.going for at, claim in world.claims.items() if at.endswith(suffix)):
@@ -196,3 +199,24 @@ def _of_sets(world: World) -> Iterator[Wait]:
         for pod, body in world.pods.items():
             if body.metadata.labels.get("app") == own and pod not in wanted and not body.going:
                 yield Wait("scaled-away", pod)
+
+
+def _of_ordered_set(world: World, namespace: str, name: str, replicas: int) -> Iterator[Wait]:
+    """One pod after the other: the next is made when those before it are ready, and the last goes when all
+    that stay are."""
+    for pod in (f"{namespace}/{name}-{number}" for number in range(replicas)):
+        body = world.pods.get(pod)
+        if body is None:
+            suffix = "-" + pod.rpartition("/")[2]
+            if not any(claim.going for at, claim in world.claims.items() if at.endswith(suffix)):
+                yield Wait("made", pod)
+            return
+        if body.ready != "True" or body.going:
+            return
+    condemned = [
+        (pod, body)
+        for pod, body in world.pods.items()
+        if pod.startswith(f"{namespace}/{name}-") and int(pod.rpartition("-")[2]) >= replicas
+    ]
+    if condemned and not any(body.going for _, body in condemned):
+        yield Wait("scaled-away", max(pod for pod, _ in condemned))

@@ -1,0 +1,94 @@
+"""What must hold in the end of the status of workloads: it says what their pods are (L17).
+
+Read from the API at the end of a run. Not judged while a machine is silent for good: of its pods nothing more
+is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.kube.objects import DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
+from mooring.kube.readiness import ready_since
+from mooring.kube.revisions import REVISION
+from mooring.simulation.cluster.cluster import SimulatedCluster
+
+Complaint = tuple[str, str]
+
+
+async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:
+    """Yields each status that is wrong. Pods that were ready long ago are available."""
+    if cluster.silent:
+        return
+    owned: dict[str, list[Pod]] = {}
+    for pod in pods.values():
+        owned.setdefault(pod.controller.uid if pod.controller is not None else "", []).append(pod)
+    sets = (await cluster.api.list(ReplicaSet)).items
+    for each in sets:
+        if problem := _problem(each.status, of_replica_set(owned.get(each.uid, []))):
+            yield "L17", f"ReplicaSet {each.name} {problem}"
+    for each in (await cluster.api.list(Deployment)).items:
+        ours = [
+            owner.uid for owner in sets if owner.controller is not None and owner.controller.uid == each.uid
+        ]
+        found = [pod for uid in ours for pod in owned.get(uid, [])]
+        if problem := _problem(each.status, of_deployment(each, found)):
+            yield "L17", f"Deployment {each.name} {problem}"
+    for each in (await cluster.api.list(StatefulSet)).items:
+        if problem := _problem(each.status, of_stateful_set(each, owned.get(each.uid, []))):
+            yield "L17", f"StatefulSet {each.name} {problem}"
+    for each in (await cluster.api.list(DaemonSet)).items:
+        if problem := _problem(each.status, of_daemon_set(each, owned.get(each.uid, []))):
+            yield "L17", f"DaemonSet {each.name} {problem}"
+
+
+def _problem(status: Any, should: Mapping[str, object]) -> str:
+    says = {field: getattr(status, field) for field in should}
+    return (
+        "" if says == should else f"says {msgspec.to_builtins(says)}, and it is {msgspec.to_builtins(should)}"
+    )
+
+
+def _ready(pods: Sequence[Pod]) -> int:
+    return sum(pod.status.phase == "Running" and ready_since(pod) is not None for pod in pods)
+
+
+def of_stateful_set(each: StatefulSet, pods: Sequence[Pod]) -> dict[str, object]:
+    """Every update has come to its end, so its revision is the current one."""
+    update = each.status.update_revision
+    updated = sum(pod.metadata.labels.get(REVISION) == update for pod in pods)
+    return {
+        "observed_generation": each.metadata.generation,
+        "replicas": len(pods),
+        "ready_replicas": _ready(pods),
+        "available_replicas": _ready(pods),
+        "updated_replicas": updated,
+        "current_replicas": len(pods),
+        "current_revision": update,
+    }
+
+
+def of_replica_set(pods: Sequence[Pod]) -> dict[str, object]:
+    """Of those that have not ended."""
+    left = [pod for pod in pods if not pod.finished and not pod.deleting]
+    return {"replicas": len(left), "ready_replicas": _ready(left), "available_replicas": _ready(left)}
+
+
+def of_deployment(each: Deployment, pods: Sequence[Pod]) -> dict[str, object]:
+    """Of all its ReplicaSets."""
+    return of_replica_set(pods) | {"observed_generation": each.metadata.generation}
+
+
+def of_daemon_set(each: DaemonSet, pods: Sequence[Pod]) -> dict[str, object]:
+    """One for each node."""
+    return {
+        "observed_generation": each.metadata.generation,
+        "current_number_scheduled": len(pods),
+        "desired_number_scheduled": len(pods),
+        "number_ready": _ready(pods),
+        "number_available": _ready(pods),
+        "updated_number_scheduled": len(pods),
+    }
