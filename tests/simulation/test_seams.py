@@ -48,8 +48,8 @@ INTERFACES = {
 VALUES = {"Request", "Response", "Record", "Transport"}
 """Types that every module may use."""
 REPLACING = {"engine.isolation", "cluster.user_rules"}
-"""The one refuses what leaves the simulation, and puts nothing of Mooring's in another place; the other puts in
-what a user has asked for by `--policy`."""
+"""The one refuses what leaves the simulation, and puts nothing of Mooring's in another place; the other puts
+in what a user has asked for by `--policy`."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
