@@ -709,6 +709,9 @@ def test_a_pod_is_killed_no_sooner_than_two_seconds_after_it_was_told_to_end_unl
     assert found([ends(10), KILLED]) == ["S27"]
     assert found([pod("Running"), KILLED]) == [], "it does not end: a volume was taken from its node"
     assert found([SILENT, USES, ends(10), told, KILLED]) == [], "the same, of a node that was silent"
+    back = [USES, gone("nodes", "n1"), wait(40), USES]
+    assert found([*back, ends(10), told, KILLED]) == [], "or that did not exist until just now"
+    assert found([*back, wait(70), ends(10), told, KILLED]) == ["S27"]
 
 
 def test_the_storage_may_be_asked_again_for_what_it_has_done_if_its_answer_may_have_been_lost():

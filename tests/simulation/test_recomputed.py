@@ -10,7 +10,7 @@ from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.kube.informer import Informer
 from mooring.node.registration import Registration
 from mooring.simulation.checks.recomputed import Recomputed
-from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.run import play
 
 CALM = Scenario(nodes=1, sets={"db": 2}, minutes=12, faults=0, actions=10)
@@ -57,3 +57,20 @@ def test_a_check_that_breaks_ends_the_run_with_its_error(monkeypatch: pytest.Mon
     monkeypatch.setattr(Recomputed, "_note", broken)
     with pytest.raises(KeyError, match="own mistake"):
         play(1, CALM)
+
+
+def test_a_controller_that_has_lost_its_lease_is_not_compared(monkeypatch: pytest.MonkeyPatch):
+    note: Any = Recomputed._note  # pyright: ignore[reportPrivateUsage]
+    seen: list[list[str]] = []
+
+    def look(check: Any, event: Any) -> None:
+        seen.append([controller.name for controller in check._living()])
+        note(check, event)
+
+    monkeypatch.setattr(Recomputed, "_note", look)
+    scenario = Scenario(nodes=1, zones=1, sets={"db": 1}, minutes=12, leases=True)
+    outcome = play(
+        0, scenario, plan=(PlanStep(30, "cut", "attaching", 90), PlanStep(150, "delete-pod", "db"))
+    )
+    assert outcome.violations == []
+    assert all(len(set(names)) == len(names) for names in seen), "one of each name"

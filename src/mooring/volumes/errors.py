@@ -19,6 +19,7 @@
     │   ├── NodeUnsuited                  the volume cannot be made for that node; for another one it may
     │   └── LockNotHeld               the volume is locked for another node, or for a later attachment
     ├── OutcomeUnknown                the storage did not answer, or not clearly: it may have happened
+    │   └── MadeOtherwise                 a volume of that name is there, and is another than is wanted now
     ├── DeviceNotAttached             the device did not appear on this node in time
     └── WrongDevice                   the device is there, but it is not this volume's
 
@@ -154,6 +155,10 @@ class LockNotHeld(NotAsked):
 class OutcomeUnknown(VolumeError):
     """The storage did not answer, or not clearly: what was requested may have happened, or
     may still happen."""
+
+
+class MadeOtherwise(OutcomeUnknown):
+    """A volume of that name is there, and is not as it is wanted now: an earlier request has made it."""
 
 
 class DeviceNotAttached(VolumeError):

@@ -111,6 +111,18 @@ def test_what_is_to_be_reclaimed_is_attached_nowhere_though_the_cache_shows_its_
     play(story)
 
 
+def test_a_detach_is_not_asked_for_again_while_the_cache_still_shows_what_was_let_go(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
+        await stage.controller.reconcile(RECORD)
+        assert stage.storage.methods() == ["ControllerPublishVolume", "ControllerUnpublishVolume"]
+
+    play(story)
+
+
 def test_one_attach_is_one_call(play: Play):
     async def story(stage: CsiAttacherStage) -> None:
         await stage.set_up()

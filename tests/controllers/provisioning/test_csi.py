@@ -122,6 +122,32 @@ def test_a_call_that_was_not_answered_is_repeated_by_the_same_name_also_by_a_suc
     play(story)
 
 
+@pytest.mark.parametrize("answers", [1, 2])
+def test_what_was_made_elsewhere_for_a_claim_that_goes_is_found_and_not_left_behind(play: Play, answers: int):
+    """Its node has gone, so it would be made elsewhere now: the driver says that it is there already."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n", "east")
+        await stage.storage_class()
+        await stage.claim()
+        stage.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED]
+        stage.storage.failing["CreateVolume"].after = True
+        with pytest.raises(OutcomeUnknown):
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        stage.storage.failing["CreateVolume"].errors = [Code.ALREADY_EXISTS] * answers
+        stage.start()
+        if answers == 2:  # it is not the place
+            with pytest.raises(OutcomeUnknown):
+                await stage.reconciled()
+            assert await stage.begun()
+        pv = await stage.reconciled()
+        assert pv is not None
+        assert not stage.storage.calls[-1][1].HasField("accessibility_requirements") or answers == 2
+
+    play(story, topology=True)
+
+
 def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(play: Play):
     async def story(stage: ProvisionerStage) -> None:
         await stage.storage_class()

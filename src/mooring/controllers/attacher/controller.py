@@ -100,6 +100,7 @@ class AttacherController(Controller[Key]):
         self._remembered = RememberedDetaches(client)
         self._records.add_handler(self._remembered.record_changed)
         self._detaching = Detaching(self._writes, self._definitions, self._remembered, self._ours, now)
+        self._records.add_handler(self._detaching.record_changed)
 
     def _touched(self, record: VolumeAttachment) -> list[Key]:
         pv = self._volumes.get(record.spec.source.persistent_volume_name or "") if self._volumes else None

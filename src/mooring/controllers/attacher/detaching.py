@@ -41,12 +41,21 @@ class Detaching:
         self._remembered = remembered
         self._ours = ours
         self._now = now
+        self._let_go: set[str] = set()
+        """Uids of VolumeAttachments that were let go, until the watch says so: the cache still shows them."""
         self._log: Any = structlog.get_logger(component="attacher")
+
+    def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        """Hears of changes in the cache."""
+        if old is not None and new is None:
+            self._let_go.discard(old.uid)
 
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before. Returns 0 when the
         VolumeAttachment was let go, else the seconds until no earlier request can take effect any more.
         Raises KubeError, VolumeError and what the storage raises."""
+        if record.uid in self._let_go:
+            return 0.0
         await self._remembered.begin()
         plugin, validity_s = self._definitions.plugin(record), await self._definitions.validity_s(record)
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
@@ -130,8 +139,13 @@ class Detaching:
         patch = {"metadata": {"finalizers": finalizers or None}}
         if finalizers:
             await self._writes.revise(record, patch)
-        else:  # the VolumeAttachment is gone: the watch says so
+            return
+        self._let_go.add(record.uid)  # if the write succeeds, the watch says that it is gone
+        try:
             await self._writes.client.revise(record, patch)
+        except BaseException:
+            self._let_go.discard(record.uid)
+            raise
 
 
 def _unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:

@@ -79,7 +79,8 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
         apart, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}
     ):
         yield complaint
-    async for complaint in _volumes(cluster, list(pods.values())):
+    still_used = {key for name in kept for key in claims_of(everything[name])}
+    async for complaint in _volumes(cluster, list(pods.values()), still_used):
         yield complaint
     if quiet.written:
         yield (
@@ -138,13 +139,16 @@ def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> It
         yield "L1", f"no pod of Deployment {app} is ready"
 
 
-async def _volumes(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
+async def _volumes(
+    cluster: SimulatedCluster, pods: list[Pod], still_used: set[str]
+) -> AsyncIterator[Complaint]:
+    """`still_used`: claims of pods that silence keeps; what such a machine has, no user can tidy up."""
     claims = {claim.key: claim for claim in (await cluster.api.list(PersistentVolumeClaim)).items}
     used = {key for pod in pods for key in claims_of(pod)}
     for claim in claims.values():
         if cluster.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
             continue  # it waits for its first consumer
-        if not claim.spec.volume_name or claim.status.phase != "Bound":
+        if claim.key not in still_used and (not claim.spec.volume_name or claim.status.phase != "Bound"):
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
     desired = {
         claims[key].spec.volume_name: pod.spec.node_name
@@ -169,7 +173,9 @@ async def _volumes(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[
         handles = {each.spec.csi.volume_handle for each in made if each.spec.csi is not None}
         if leaked := sorted(cluster.ec2.volumes().keys() - handles):
             yield "S9", f"volumes of the driver without a PersistentVolume: {', '.join(leaked)}"
-    elif leaked := sorted(disk for disk in cluster.array.disks - volumes if disk.startswith("pvc-")):
+    held = {volume for volume, node in recorded.items() if node in cluster.silent}
+    leaked = sorted(disk for disk in cluster.array.disks - volumes - held if disk.startswith("pvc-"))
+    if cluster.ec2 is None and leaked:
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
 
 

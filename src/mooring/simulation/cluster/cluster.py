@@ -165,6 +165,11 @@ class SimulatedCluster:
                 scenario=self.scenario,
                 trace=self.trace,
             )
+            former = [
+                each for each in self._controllers if each[0] is part.actor and each[1].name == made.name
+            ]
+            for each in former:  # it has lost its Lease
+                self._controllers.remove(each)
             self._controllers.append((part.actor, made))
             return made
 

@@ -54,7 +54,7 @@ from mooring.volumes.statements import Statement, annotation
 GIB = 1 << 30
 AGAIN_S = 60.0
 """A user who deletes something that is wanted creates it anew after this time."""
-AS_LONG_AS_IT_TAKES = 1_000
+AS_LONG_AS_IT_TAKES = 5_000
 UNDEFINED_S = 840.0
 """So long before the end of a run no user takes away the definition of what may be attached."""
 RIVAL_S, RIVAL_LATER_S = 0.2, 5.0

@@ -27,6 +27,7 @@ class Report:
         self.unknown_since = math.inf
         self.unknown_until = -math.inf  # when it was Unknown last
         self.absent_since = math.inf
+        self.absent_until = -math.inf  # when there was no such Node last
         self.node: StoredObject | None = None
         self.reported: frozenset[str] = frozenset()  # disks that it is told are attached
         self.in_use: frozenset[str] = frozenset()
@@ -50,6 +51,7 @@ class Report:
         stamp = node.metadata.annotations.get(STATUS_WRITE, "")
         if stamp != self._status or self.node is None:
             self._status, self.sign, self.reported_in = stamp, now, event.number
+        self.absent_until = self.absent_until if self.absent_since == math.inf else now
         self.node, self.absent_since = node, math.inf
         if node.ready != "Unknown":
             self.unknown_until = self.unknown_until if self.unknown_since == math.inf else now

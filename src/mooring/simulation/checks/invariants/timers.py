@@ -173,4 +173,5 @@ class KilledInTime(Checker):
     def _taken(self, node: str, now: float) -> bool:
         """Whether volumes may have been taken from the node: it is silent, or was so until just now."""
         report = self._reports[node]
-        return node in self._dead or report.silent_since <= now or report.unknown_until > now - 60.0
+        silent_until = max(report.unknown_until, report.absent_until)
+        return node in self._dead or report.silent_since <= now or silent_until > now - 60.0

@@ -6,7 +6,7 @@ even sent, and `OutcomeUnknown` otherwise. A driver's capabilities are read once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from mooring.csi.rpc import Controller, Identity, Node, Rpc
 from mooring.csi.trace import tracer
 from mooring.volumes.errors import (
     InvalidSpec,
+    MadeOtherwise,
     NotAsked,
     OutcomeUnknown,
     StorageFull,
@@ -150,14 +151,22 @@ class Drivers:
         return self._drivers[name]
 
 
+OF_CREATION: Mapping[Code, type[VolumeError]] = {
+    Code.RESOURCE_EXHAUSTED: StorageFull,
+    Code.ALREADY_EXISTS: MadeOtherwise,
+}
+"""What some answers to a CreateVolume mean."""
+
+
 def volume_error(driver: str, error: CsiError) -> VolumeError:
     """Returns what a failed call of a driver means for the volume."""
     if isinstance(error, NotConnected):
         return NotAsked(f"CSI driver {driver}: {error}")
     kind: Callable[[str], VolumeError] = OutcomeUnknown
     if error.outcome is Outcome.FINAL:
-        full = error.method == "CreateVolume" and error.code is Code.RESOURCE_EXHAUSTED
-        kind = StorageFull if full else StorageRefused
+        kind = (
+            OF_CREATION.get(error.code, StorageRefused) if error.method == "CreateVolume" else StorageRefused
+        )
     return kind(f"CSI driver {driver}: {error}")
 
 

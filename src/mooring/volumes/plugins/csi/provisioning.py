@@ -20,7 +20,7 @@ from mooring.kube.objects import (
     SecretReference,
 )
 from mooring.kube.quantity import format_bytes
-from mooring.volumes.errors import InvalidSpec, OutcomeUnknown
+from mooring.volumes.errors import InvalidSpec, MadeOtherwise, OutcomeUnknown
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Deleter, Provisioner, VolumeOptions
 from mooring.volumes.matching import PROVISIONED_BY, requested
@@ -64,7 +64,7 @@ class CSIProvisioner(Provisioner):
             raise cannot(self._driver, "make volumes: it lacks CREATE_DELETE_VOLUME")
         secrets = self._secrets()
         request = await self._request(secrets)
-        volume = (await self._driver.call(Controller.create_volume, request)).volume
+        volume = await self._made(request)
         if not volume.volume_id:
             raise OutcomeUnknown(
                 f"CSI driver {self._driver.name} made volume {request.name} and gave no volume_id"
@@ -75,6 +75,17 @@ class CSIProvisioner(Provisioner):
                 f"{request.capacity_range.required_bytes} were asked for"
             )
         return self._persistent_volume(volume, request, secrets)
+
+    async def _made(self, request: csi.CreateVolumeRequest) -> csi.Volume:
+        """Asks the driver. Of a claim that is being deleted, what was made is only to be found, so that it
+        can be deleted: wherever an earlier request has made it, for a node that is not there any more."""
+        try:
+            return (await self._driver.call(Controller.create_volume, request)).volume
+        except MadeOtherwise:
+            if not self._options.claim.deleting or not request.HasField("accessibility_requirements"):
+                raise
+        request.ClearField("accessibility_requirements")
+        return (await self._driver.call(Controller.create_volume, request)).volume
 
     async def _request(self, secrets: Mapping[str, SecretReference]) -> csi.CreateVolumeRequest:
         options, claim = self._options, self._options.claim

@@ -50,7 +50,8 @@ def acts(settings: Settings) -> dict[str, Act]:
         "storage": Act(storage_s, "what the storage takes for one request"),
         "validity": Act(settings.validity_s, "a request that was not answered may take effect so late"),
         "undefined": Act(
-            UNDEFINED_VALIDITY_S, "so late, where nothing says any more what kind of storage it was sent to"
+            max(UNDEFINED_VALIDITY_S, settings.validity_s),
+            "so late, where nothing says any more what kind of storage it was sent to",
         ),
         "quarantine": Act(
             QUARANTINE_S, "a Node is absent for so long; a pod that is written meanwhile, again"
