@@ -1,4 +1,4 @@
-"""What a target shows already must have the access that is asked for now. The mount table is given: no root."""
+"""What a target shows already must have the access that is asked for. The mount table is given: no root."""
 
 from __future__ import annotations
 
