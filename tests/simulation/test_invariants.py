@@ -798,6 +798,12 @@ def test_a_set_is_scaled_down_from_the_top_while_those_that_stay_are_available(
         (at(30, takes(2)), []),
         (at(30, takes(2), takes(1)), ["S31"]),  # it knows that the first one goes
         (at(20, member(0, ready=False)) + at(30, takes(2)), ["S31"]),
+        (
+            at(0, ordered(podManagementPolicy="Parallel"))
+            + at(20, member(0, ready=False))
+            + at(30, takes(2)),
+            ["S31"],
+        ),
         (at(20, member(0, ready=False)) + at(30, takes(0)), []),  # that makes nothing worse
         (at(20, member(0, ready=False)) + at(30, takes(2, "watching 1 podgc-controller")), []),
         (at(20, member(2, ready=False, deletionTimestamp="now")) + at(30, takes(1)), ["S31"]),
@@ -814,6 +820,9 @@ def test_an_update_may_take_as_many_pods_at_once_as_the_set_says():
     members = [member(0), member(1), member(2)]
     assert timed(at(0, two, *members) + at(30, takes(2), takes(1))) == []
     assert timed(at(0, two, *members) + at(30, takes(2), takes(1), takes(0))) == ["S31"]
+    ill = at(0, two, *members) + at(20, member(0, ready=False))
+    assert timed([*ill, *at(22, takes(2))]) == []  # a cache may not know it yet
+    assert timed([*ill, *at(30, takes(2))]) == ["S31"]
 
 
 def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():

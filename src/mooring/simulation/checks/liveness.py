@@ -8,7 +8,7 @@ Read from the API at the end of a run, and compared with the truth of array and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from mooring.kube.objects import (
     Deployment,
@@ -66,7 +66,8 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
     pods = {name: pod for name, pod in everything.items() if name not in kept}
     sets = (await cluster.api.list(StatefulSet)).items
     wanted = {f"{each.name}-{number}" for each in sets for number in range(each.spec.replicas)} - kept
-    for name in sorted(wanted - {name for each in sets for name in _waiting_in_order(each, kept)}):
+    waiting = _in_order(sets, kept, wanted | everything.keys())
+    for name in sorted(wanted - waiting):
         if (problem := _not_ready(pods.get(name))) is not None:
             yield "L1", f"pod {name} is wanted and {problem}"
     async for complaint in workloads.complaints(cluster, pods):
@@ -76,7 +77,7 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
     made = workloads.of_controllers(cluster.scenario)
     apart = {name: pod for name, pod in pods.items() if pod.metadata.labels.get("app", "") not in made}
     for complaint in _others(
-        apart, wanted, {each.name for each in (await cluster.api.list(Deployment)).items}
+        apart, wanted | waiting, {each.name for each in (await cluster.api.list(Deployment)).items}
     ):
         yield complaint
     still_used = {key for name in kept for key in claims_of(everything[name])}
@@ -105,12 +106,12 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
     }
 
 
-def _waiting_in_order(each: StatefulSet, kept: set[str]) -> Iterator[str]:
-    """The pods of an ordered set that wait for one which a silent machine keeps."""
-    names = [f"{each.name}-{number}" for number in range(each.spec.replicas)]
-    if each.spec.pod_management_policy == "OrderedReady":
-        first = next((number for number, name in enumerate(names) if name in kept), len(names))
-        yield from names[first + 1 :]
+def _in_order(sets: Iterable[StatefulSet], kept: set[str], pods: Iterable[str]) -> set[str]:
+    """The pods of ordered sets of which a silent machine keeps one: they are neither made nor scaled away
+    before that is ready."""
+    held = {name.rpartition("-")[0] for name in kept}
+    ordered = {each.name for each in sets if each.spec.pod_management_policy == "OrderedReady"} & held
+    return {name for name in pods if name.rpartition("-")[0] in ordered}
 
 
 def _not_ready(pod: Pod | None) -> str | None:

@@ -40,7 +40,8 @@ class _Member(NamedTuple):
 class InOrder(Checker):
     """S31: with OrderedReady, a StatefulSet's controller makes a pod only when those of all lower ordinals
     are available, and scales down one pod at a time, the highest first, while those that stay are available.
-    No update takes an available pod while as many as maxUnavailable others are not."""
+    No update takes an available pod while as many as maxUnavailable others are not, or, with OrderedReady,
+    while any other has not been for long."""
 
     name = "S31"
 
@@ -152,6 +153,13 @@ class InOrder(Checker):
         others = [each for each in wanted if each != member.ordinal]
         down = self._unavailable(others, member.set, event.time, event.fields["life"])
         self.guarded += 1
+        if owner.spec.pod_management_policy == "OrderedReady":
+            waits = self._unavailable(others, member.set, event.time)  # but for what goes at this moment
+            if waits:
+                self.wrong(
+                    f"{member.pod.name} is replaced while {owner.name}-{waits[0]} is not available", event
+                )
+                return
         if len(down) >= most and event.time - self._changed[member.set] > LATE_S:
             self.wrong(
                 f"{member.pod.name} is replaced while {len(down)} others are not available, of {most} at most",
