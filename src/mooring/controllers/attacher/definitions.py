@@ -81,8 +81,8 @@ class Definitions:
         return VolumeSpec.of_persistent_volume(found)
 
     async def validity_s(self, record: VolumeAttachment) -> float:
-        """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so for
-        as long, also where nothing defines the volume any more."""
+        """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so
+        for as long, also where nothing defines the volume any more."""
         try:
             of_driver = record.spec.attacher != ATTACHER
             spec = UNDEFINED if of_driver else await self.spec(record)
