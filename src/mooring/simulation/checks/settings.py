@@ -19,8 +19,8 @@ WELL_KNOWN_DRIVERS = ("ebs",)
 class Settings(NamedTuple):
     """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
     the deletion of a Node may. `lazy_claims`: claims wait for their first consumer. `validity_s`: for so long
-    a request that was not answered counts as outstanding; what a CSI driver's storage does is not known. `undefined_s`: the same,
-    where nothing defines the volume any more."""
+    a request that was not answered counts as outstanding; what a CSI driver's storage does is not known.
+    `undefined_s`: the same, where nothing defines the volume any more."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
