@@ -309,6 +309,7 @@ def test_each_bound_is_a_sum_whose_summands_have_reasons():
 def test_a_request_to_a_csi_driver_counts_as_outstanding_for_longer():
     by_driver = bounds(Settings.of_scenario(Scenario(driver="csi")))
     assert by_driver["detached"] == LIMITS["detached"] + 30
+    assert by_driver["left-behind"] == by_driver["detached"], "the VolumeAttachment names the driver"
     assert by_driver["given-up"] == LIMITS["given-up"]
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.kube.informer import Informer
 from mooring.node.registration import Registration
+from mooring.simulation.checks.liveness import is_about_silence
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.engine.trace import Event
 from mooring.simulation.run import play
 
 CALM = Scenario(nodes=1, sets={"db": 2}, minutes=12, faults=0, actions=10)
@@ -74,3 +77,11 @@ def test_a_controller_that_has_lost_its_lease_is_not_compared(monkeypatch: pytes
     )
     assert outcome.violations == []
     assert all(len(set(names)) == len(names) for names in seen), "one of each name"
+
+
+@pytest.mark.parametrize(("node", "about"), [("n1", True), ("n2", False)])
+def test_what_is_tried_on_a_silent_machine_is_no_unrest(node: str, about: bool):
+    body = msgspec.json.encode({"metadata": {}, "spec": {"nodeName": node}})
+    resource = "volumeattachments.storage.k8s.io"
+    written = Event(1, 1.0, "store", "store.written", {"resource": resource, "name": "a", "_body": body})
+    assert is_about_silence(written, {"n1"}) is about

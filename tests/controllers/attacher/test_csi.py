@@ -111,6 +111,32 @@ def test_what_is_to_be_reclaimed_is_attached_nowhere_though_the_cache_shows_its_
     play(story)
 
 
+def test_what_another_controllers_finalizer_has_held_until_just_now_goes_at_once(play: Play):
+    """It is let go while the driver detaches."""
+
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        attached = await stage.reconciled()
+        assert attached is not None
+        held = {"metadata": {"finalizers": [*attached.metadata.finalizers, "example.com/hold"]}}
+        await stage.api.patch(VolumeAttachment, RECORD, held)
+        await stage.api.delete(VolumeAttachment, RECORD)
+        stage.controller.cache(VolumeAttachment).accept(await stage.record())
+        let_go = {"metadata": {"finalizers": list(attached.metadata.finalizers)}}
+        carry_out = stage.storage.play
+
+        async def meanwhile(name: str, request: Any, act: Callable[[], Any]) -> Any:
+            await stage.api.patch(VolumeAttachment, RECORD, let_go)
+            return await carry_out(name, request, act)
+
+        stage.storage.play = meanwhile
+        await stage.controller.reconcile(RECORD)
+        assert await stage.api.find(VolumeAttachment, RECORD) is None
+        assert stage.storage.methods() == ["ControllerPublishVolume", "ControllerUnpublishVolume"]
+
+    play(story)
+
+
 def test_a_detach_is_not_asked_for_again_while_the_cache_still_shows_what_was_let_go(play: Play):
     async def story(stage: CsiAttacherStage) -> None:
         await stage.set_up()

@@ -8,18 +8,20 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S, Definitions
 from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
 from mooring.kube.objects.persistentvolumes import PersistentVolumeSpec
 from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec
 from mooring.kube.objects.volumes import CSIPersistentVolumeSource
 from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.errors import VolumeError
-from mooring.volumes.interfaces import AttachableVolumePlugin
+from mooring.volumes.interfaces import AttachableVolumePlugin, AttachCapabilities
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     ATTACH_REQUESTED_AT,
+    ATTACHER,
     CSI_PLUGIN,
+    PLUGIN,
     VOLUME_NAME,
     csi_volume_name,
     volume_attachment_name,
@@ -114,3 +116,16 @@ def test_what_nothing_defines_cannot_be_detached():
     found, _ = definitions(Live(None))
     with pytest.raises(VolumeError, match="does not exist"):
         asyncio.run(found.detacher(attachment(**{ATTACH_REQUESTED_AT: "2030-01-01T00:00:00.000000Z"})))
+
+
+def test_requests_to_a_csi_driver_are_outstanding_for_as_long_as_ever_when_nothing_defines_the_volume():
+    found, plugin = definitions(Live(None))
+    plugin.capabilities.return_value = AttachCapabilities(True, False, True, request_validity_s=60.0)
+    twice = {ATTACH_REQUESTED_AT: "2030-01-01T00:00:00.000000Z,2030-01-01T00:00:01.000000Z"}
+    assert asyncio.run(found.validity_s(attachment(**twice))) == 60.0
+    source = VolumeAttachmentSource(persistent_volume_name="pv")
+    of_plugin = VolumeAttachment(
+        metadata=ObjectMeta(name="a", annotations={**twice, PLUGIN: "example.com/disk"}),
+        spec=VolumeAttachmentSpec(ATTACHER, "n", source),
+    )
+    assert asyncio.run(found.validity_s(of_plugin)) == UNDEFINED_VALIDITY_S

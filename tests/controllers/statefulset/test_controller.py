@@ -38,6 +38,21 @@ def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(
     play(story)
 
 
+def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_set_looked_at(play: Play):
+    """A user has stripped its protection."""
+
+    async def story(stage: ControllerStage):
+        controller = await staged(stage)
+        claim = await stage.api.get(PersistentVolumeClaim, "data-db-0", "default")
+        assert "default/db" not in controller.queue
+        controller.cache(PersistentVolumeClaim).apply(
+            WatchEvent("DELETED", claim, claim.metadata.resource_version)
+        )
+        assert "default/db" in controller.queue
+
+    play(story)
+
+
 async def staged(stage: ControllerStage, replicas: int = 1) -> StatefulSetController:
     """A controller that has looked once at the set default/db."""
     ((_, body, namespace),) = bodies("disk", "db", replicas)

@@ -33,6 +33,7 @@ from mooring.volumes.names import (
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
+UNDEFINED = VolumeSpec.of_persistent_volume(PersistentVolume())
 UNDEFINED_VALIDITY_S = 600.0
 """Seconds for which requests count as outstanding where nothing defines the volume any more."""
 
@@ -80,9 +81,12 @@ class Definitions:
         return VolumeSpec.of_persistent_volume(found)
 
     async def validity_s(self, record: VolumeAttachment) -> float:
-        """How long a request about the volume may be outstanding, in seconds."""
+        """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so
+        for as long, also where nothing defines the volume any more."""
         try:
-            return self.plugin(record).capabilities(await self.spec(record)).request_validity_s
+            of_driver = record.spec.attacher != ATTACHER
+            spec = UNDEFINED if of_driver else await self.spec(record)
+            return self.plugin(record).capabilities(spec).request_validity_s
         except VolumeError:
             return UNDEFINED_VALIDITY_S if len(requests.times(record, ATTACH_REQUESTED_AT)) > 1 else 0.0
 

@@ -130,11 +130,12 @@ class Detaching:
     async def _release(self, record: VolumeAttachment) -> None:
         """Removes the finalizer: the storage has said "detached", and no request is outstanding."""
         ours = self._ours[record.spec.attacher]
-        finalizers = [each for each in record.metadata.finalizers if each != ours]
-        if (
-            finalizers
-        ):  # another controller's finalizer keeps the VolumeAttachment, whose status must then be true
+        if record.metadata.finalizers != (ours,):
+            # Another controller's finalizer keeps the VolumeAttachment, or has done so: its status must then
+            # be true, and no attach may seem to be unanswered.
+            await self._writes.erase(record, ATTACH_REQUESTED_AT)
             record = await self._writes.store_status(record, {"attached": False, "detachError": None})
+        finalizers = [each for each in record.metadata.finalizers if each != ours]
         self._remembered.released(record)
         patch = {"metadata": {"finalizers": finalizers or None}}
         if finalizers:

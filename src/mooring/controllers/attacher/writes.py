@@ -31,6 +31,11 @@ class Writes:
         """The same for annotations; None removes one."""
         return await self.revise(record, {"metadata": {"annotations": dict(notes)}})
 
+    async def erase(self, record: VolumeAttachment, annotation: str) -> None:
+        """Removes an annotation, of whatever version."""
+        patch = {"metadata": {"annotations": {annotation: None}}}
+        self._accept(await self.client.revise(record, patch, any_version=True))
+
     async def withdraw(
         self, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = MappingProxyType({})
     ) -> None:

@@ -62,6 +62,7 @@ class StatefulSetController(Controller[str]):
         self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
         self._adopter = Adopter(client, self._pods)
         self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
+        self._claims.add_handler(self._claim_gone)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
         self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
@@ -280,10 +281,17 @@ class StatefulSetController(Controller[str]):
             self._sets.accept(answer)
 
     def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
-        """Returns the set of a deleted claim, by its name (a claim has no reference to its set): the
-        set may be waiting for its end."""
-        if not claim.deleting:
-            return []
+        """Returns the set of a claim that is being deleted: the set may be waiting for its end."""
+        return self._sets_by_name_of(claim) if claim.deleting else []
+
+    def _claim_gone(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        """A claim that nothing protects goes without having been shown as being deleted."""
+        if old is not None and new is None:
+            for key in self._sets_by_name_of(old):
+                self.queue.add(key)
+
+    def _sets_by_name_of(self, claim: PersistentVolumeClaim) -> list[str]:
+        """A claim has no reference to its set."""
         name = claim.name.rpartition("-")[0]
         sets = self._sets.by_index("namespace", claim.namespace)
         return [each.key for each in sets if name.endswith(f"-{each.name}")]

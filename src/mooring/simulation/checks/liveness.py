@@ -8,7 +8,7 @@ Read from the API at the end of a run, and compared with the truth of array and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
 from mooring.kube.objects import (
     Deployment,
@@ -20,6 +20,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
@@ -30,6 +31,11 @@ CALM_S = 180.0
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 
 Complaint = tuple[str, str]
+
+
+def is_about_silence(event: Event, silent: Container[str]) -> bool:
+    """Whether an attach to a machine that is silent for good was tried again, and its error stored."""
+    return event.fields["resource"] == ATTACHMENTS and object_of(event).spec.node_name in silent
 
 
 class QuietPeriod:
@@ -47,7 +53,9 @@ class QuietPeriod:
         cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        if event.time > self._from and event.fields["resource"] not in HEARTBEATS:
+        if event.time <= self._from or event.fields["resource"] in HEARTBEATS:
+            return
+        if not is_about_silence(event, self._silent):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
     def _note_event(self, event: Event) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage import KINDS
@@ -18,7 +19,8 @@ WELL_KNOWN_DRIVERS = ("ebs",)
 class Settings(NamedTuple):
     """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
     the deletion of a Node may. `lazy_claims`: claims wait for their first consumer. `validity_s`: for so long
-    a request that was not answered counts as outstanding; what a CSI driver's storage does is not known."""
+    a request that was not answered counts as outstanding; what a CSI driver's storage does is not known.
+    `undefined_s`: the same, where nothing defines the volume any more."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
@@ -26,6 +28,7 @@ class Settings(NamedTuple):
     deletion_confirms: bool = False
     lazy_claims: bool = False
     validity_s: float = 30.0
+    undefined_s: float = UNDEFINED_VALIDITY_S
     nodes: frozenset[str] = frozenset({"n0", "n1", "n2"})
 
     @classmethod
@@ -40,6 +43,9 @@ class Settings(NamedTuple):
             deletion_confirms=by_force and scenario.node_deletion_confirms_death,
             lazy_claims=scenario.driver == "ebs",
             validity_s=kind.validity_s if scenario.driver == "plugin" else REQUEST_VALIDITY_S,
+            undefined_s=max(kind.validity_s, UNDEFINED_VALIDITY_S)
+            if scenario.driver == "plugin"
+            else REQUEST_VALIDITY_S,
             nodes=frozenset(scenario.node_names),
         )
 

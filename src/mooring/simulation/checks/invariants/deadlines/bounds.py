@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.controllers.nodelifecycle.zones import EVERY_S
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
@@ -50,7 +49,7 @@ def acts(settings: Settings) -> dict[str, Act]:
         "storage": Act(storage_s, "what the storage takes for one request"),
         "validity": Act(settings.validity_s, "a request that was not answered may take effect so late"),
         "undefined": Act(
-            max(UNDEFINED_VALIDITY_S, settings.validity_s),
+            settings.undefined_s,
             "so late, where nothing says any more what kind of storage it was sent to",
         ),
         "quarantine": Act(
