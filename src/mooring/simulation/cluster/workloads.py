@@ -107,9 +107,9 @@ def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 
 
 def _ordered(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
-    """A StatefulSet whose pods come and go one after the other, and are updated two at a time."""
+    """A StatefulSet whose pods come and go one after the other, and are updated two of three at a time."""
     body = _set(name, replicas, {"data": CLASS})
-    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "67%"}}
     body["spec"] |= {
         "podManagementPolicy": "OrderedReady",
         "minReadySeconds": MIN_READY_S,
