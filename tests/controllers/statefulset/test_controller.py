@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.statefulset.controller import StatefulSetController
@@ -38,17 +39,20 @@ def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(
     play(story)
 
 
-def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_set_looked_at(play: Play):
+def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_set_looked_at(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+):
     """A user has stripped its protection."""
 
     async def story(stage: ControllerStage):
         controller = await staged(stage)
         claim = await stage.api.get(PersistentVolumeClaim, "data-db-0", "default")
-        assert "default/db" not in controller.queue
+        marked: list[str] = []
+        monkeypatch.setattr(controller.queue, "add", marked.append)
         controller.cache(PersistentVolumeClaim).apply(
             WatchEvent("DELETED", claim, claim.metadata.resource_version)
         )
-        assert "default/db" in controller.queue
+        assert marked == ["default/db"]
 
     play(story)
 
