@@ -10,6 +10,7 @@ all that could happen.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -81,6 +82,7 @@ def search(nodes: Sequence[Node], scenario: Scenario) -> Summary:
 def _follow(node: Node, forerunner: str, summary: Summary, counts: Counter[str]) -> None:
     outcome, more = _played(node)
     outcome.points, outcome.choices = [], node.choices
+    gc.collect()  # nothing else collects between the runs of one branch, and there are hundreds
     summary.note(outcome)
     if outcome.digest == forerunner:
         counts["came out as the forerunner"] += 1
