@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,15 @@ class Outcome(msgspec.Struct):
     def moments(self) -> list[tuple[str, float]]:
         """When (seconds) each invariant was violated first."""
         found: dict[str, float] = {}
-        for each in self.violations:
-            if match := _MOMENT.match(each):
-                found.setdefault(match[1], float(match[2]))
+        for name, moment in moments_of(self.violations):
+            found.setdefault(name, moment)
         return list(found.items())
+
+
+def moments_of(violations: Iterable[str]) -> list[tuple[str, float]]:
+    """Which invariant each of these violations is of, and when (seconds) it was."""
+    matches = (_MOMENT.match(each) for each in violations)
+    return [(match[1], float(match[2])) for match in matches if match]
 
 
 def play(

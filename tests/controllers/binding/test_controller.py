@@ -13,6 +13,18 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK
 
 
+async def free_volume(stage: ControllerStage) -> None:
+    """The PersistentVolume pv, of 1Gi, which no claim has."""
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
+    }
+    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+    available = {"status": {"phase": "Available"}}
+    await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
+
+
 async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClaim:
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -109,15 +121,8 @@ def test_a_foreground_deletion_of_a_pod_waits_for_its_ephemeral_claims_and_they_
 
 def test_a_claim_whose_binding_failed_waits_for_its_backoff_when_its_volume_is_looked_at(play: Play):
     async def story(stage: ControllerStage):
-        spec = {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
-        }
-        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await free_volume(stage)
         await claim(stage)
-        available = {"status": {"phase": "Available"}}
-        await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
         controller, key = stage.make(BindingController), ClaimKey("default/c")
         for fault in (stage.wire.lose, stage.wire.unanswered):  # the claimRef is not written; or it is
             await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
@@ -135,16 +140,9 @@ def test_a_claim_whose_binding_failed_waits_for_its_backoff_when_its_volume_is_l
 
 def test_a_claim_whose_binding_failed_does_not_wake_others_that_failed(play: Play):
     async def story(stage: ControllerStage):
-        spec = {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
-        }
-        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await free_volume(stage)
         for name in ("c", "other"):
             await claim(stage, name)
-        available = {"status": {"phase": "Available"}}
-        await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
         controller = stage.make(BindingController)
         await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
         other = ClaimKey("default/other")
@@ -159,15 +157,8 @@ def test_a_claim_whose_binding_failed_does_not_wake_others_that_failed(play: Pla
 
 def test_a_binding_that_lost_any_of_its_four_answers_is_finished(play: Play):
     async def story(stage: ControllerStage):
-        spec = {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
-        }
-        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
+        await free_volume(stage)
         await claim(stage)
-        available = {"status": {"phase": "Available"}}
-        await stage.api.patch(PersistentVolume, "pv", available, subresource="status")
         for _ in range(5):
             controller = stage.make(BindingController)  # a new one each time, with fresh caches
             controller.cache(PersistentVolume).accept(await stage.api.get(PersistentVolume, "pv"))

@@ -171,11 +171,8 @@ class SchedulingController(Controller[str]):
         """Binds the pod if its claims are bound; else has its claims bound first."""
         if not all(each.bound for each in volumes):
             self._placed[pod.key] = pod.uid, node.name
-            now, unbound = (
-                asyncio.get_running_loop().time(),
-                [each.claim.uid for each in volumes if not each.bound],
-            )
-            if (rest := self._selections.left(unbound, now)) > 0:
+            unbound = (each.claim.uid for each in volumes if not each.bound)
+            if (rest := self._selections.left(unbound, asyncio.get_running_loop().time())) > 0:
                 self.queue.add_after(pod.key, rest)
                 return
             await self._choose_for_claims(volumes, node, choice.matches)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +10,7 @@ import msgspec
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
-from mooring.simulation.run import Outcome, play
-
-_TIME = re.compile(r"(\S+) at ([\d.]+) s ")
+from mooring.simulation.run import Outcome, moments_of, play
 
 
 class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,8 +43,7 @@ class StoredRun(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def violated(self) -> list[tuple[str, float]]:
         """Which invariants, and when (seconds)."""
-        matches = (_TIME.match(each) for each in self.violations)
-        return [(match[1], float(match[2])) for match in matches if match]
+        return moments_of(self.violations)
 
 
 def stored(outcome: Outcome) -> StoredRun:
