@@ -1,0 +1,1 @@
+"""A machine made of namespaces of this host: processes, mounts and a host name of its own, the host's kernel."""
