@@ -19,6 +19,8 @@ import structlog
 
 from mooring.cluster.cloud import CloudParts
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines.interface import Links
+from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.processes import Part, Running
 from mooring.cluster.propagation import clear, share
 from mooring.mounts.blocking import blocking
@@ -53,6 +55,7 @@ class NodeMachine:
         self._driver: Part | None = None
         self.name = name
         self.on = False
+        self.links: Links = NoLinks(f"{name}: the links of this machine cannot be cut")
         self._layout = layout
         self._array = array
         self._agent = agent
