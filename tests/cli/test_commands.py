@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from mooring.cli.durations import parse_delay, parse_percent
 from mooring.cli.logs import parse_duration
 from mooring.cli.main import cli
 from mooring.cli.parts import parse_settings
@@ -76,3 +77,25 @@ def test_a_duration_has_units(text: str, seconds: int) -> None:
 def test_what_is_no_duration_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError, match="1h30m"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("200ms", 0.2), ("1.5s", 1.5), ("0", 0), ("0s", 0)])
+def test_a_delay_has_a_unit(text: str, seconds: float) -> None:
+    assert parse_delay(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "200", "-1s", "1m", "1e3s", "nan", "inf", "1s ", "٣s"])
+def test_what_is_no_delay_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.UsageError, match="200ms"):
+        parse_delay(text)
+
+
+@pytest.mark.parametrize(("text", "share"), [("10%", 0.1), ("0.5%", 0.005), ("100%", 1), ("0%", 0)])
+def test_a_share_is_said_in_percent(text: str, share: float) -> None:
+    assert parse_percent(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["", "10", "0.1", "-1%", "101%", "nan%", "1 %"])
+def test_what_is_no_share_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.UsageError, match="10%"):
+        parse_percent(text)

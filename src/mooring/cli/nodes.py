@@ -27,14 +27,14 @@ KUBECONFIG = click.option(
 
 @click.group()
 def node() -> None:
-    """Stops, kills or starts a node's machine; says that a node is dead."""
+    """Stops, kills or starts a node's machine, cuts and heals its links; says that a node is dead."""
 
 
-def _say(command: str, name: str, data_dir: str | None) -> None:
+def _say(command: str, name: str, data_dir: str | None, **options: str | float) -> None:
     from mooring.cluster.control import say
     from mooring.cluster.layout import open_layout
 
-    click.echo(asyncio.run(say(open_layout(data_dir).control, command, name)))
+    click.echo(asyncio.run(say(open_layout(data_dir).control, command, name, options)))
 
 
 @node.command()
@@ -59,6 +59,56 @@ def kill(name: str, data_dir: str | None) -> None:
 def start(name: str, data_dir: str | None) -> None:
     """Boots a node's machine again."""
     _say("start", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@click.option(
+    "--from",
+    "far",
+    type=click.Choice(["all", "api", "peers", "storage"]),
+    default="all",
+    show_default=True,
+    help="The other end: everything, the API server, other nodes and their pods, the servers of storage.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["both", "in", "out"]),
+    default="both",
+    show_default=True,
+    help="As the node sees it.",
+)
+@DATA_DIR
+def cut(name: str, far: str, direction: str, data_dir: str | None) -> None:
+    """Cuts a node's links: its packets are dropped, not refused, also those of open connections.
+
+    Several cuts add up. What runs on the node goes on running, and goes on writing to its volumes.
+    """
+    _say("cut", name, data_dir, far=far, direction=direction)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def heal(name: str, data_dir: str | None) -> None:
+    """Takes all cuts, delay and loss of a node's links away."""
+    _say("heal", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@click.option(
+    "--delay", default="0", show_default=True, metavar="TIME", help="Added in each direction: 200ms, 1.5s."
+)
+@click.option(
+    "--loss", default="0%", show_default=True, metavar="PERCENT", help="Of the packets each way: 10%."
+)
+@DATA_DIR
+def worsen(name: str, delay: str, loss: str, data_dir: str | None) -> None:
+    """Makes a node's links slow or lossy, in the place of how bad they were; cuts stay."""
+    from mooring.cli.durations import parse_delay, parse_percent
+
+    _say("worsen", name, data_dir, delay=parse_delay(delay), loss=parse_percent(loss))
 
 
 def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_dir: str | None) -> None:

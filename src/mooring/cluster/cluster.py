@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, write_private
-from mooring.cluster import control, manifests
+from mooring.cluster import control, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
@@ -241,32 +241,8 @@ class Cluster:
         csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
         return mooring("agent", *flags, *self._array_flags(), *csi)
 
-    async def _obey(self, command: str, node: str) -> str:
-        machine = self.machines.get(node)
-        if machine is None:
-            raise ClusterError(f"no node {node!r} here: there are {', '.join(self.machines)}")
-        match command:
-            case "start":
-                if machine.on:
-                    raise ClusterError(f"{node} is on")
-                await machine.start()
-                return f"{node} boots"
-            case "stop":
-                if not machine.on:
-                    raise ClusterError(f"{node} is off")
-                clean = await machine.stop()
-                return (
-                    f"{node} has shut down"
-                    if clean
-                    else f"{node} did not shut down in time; its power was cut"
-                )
-            case "kill":
-                if not machine.on:
-                    raise ClusterError(f"{node} is off")
-                await machine.lose_power()
-                return f"{node} has lost power"
-            case _:
-                raise ClusterError(f"unknown command {command!r}")
+    async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
+        return await orders.obey(self.machines, command, node, options)
 
     async def stop(self, *, grace: float = 30.0) -> None:
         """Takes everything down: controllers, so that nothing moves any more; machines, while the API server

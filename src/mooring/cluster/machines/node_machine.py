@@ -15,7 +15,7 @@ import uuid
 import structlog
 
 from mooring.cluster.layout import Layout
-from mooring.cluster.machines.interface import Boot, Ending, Machine, Power
+from mooring.cluster.machines.interface import Boot, Ending, Links, Machine, Power
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceStillInUse
 from mooring.volumes.plugins.disk_array import DiskArray
@@ -39,6 +39,11 @@ class NodeMachine:
         self._watcher: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()  # one change of power at a time
         self._given_up = asyncio.Event()
+
+    @property
+    def links(self) -> Links:
+        """Its cable."""
+        return self.machine.links
 
     @property
     def power(self) -> Power:
