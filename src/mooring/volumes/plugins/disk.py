@@ -3,7 +3,8 @@
 In a PersistentVolume or a pod: `flexVolume: {driver: mooring.dev/disk, fsType: ext4, options: {disk: NAME}}`,
 to which `exclusive: "false"` is added for a disk without lock. A StorageClass: `provisioner:
 mooring.dev/disk`, parameters as in `disk_source.Parameters`. Settings of the process: `array` (the array's
-directory, needed) and `mode` (`loop`, the default, or `directory`, which needs no privileges for devices).
+directory, needed) and `mode` (`loop`, the default; `directory`, which needs no privileges for devices;
+or `machine`, for an agent inside a machine with a kernel of its own).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class DiskPlugin(
     def init(self, host: VolumeHost) -> None:
         self._host = host
         settings = host.settings(PLUGIN_NAME)
-        self._formats = settings.get("mode", "loop") == "loop"
+        self._formats = settings.get("mode", "loop") != "directory"
         if "array" in settings:
             _ = self._array  # a setting that is wrong is said at the start
 

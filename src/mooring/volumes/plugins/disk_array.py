@@ -35,7 +35,13 @@ from mooring.volumes.errors import (
     VolumeInUse,
     VolumeNotFound,
 )
-from mooring.volumes.plugins.disk_devices import DirectoryDevices, DiskDevices, LoopDevices
+from mooring.volumes.plugins import disk_ports
+from mooring.volumes.plugins.disk_devices import (
+    DirectoryDevices,
+    DiskDevices,
+    LoopDevices,
+    PluggedDevices,
+)
 from mooring.volumes.plugins.disk_files import (
     link_durably,
     lock,
@@ -44,7 +50,11 @@ from mooring.volumes.plugins.disk_files import (
     write_durably,
 )
 
-MODES: Mapping[str, type[DiskDevices]] = {"loop": LoopDevices, "directory": DirectoryDevices}
+MODES: Mapping[str, type[DiskDevices]] = {
+    "loop": LoopDevices,
+    "directory": DirectoryDevices,
+    "machine": PluggedDevices,
+}
 
 
 class Delays(msgspec.Struct, frozen=True, rename="camel"):
@@ -316,6 +326,7 @@ class DiskArray:
             if self.device(disk, node) is None:
                 self._link(disk, node).parent.mkdir(parents=True, exist_ok=True)
                 link_durably(self._link(disk, node), self._devices.create(self._medium(disk)))
+            disk_ports.plug(self._nodes / node, disk, os.path.realpath(self._link(disk, node)))
 
     def _remove_devices(self, disk: str, keep: tuple[str, ...]) -> None:
         """Removes all devices and links of the disk but those of the nodes in `keep`, also a device without a
@@ -323,12 +334,19 @@ class DiskArray:
         of a link checks that it leads to the disk (`shows`)."""
         for node in self._linked_nodes(disk):
             if node not in keep:
+                self._unplug(disk, node)
                 self._remove_device(disk, node, self.device(disk, node))
                 unlink_durably(self._link(disk, node))
         kept = {self.device(disk, node) for node in keep}
         for device in self._devices.of(self._medium(disk)):
             if device not in kept:
                 self._remove_device(disk, "(not known)", device)
+
+    def _unplug(self, disk: str, node: str) -> None:
+        try:
+            disk_ports.unplug(self._nodes / node, disk)
+        except DeviceBusy as error:
+            raise DeviceStillInUse(disk, node, error.holders) from error
 
     def _remove_device(self, disk: str, node: str, device: str | None) -> None:
         try:

@@ -1,5 +1,5 @@
-"""The two ways a disk of the array becomes a device of a machine: a loop device, or
-(rootless) a plain directory.
+"""How a disk of the array becomes a device: a loop device, or (rootless) a plain directory; and how a machine
+with a kernel of its own sees what was plugged in.
 
 Blocking. Knows paths only: what is a disk's medium, and what device shows it.
 """
@@ -15,6 +15,7 @@ from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.freeze import freeze, thaw
 from mooring.mounts.holders import describe_process, open_files, processes, who_mounts
 from mooring.mounts.interface import Mount
+from mooring.volumes.errors import PluginError
 
 
 class DiskDevices(Protocol):
@@ -163,3 +164,48 @@ def _link_is_below(link: str, directory: str) -> bool:
     except OSError:
         return False
     return target == directory or target.startswith(directory + "/")
+
+
+class PluggedDevices(DiskDevices):
+    """What a node agent sees inside a machine with a kernel of its own: disks that are plugged in from
+    outside. The array itself is not reachable from there."""
+
+    medium = "disk.img"
+    known = Path("/run/machine-disks")
+    """Has a file for each device, with the name of its disk; the machine's first process keeps it."""
+
+    def shows(self, device: str, medium: Path) -> bool:
+        name = os.path.basename(os.path.realpath(device))
+        try:
+            disk = (self.known / name).read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return disk == medium.parent.name and os.path.exists(device)
+
+    def make_medium(self, path: Path, size: int) -> None:
+        raise self._elsewhere()
+
+    def grow_medium(self, path: Path, size: int) -> None:
+        raise self._elsewhere()
+
+    def create(self, medium: Path) -> str:
+        raise self._elsewhere()
+
+    def of(self, medium: Path) -> list[str]:
+        raise self._elsewhere()
+
+    def grown(self, device: str) -> None:
+        raise self._elsewhere()
+
+    def freeze(self, device: str) -> None:
+        raise self._elsewhere()
+
+    def thaw(self, device: str) -> None:
+        raise self._elsewhere()
+
+    def remove(self, device: str, medium: Path) -> None:
+        raise self._elsewhere()
+
+    @staticmethod
+    def _elsewhere() -> PluginError:
+        return PluginError("the disk array is outside of this machine: its operations are the controllers'")
