@@ -15,7 +15,8 @@ import pytest
 from agent_process import AgentProcess, agent_world
 
 from mooring.kube.objects import Pod
-from mooring.node.network import BRIDGE, claim, release
+from mooring.node.bridge import BRIDGE
+from mooring.node.network import claim, release
 from mooring.node.runtime import PodNetwork
 
 pytestmark = pytest.mark.root

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from mooring.cloud.devices import LoopDevices
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines.network import unplug
 from mooring.cluster.node_machine import take_devices
 from mooring.cluster.processes import Running, end, kill, load
 from mooring.cluster.propagation import clear
@@ -43,9 +44,11 @@ def _clear_nodes(layout: Layout) -> list[str]:
 
 
 def _release_networks(layout: Layout) -> list[str]:
-    """The pods' links have gone with their processes; what is left is each node's part of the addresses."""
+    """The pods' links have gone with their processes; what is left is each node's part of the addresses, and
+    the taps of machines."""
     roots = sorted(path for path in layout.nodes.glob("*") if path.is_dir())
-    return [f"pod network of {root.name}" for root in roots if release(root)]
+    taps = [f"tap of {root.name}" for root in roots if unplug(root)]
+    return [f"pod network of {root.name}" for root in roots if release(root)] + taps
 
 
 def _take_all_devices(layout: Layout) -> list[str]:

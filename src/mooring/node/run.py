@@ -20,7 +20,8 @@ from mooring.kube.times import Now
 from mooring.mounts.blocking import blocking
 from mooring.mounts.host import HostMounts
 from mooring.node.agent import Agent
-from mooring.node.network import NetworkUnavailable, NodeNetwork, claim, release
+from mooring.node.bridge import NetworkUnavailable
+from mooring.node.network import NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
 from mooring.node.process_runtime import ProcessRuntime
 

@@ -28,9 +28,10 @@ from mooring.kube.objects import (
     Volume,
 )
 from mooring.kube.reason import Reason
+from mooring.node.bridge import NetworkUnavailable
 from mooring.node.images.layout import ImageProblem
 from mooring.node.images.store import ImageStore
-from mooring.node.network import NetworkUnavailable, NodeNetwork
+from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.containers import container_spec, images_on_host_root, sandbox_spec
 from mooring.node.pods.decide import startable

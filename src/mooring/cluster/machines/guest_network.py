@@ -1,0 +1,45 @@
+"""The machine's own side of its network: runs in the machine, before its agent.
+
+Makes the bridge of the machine's pods, with the interface to the host as one of its ports, and the claim that
+the agent will find (`mooring.node.network.claim`): so its pods are on one link with those of all other nodes.
+
+`python -m mooring.cluster.machines.guest_network ROOT ADDRESS NETWORK [INTERFACE]`. Imports the standard
+library and `mooring.node.bridge` only.
+"""
+
+from __future__ import annotations
+
+import sys
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from mooring.node.bridge import BRIDGE, exists, ip, label, mac, settle
+
+INTERFACE = "vec0"
+"""Of User-mode Linux's vector transport."""
+MODULES = ("llc", "stp", "crc-ccitt", "ipv6", "bridge", "veth")
+"""The guest's kernel needs them, in this order where no `modprobe` resolves what they depend on."""
+
+
+def configure(root: Path, address: IPv4Address, addresses: IPv4Network, interface: str = INTERFACE) -> None:
+    """Gives the machine its address; `root` is the root directory that its agent is given. Idempotent.
+    Blocks. Raises NetworkUnavailable."""
+    ip("link", "set", "lo", "up")
+    if not exists(BRIDGE):
+        ip("link", "add", BRIDGE, "address", mac(address), "type", "bridge")
+    ip("link", "set", interface, "address", mac(address))
+    ip("link", "set", interface, "master", BRIDGE)
+    ip("link", "set", interface, "up")
+    ip("link", "set", BRIDGE, "up")
+    ip("address", "replace", f"{address}/32", "dev", BRIDGE, "label", label(root))
+    settle(addresses)
+
+
+def main() -> None:
+    """The command line."""
+    root, address, addresses, *interface = sys.argv[1:]
+    configure(Path(root), IPv4Address(address), IPv4Network(addresses), *interface)
+
+
+if __name__ == "__main__":
+    main()
