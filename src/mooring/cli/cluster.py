@@ -33,7 +33,15 @@ def enter_rootless() -> None:
 
 
 @click.command()
-@click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="How many nodes.")
+@click.option("--nodes", type=click.IntRange(1, 50), help="How many nodes. Default: 3.")
+@click.option(
+    "--machines",
+    default="namespace",
+    show_default=True,
+    metavar="KIND[=N],...",
+    help="What the nodes run on: `namespace` (processes of this host), or `uml` (User-mode Linux: a kernel of its own "
+    "for each); namespace=2,uml=1 has both.",
+)
 @DATA_DIR
 @click.option(
     "--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one."
@@ -87,7 +95,8 @@ def enter_rootless() -> None:
     help="A setting of that cloud, as `mooring cloud --set` takes it: attaching_s=30.",
 )
 def up(
-    nodes: int,
+    nodes: int | None,
+    machines: str,
     data_dir: str | None,
     port: int,
     kubeconfig_out: Path | None,
@@ -106,8 +115,11 @@ def up(
     and the next `up` resumes there.
     """
     from mooring.cluster.csi import parse_drivers
+    from mooring.cluster.machines import kinds
 
     try:
+        of_nodes = kinds.parse(machines, nodes)
+        nodes = len(of_nodes)
         drivers = parse_drivers(csi, csi_controller, csi_fault, nodes, [path.absolute() for path in csi_log])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -116,6 +128,8 @@ def up(
     parsed(cloud_set)
     if (drivers or cloud) and os.geteuid() != 0:
         fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
+    if set(of_nodes) != {kinds.NAMESPACE} and os.geteuid() != 0:
+        fail(f"--machines {machines} needs root: it makes network links and cgroups")
     enter_rootless()
     from mooring.cluster.cloud import CloudOptions
     from mooring.cluster.cluster import Options
@@ -128,6 +142,7 @@ def up(
     log_lines("info", (layout.logs / "up.log").open("a", buffering=1) if sys.stdout.isatty() else None)
     options = Options(
         nodes=nodes,
+        machines=of_nodes,
         port=port,
         node_monitor_grace_period=node_monitor_grace_period,
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,

@@ -228,6 +228,12 @@ def controller(
 @click.command()
 @click.option("--name", required=True, help="The node's name.")
 @click.option("--root-dir", required=True, type=click.Path(path_type=Path), help="The agent's own directory.")
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where the API server reaches this agent; also the Node's InternalIP.",
+)
 @KUBECONFIG
 @click.option(
     "--images",
@@ -268,6 +274,7 @@ def controller(
 def agent(
     name: str,
     root_dir: Path,
+    address: str,
     kubeconfig: str | None,
     images: Path | None,
     manifests: Path | None,
@@ -305,6 +312,7 @@ def agent(
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),
+        address=address,
         boot_id=os.environ.get("MOORING_BOOT_ID")
         or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),

@@ -17,6 +17,7 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,14 @@ from mooring.cluster import control, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
-from mooring.cluster.node_machine import NodeMachine
+from mooring.cluster.machines import cgroup, kinds, ports
+from mooring.cluster.machines.interface import Machine
+from mooring.cluster.machines.links import NoLinks
+from mooring.cluster.machines.namespace.machine import NamespaceMachine
+from mooring.cluster.machines.network import MachineNetwork, plug
+from mooring.cluster.machines.node_machine import NodeMachine
+from mooring.cluster.machines.uml.kernel import MOST_DISKS
+from mooring.cluster.machines.uml.machine import Guest, UmlMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.sweep import sweep
@@ -35,6 +43,8 @@ from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
+from mooring.mounts.blocking import blocking
+from mooring.node.bridge import NetworkUnavailable
 from mooring.volumes.plugins.disk_array import DiskArray
 
 log = structlog.get_logger(component="cluster")
@@ -42,6 +52,8 @@ log = structlog.get_logger(component="cluster")
 READY_S = 30.0
 NODE = "node-"
 """Machines are called by this, and a number from 1."""
+ADDRESSES = IPv4Network("10.88.0.0/16")
+"""Of all pods, and of machines with a kernel of their own."""
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,daemonset,"
     "deployment,replicaset,replicationcontroller,job,disruption,quota,ephemeral,snapshots,snapshotter,"
@@ -60,6 +72,8 @@ class Options:
     """The options of `mooring up`. Times in seconds."""
 
     nodes: int = 3
+    machines: tuple[str, ...] = ()
+    """The kind of each node's machine; namespaces for those that are not named."""
     port: int = 7443
     node_monitor_grace_period: float = 40.0
     kubeconfig_out: Path | None = None
@@ -78,6 +92,7 @@ class Cluster:
     options: Options
     machines: dict[str, NodeMachine] = field(default_factory=dict[str, NodeMachine])
     port: int = 0
+    _networks: dict[str, MachineNetwork] = field(default_factory=dict[str, MachineNetwork])
     _lock: Any = None
     _apiserver: Part | None = None
     _controllers: Part | None = None
@@ -122,13 +137,20 @@ class Cluster:
     def _nodes(self) -> list[str]:
         return [f"{NODE}{number}" for number in range(1, self.options.nodes + 1)]
 
+    def _kind(self, node: str) -> str:
+        return dict(zip(self._nodes, self.options.machines, strict=False)).get(node, kinds.NAMESPACE)
+
     async def _start(self) -> None:
+        await blocking(kinds.check, self.options.machines)
+        await blocking(self._plug_machines)
         if self.options.cloud:
             self._cloud = CloudParts(self.layout, self._nodes, self.options.cloud)
             await self._cloud.start()
         self.port = self._choose_port()
         kubeconfig = str(self.layout.kubeconfig)
         where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
+        for network in list(self._networks.values())[:1]:
+            pass
         self._apiserver = self._part("apiserver", "apiserver", *where, "--kubeconfig-out", kubeconfig)
         await self._apiserver.start()
         await self._until_ready(self._apiserver)
@@ -139,7 +161,7 @@ class Cluster:
             "controller",
             *which,
             *grace,
-            *self._array_flags(),
+            *self._array_flags(self._mode),
             *RECYCLE_FLAGS,
             *csi_flags(self.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
         )
@@ -152,8 +174,8 @@ class Cluster:
     def _part(self, name: str, *arguments: str) -> Part:
         return Part(name, mooring(*arguments), run=self.layout.run, logs=self.layout.logs)
 
-    def _array_flags(self) -> list[str]:
-        settings = {"array": self.layout.array, "mode": self._mode}
+    def _array_flags(self, mode: str, **others: object) -> list[str]:
+        settings = {"array": self.layout.array, "mode": mode, **others}
         return [
             flag for k, v in settings.items() for flag in ("--plugin-setting", f"mooring.dev/disk:{k}={v}")
         ]
@@ -215,17 +237,65 @@ class Cluster:
     def _remember(self) -> None:
         self.layout.settings.write_text(json.dumps({"port": self.port, "nodes": self.options.nodes}))
 
+    def _plug_machines(self) -> None:
+        try:
+            for name in self._nodes:
+                if self._kind(name) != kinds.NAMESPACE:
+                    self.layout.node(name).mkdir(parents=True, exist_ok=True)
+                    self._networks[name] = plug(self.layout.node(name), ADDRESSES)
+        except NetworkUnavailable as error:
+            raise ClusterError(f"the machines can have no network: {error}") from error
+
     async def _start_machines(self) -> None:
         for name in self._nodes:
             self.layout.node(name).mkdir(parents=True, exist_ok=True)
             self._give_credentials(name)
-            self.machines[name] = NodeMachine(
-                name, self.layout, self.array, self._agent_command, shared=bool(self.csi), cloud=self._cloud
-            )
+            machine = await self._machine(name)
+            if name in self._networks:
+                port = ports.serving(self.layout.array / "nodes" / name, machine)
+                await self._control.enter_async_context(port)
+            self.machines[name] = NodeMachine(machine, self.layout, self.array)
         await asyncio.gather(*(machine.start() for machine in self.machines.values()))
 
+    async def _machine(self, name: str) -> Machine:
+        group = None if self.options.rootless else await blocking(cgroup.of, self.layout.root, name)
+        links = NoLinks(f"{name}: the links of this machine cannot be cut")
+        network = self._networks.get(name)
+        if network is None:
+            return NamespaceMachine(
+                name,
+                self.layout,
+                self._agent_command,
+                links,
+                lambda: self._devices(name),
+                group=group,
+                shared=bool(self.csi),
+                cloud=self._cloud,
+            )
+        assert group is not None
+        return UmlMachine(name, self.layout, lambda: self._guest(name), links, group=group, network=network)
+
+    def _devices(self, node: str) -> list[str]:
+        """Of the array, and of the cloud's instance. Blocks."""
+        disks = [device for device in self.array.devices(node).values() if device.startswith("/dev/")]
+        return disks + (self._cloud.devices(node) if self._cloud is not None else [])
+
+    def _guest(self, name: str) -> Guest:
+        layout = self.layout
+        files = (layout.node_kubeconfig(name), layout.node_endpoint_token(name))
+        links = layout.array / "nodes" / name / "by-id"
+        return Guest(
+            [self._agent_command(name)],
+            dict[str, str](),
+            layout.node(name),
+            {str(path): path for path in files},
+            [layout.root],
+            links,
+        )
+
     def _give_credentials(self, node: str) -> None:
-        url = f"https://127.0.0.1:{self.port}"
+        host = self._networks[node].host if node in self._networks else "127.0.0.1"
+        url = f"https://{host}:{self.port}"
         authority = (self.layout.apiserver / "ca.crt").read_bytes()
         tokens = load_tokens(self.layout.apiserver)
         write_kubeconfig(self.layout.node_kubeconfig(node), url, tokens.node(node), authority)
@@ -239,7 +309,10 @@ class Cluster:
         if self.options.images:
             flags += ["--images", str(self.options.images)]
         csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
-        return mooring("agent", *flags, *self._array_flags(), *csi)
+        if (network := self._networks.get(name)) is not None:
+            flags += ["--address", str(network.address)]
+            return mooring("agent", *flags, *self._array_flags("machine", maxVolumes=MOST_DISKS), *csi)
+        return mooring("agent", *flags, *self._array_flags(self._mode), *csi)
 
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
         return await orders.obey(self.machines, command, node, options)

@@ -22,7 +22,9 @@ class Machine(Protocol):
 
     name: str
     on: bool
-    links: Links
+
+    @property
+    def links(self) -> Links: ...
 
     async def start(self) -> None: ...
     async def stop(self) -> bool: ...

@@ -125,9 +125,11 @@ class Part:
         run: Path,
         logs: Path,
         environ: Mapping[str, str | None] | None = None,
+        given: bytes = b"",
         patience: float = heartbeat.SILENCE_S,
     ) -> None:
-        """In its environment, which is ours otherwise, `environ` is set; None takes a variable away."""
+        """In its environment, which is ours otherwise, `environ` is set; None takes a variable away. `given`
+        is on its standard input."""
         self.name = name
         self.restarts = 0
         self._patience = patience
@@ -137,6 +139,7 @@ class Part:
         self._log = logs / f"{name}.log"
         chosen = {**os.environ, **(environ or {})}
         self._environ = {name: value for name, value in chosen.items() if value is not None}
+        self._given = given
         self._wanted = False
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -186,7 +189,7 @@ class Part:
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if self._given else asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env={**self._environ, heartbeat.VARIABLE: str(end)},
@@ -194,6 +197,9 @@ class Part:
                 start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in order
             )
         self._listener.started()
+        if self._process.stdin is not None:
+            self._process.stdin.write(self._given)
+            self._process.stdin.close()
         running = Running.of(self._process.pid)
         if running is not None:
             save(self._record, running)

@@ -8,14 +8,19 @@ their backing file.
 
 from __future__ import annotations
 
+import shutil
+
 from mooring.cloud.devices import LoopDevices
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines import cgroup
 from mooring.cluster.machines.network import unplug
-from mooring.cluster.node_machine import take_devices
+from mooring.cluster.machines.node_machine import take_devices
+from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.processes import Running, end, kill, load
 from mooring.cluster.propagation import clear
 from mooring.node.network import release
 from mooring.volumes.plugins.disk_array import DiskArray
+from mooring.volumes.plugins.disk_ports import SOCKET
 
 
 def sweep(layout: Layout) -> list[str]:
@@ -31,11 +36,21 @@ def sweep(layout: Layout) -> list[str]:
         record.unlink(missing_ok=True)
     return (
         found
+        + _end_machines(layout)
         + _clear_nodes(layout)
         + _take_all_devices(layout)
         + _take_volumes(layout)
         + _release_networks(layout)
     )
+
+
+def _end_machines(layout: Layout) -> list[str]:
+    """What is left of machines, by their cgroups; their sockets, and where disks were plugged in."""
+    found = [f"machine of {name}" for name in cgroup.remove_empty(layout.root)]
+    shutil.rmtree(run_directory(layout.root), ignore_errors=True)
+    for port in (layout.array / "nodes").glob(f"*/{SOCKET}"):
+        port.unlink(missing_ok=True)
+    return found
 
 
 def _clear_nodes(layout: Layout) -> list[str]:
@@ -48,7 +63,8 @@ def _release_networks(layout: Layout) -> list[str]:
     the taps of machines."""
     roots = sorted(path for path in layout.nodes.glob("*") if path.is_dir())
     taps = [f"tap of {root.name}" for root in roots if unplug(root)]
-    return [f"pod network of {root.name}" for root in roots if release(root)] + taps
+    pods = [f"pod network of {root.name}" for root in roots if release(root)]
+    return pods + [f"network of machine {root.name}" for root in roots if unplug(root)] + taps
 
 
 def _take_all_devices(layout: Layout) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cluster.machines.guest_network import INTERFACE
+from mooring.cluster.machines.guest.network import INTERFACE
 from mooring.cluster.machines.network import MachineNetwork, plug, plugged, unplug
 from mooring.node import bridge
 from mooring.node.network import claim, claimed, release
@@ -187,7 +187,7 @@ class StandIn(Namespace):
 
     def configure(self) -> None:
         words = (str(self.root), str(self.network.address), str(self.network.addresses))
-        self.python("-m", "mooring.cluster.machines.guest_network", *words)
+        self.python("-m", "mooring.cluster.machines.guest.network", *words)
 
 
 @pytest.fixture

@@ -38,8 +38,12 @@ def hierarchy(mounts: Path = _MOUNTS) -> Path | None:
 def of(data_dir: Path, machine: str) -> Cgroup | None:
     """The group of a machine of the cluster in `data_dir`; None where there are no groups. Blocks."""
     root = hierarchy()
-    cluster = hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
-    return Cgroup(root / PARENT / cluster / machine) if root is not None else None
+    return Cgroup(root / PARENT / cluster(data_dir) / machine) if root is not None else None
+
+
+def cluster(data_dir: Path) -> str:
+    """A short name that the cluster in this directory has, and no other."""
+    return hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
 
 
 def remove_empty(data_dir: Path) -> list[str]:
@@ -48,7 +52,7 @@ def remove_empty(data_dir: Path) -> list[str]:
     root = hierarchy()
     if root is None:
         return []
-    parent = root / PARENT / hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
+    parent = root / PARENT / cluster(data_dir)
     found: list[str] = []
     for path in sorted(parent.iterdir()) if parent.is_dir() else ():
         if path.is_dir():

@@ -1,21 +1,21 @@
 """The disks that are plugged into a machine: which device is which disk, and the links by which the agent
 finds them.
 
-`DIRECTORY` has a file for each device, named like it, that holds the disk's name; `mooring.volumes` verifies
-a device by it. The host says what it has plugged in where; the kernel alone knows whether it is in use.
-Standard library only.
+A directory has a file for each device, named like it, that holds the disk's name; the agent's plugin verifies
+a device by it (`PluggedDevices`). The host says what it has plugged in where; the kernel alone knows whether
+it is in use. Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
-DIRECTORY = "/run/machine-disks"
 PATIENCE_S = 5.0
 
 
-def plugged(disk: str, device: str, link: str) -> None:
+def plugged(directory: str, disk: str, device: str, link: str) -> None:
     """The host has plugged the disk in: makes it known. Raises TimeoutError if the kernel shows no such
     device. Idempotent."""
     deadline = time.monotonic() + PATIENCE_S
@@ -23,18 +23,18 @@ def plugged(disk: str, device: str, link: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"disk {disk} is plugged in as {device}, which the kernel does not show")
         time.sleep(0.01)
-    os.makedirs(DIRECTORY, exist_ok=True)
-    _replace(f"{DIRECTORY}/{device}", disk)
+    os.makedirs(directory, exist_ok=True)
+    _replace(f"{directory}/{device}", disk)
     os.makedirs(os.path.dirname(link), exist_ok=True)
     _unlink(link)
     os.symlink(f"/dev/{device}", link)
 
 
-def unplugged(device: str, link: str) -> None:
+def unplugged(directory: str, device: str, link: str) -> None:
     """The host has taken the device out. Idempotent."""
     if os.path.lexists(link) and os.readlink(link) == f"/dev/{device}":
         _unlink(link)
-    _unlink(f"{DIRECTORY}/{device}")
+    _unlink(f"{directory}/{device}")
 
 
 def _replace(path: str, text: str) -> None:
@@ -44,7 +44,5 @@ def _replace(path: str, text: str) -> None:
 
 
 def _unlink(path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass

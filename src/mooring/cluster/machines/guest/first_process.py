@@ -20,6 +20,8 @@ import socket
 import sys
 import time
 import traceback
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 from mooring.cluster.machines.guest import disks, network, root
 from mooring.cluster.machines.guest.wire import Wire
@@ -28,18 +30,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn, TypedDict
 
-    from mooring.cluster.machines.guest.network import GuestNetwork
+    class Wiring(TypedDict):
+        """`modules` are what the kernel has to load for it; the rest is as `network.configure` takes it."""
+
+        address: str
+        addresses: str
+        modules: list[str]
 
     class BootOrders(TypedDict):
-        """`state` is the device of the machine's own disk, to be mounted at `directory`; `programs` are kept
-        running, each with `environ`; the first is the agent."""
+        """`state` is the device of the machine's own disk, to be mounted at `directory`; `files` are written,
+        by path; `programs` are kept running, each with `environ`; the first is the agent."""
 
         name: str
         state: str
         directory: str
+        disks: str
+        files: dict[str, str]
         programs: list[list[str]]
         environ: dict[str, str]
-        network: GuestNetwork | None
+        network: Wiring | None
 
 
 RB_DISABLE_CAD = 0
@@ -63,7 +72,7 @@ class FirstProcess:
         """Returns when the agent has exited after the power button."""
         waking, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _nothing)
         for index in range(len(self._orders["programs"])):
             self._start(index)
         mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
@@ -139,9 +148,9 @@ class FirstProcess:
 
     def _do(self, what: str, request: dict[str, Any]) -> None:
         if what == "plugged":
-            disks.plugged(request["disk"], request["device"], request["link"])
+            disks.plugged(self._orders["disks"], request["disk"], request["device"], request["link"])
         elif what == "unplugged":
-            disks.unplugged(request["device"], request["link"])
+            disks.unplugged(self._orders["disks"], request["device"], request["link"])
         elif what == "power-button":
             self._stopping = True
             if self._agent:
@@ -152,24 +161,42 @@ class FirstProcess:
         elif what == "reset":
             _libc.reboot(ctypes.c_uint(RB_AUTOBOOT))
         elif what == "run":
-            self._run([str(word) for word in request["argv"]])
+            _run(*map(str, request["argv"]))
         else:
             raise ValueError(f"unknown request {what!r}")
 
-    def _run(self, argv: list[str]) -> None:
-        """A short program to its end; its output goes to the console."""
-        pid = os.posix_spawnp(argv[0], argv, os.environ, setsigdef=[signal.SIGCHLD])
-        _, status = os.waitpid(pid, 0)
-        if status:
-            raise OSError(f"{argv[0]} ended with status {os.waitstatus_to_exitcode(status)}")
+
+def _nothing(_number: int, _frame: object) -> None:
+    """A handler, so that the signal is written to the wake-up descriptor."""
 
 
 def set_up(orders: BootOrders) -> None:
     """Everything that must be there before the agent."""
     socket.sethostname(orders["name"])
     root.mount_state(orders["state"], orders["directory"])
-    if orders["network"] is not None:
-        network.join(orders["network"])
+    for path, text in orders["files"].items():
+        _write_private(path, text)
+    if (wiring := orders["network"]) is not None:
+        for module in wiring["modules"]:
+            _run("modprobe", module)
+        network.configure(
+            Path(orders["directory"]), IPv4Address(wiring["address"]), IPv4Network(wiring["addresses"])
+        )
+
+
+def _write_private(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(text)
+
+
+def _run(*argv: str) -> None:
+    """A short program to its end; its output goes to the console. Raises OSError if it fails."""
+    pid = os.posix_spawnp(argv[0], argv, os.environ, setsigdef=[signal.SIGCHLD])
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise OSError(f"{' '.join(argv)} ended with status {os.waitstatus_to_exitcode(status)}")
 
 
 def power_off() -> NoReturn:

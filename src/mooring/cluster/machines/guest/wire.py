@@ -48,7 +48,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def _make_raw(descriptor: int) -> None:

@@ -1,11 +1,11 @@
 """The first process of a simulated machine: pid 1 of its own PID, mount and UTS namespace.
 
 Run as `unshare --pid --fork --mount --uts --kill-child python -m
-mooring.cluster.machines.namespace.first_process NAME [SHARED] -- COMMAND…`. Mounts on the host appear here only below the directory SHARED, if it is given. It mounts the
-namespace's /proc, sets the host name, keeps COMMAND (the node agent) running, and reaps what the agent leaves
-behind: pods' supervisors outlive the agent. SIGTERM is the power button: SIGUSR1 makes the agent end its pods
-and unmount, and when it has exited, so does the machine. When this process is killed the kernel ends all the
-others.
+mooring.cluster.machines.namespace.first_process NAME [SHARED] -- COMMAND…`. Mounts on the host appear here
+only below the directory SHARED, if it is given. It mounts the namespace's /proc, sets the host name, keeps
+COMMAND (the node agent) running, and reaps what the agent leaves behind: pods' supervisors outlive the agent.
+SIGTERM is the power button: SIGUSR1 makes the agent end its pods and unmount, and when it has exited, so does
+the machine. When this process is killed the kernel ends all the others.
 
 Needs only the standard library, and few modules of it: it is small, and stays.
 """

@@ -49,16 +49,15 @@ class Kernel:
     state: Path
     tap: str | None
 
-    def command(self, first_process: list[str]) -> list[str]:
+    def command(self, first_process: str) -> list[str]:
         """The command line; descriptors 3 and 4 are the serial line, standard output is the console."""
         program = shutil.which("linux.uml")
         assert program is not None
-        interpreter, *arguments = first_process
         cable = [f"vec0:transport=tap,ifname={self.tap},depth=128,gro=1"] if self.tap else []
         return [
             *(program, f"mem={self.memory >> 20}M", f"umid={self.name}", f"uml_dir={self.directory}"),
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/root", f"hostfs={self.view}", "ro", "quiet"),
             *("con=null", "con0=null,fd:1", "ssl=null", "ssl0=fd:3,fd:4"),
             *(f"ubda={self.state}", *cable),
-            *(f"init={interpreter}", "--", *arguments),
+            f"init={first_process}",
         ]

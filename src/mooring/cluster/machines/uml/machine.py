@@ -8,6 +8,7 @@ open. Its state is on a disk image of its own. The host's files are its root, re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -16,21 +17,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.machines import cgroup
 from mooring.cluster.machines.cgroup import Cgroup
 from mooring.cluster.machines.interface import Boot, DiskInUse, Ending, Links, Machine, NotPossible, Power
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.machines.uml import mconsole
 from mooring.cluster.machines.uml.kernel import MOST_DISKS, Kernel
-from mooring.cluster.machines.uml.wire import Unanswered, Wire
+from mooring.cluster.machines.uml.launcher import FIRST_PROCESS
+from mooring.cluster.machines.uml.wire import Wire
 from mooring.cluster.processes import Part
 from mooring.mounts.blocking import blocking
+from mooring.volumes.plugins.disk_devices import PluggedDevices
 
 log = structlog.get_logger(component="cluster")
 
@@ -108,6 +112,7 @@ class UmlMachine(Machine):
             self._group.entering(self._command()),
             run=self._layout.run,
             logs=self._layout.logs,
+            given=_program("guest.first_process", "hostfs", "/share", "/dev/ttyS0").encode(),
         )
         await self._part.start(restart=False)
         await self._until_up()
@@ -133,6 +138,7 @@ class UmlMachine(Machine):
             "name": self.name,
             "state": "/dev/ubda",
             "directory": str(guest.directory),
+            "disks": str(PluggedDevices.known),
             "programs": guest.programs,
             "environ": {
                 **guest.environ,
@@ -140,18 +146,17 @@ class UmlMachine(Machine):
                 "MOORING_ENDED_BOOT_ID": boot.ended,
             },
             "files": {path: source.read_text() for path, source in guest.files.items()},
-            "network": self._wiring(guest.directory),
+            "network": self._wiring(),
         }
         path = self._directory / "share" / "boot.json"
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
         path.write_text(json.dumps(orders))
 
-    def _wiring(self, directory: Path) -> dict[str, Any] | None:
+    def _wiring(self) -> dict[str, Any] | None:
         if self._network is None:
             return None
         return {
-            "root": str(directory),
             "address": str(self._network.address),
             "addresses": str(self._network.addresses),
             "modules": ["bridge"],
@@ -167,11 +172,10 @@ class UmlMachine(Machine):
             self._directory / "state",
             tap,
         )
-        first = [*_python("guest.first_process", "main", "'hostfs', '/share', '/dev/ttyS0'")]
-        launcher = _python("uml.launcher", "main", "")
+        launcher = [sys.executable, "-I", "-S", "-c", _program("uml.launcher")]
         places = [str(self._directory / name) for name in ("view", "share", "wire")]
         hidden = [str(path) for path in self._guest().hidden]
-        return ["unshare", "--mount", *launcher, *places, *hidden, "--", *kernel.command(first)]
+        return ["unshare", "--mount", *launcher, *places, *hidden, "--", *kernel.command(FIRST_PROCESS)]
 
     async def _until_up(self) -> None:
         assert self._part is not None
@@ -188,7 +192,7 @@ class UmlMachine(Machine):
             raise ClusterError(f"the machine of {self.name} {how}: {_tail(self.console())}")
 
     async def press_power_button(self) -> None:
-        with _gone():
+        with contextlib.suppress(OSError):  # it is going off already
             self._wire.tell("power-button")
 
     async def cut_power(self) -> None:
@@ -235,9 +239,7 @@ class UmlMachine(Machine):
                 raise NotPossible(f"{self.name} has {MOST_DISKS} disks, and its kernel takes no more")
             self._letters[disk] = letter
             await self._order(f"config ubd{letter}={device}")
-        await self._wire.ask(
-            "plugged", disk=disk, device=f"ubd{self._letters[disk]}", link=self._link(disk)
-        )
+        await self._wire.ask("plugged", disk=disk, device=f"ubd{self._letters[disk]}", link=self._link(disk))
 
     async def remove_disk(self, disk: str) -> None:
         async with self._disk_lock:
@@ -262,7 +264,7 @@ class UmlMachine(Machine):
     # --- what may go wrong
 
     async def panic(self) -> None:
-        with _gone():
+        with contextlib.suppress(mconsole.NoAnswer):  # it has not the time to answer
             await self._order("sysrq c")
 
     async def freeze(self) -> None:
@@ -292,7 +294,7 @@ class UmlMachine(Machine):
 
 def run_directory(data_dir: Path) -> Path:
     """Sockets and FIFOs of a cluster's machines, by paths that are short enough for a socket's address."""
-    return RUN / Cgroup.cluster(data_dir)
+    return RUN / cgroup.cluster(data_dir)
 
 
 def make_state(image: Path) -> None:
@@ -311,8 +313,16 @@ def make_state(image: Path) -> None:
 
 
 def io_helpers(group: Cgroup) -> list[int]:
-    """The processes that do the kernel's disk I/O for it: they share its memory and are not traced. Blocks."""
-    raise NotImplementedError
+    """The processes that do the kernel's disk I/O for it: they share its memory and are not traced.
+    Blocks."""
+    kernel = shutil.which("linux.uml")
+    found: list[int] = []
+    for pid in group.processes():
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            if os.path.samefile(f"/proc/{pid}/exe", str(kernel)) and "TracerPid:\t0" in status:
+                found.append(pid)
+    return found
 
 
 def ending(console: str) -> Ending:
@@ -322,10 +332,12 @@ def ending(console: str) -> Ending:
     return Ending.SHUT_DOWN if console.rstrip().endswith(("System halted", "Power down")) else Ending.DIED
 
 
-def _python(module: str, function: str, arguments: str) -> list[str]:
-    """A module of the machines, without what is installed beside: it starts in a tenth of a second."""
-    start = f"import sys; sys.path.append({SOURCES!r}); from mooring.cluster.machines.{module} import {function}; "
-    return [sys.executable, "-I", "-S", "-c", f"{start}{function}({arguments})"]
+def _program(module: str, *arguments: str) -> str:
+    """The Python program that runs a module of the machines without what is installed beside: it starts in a
+    tenth of a second."""
+    words = ", ".join(map(repr, arguments))
+    name = f"mooring.cluster.machines.{module}"
+    return f"import sys; sys.path.append({SOURCES!r}); from {name} import main; main({words})"
 
 
 def _tail(log_file: Path, size: int = 600) -> str:
