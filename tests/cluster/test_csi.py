@@ -184,9 +184,9 @@ async def test_a_pod_that_uses_a_claim_read_only_cannot_write_it(data_dir: Path)
 
 async def commands(stage: Stage, node: str) -> set[str]:
     """What runs on a node's machine."""
-    status, answer = await run(
-        ["nsenter", "-t", str(stage.machines()[node]), "-p", "-m", "ps", "-eo", "args"]
-    )
+    init = stage.machine(node)
+    assert init is not None
+    status, answer = await run(["nsenter", "-t", str(init.pid), "-p", "-m", "ps", "-eo", "args"])
     assert status == 0, answer
     return set(answer.splitlines())
 

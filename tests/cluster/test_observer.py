@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 from random import Random
 
@@ -11,6 +10,7 @@ from mooring.apiserver import Server
 from mooring.cluster.observer import Observer
 from mooring.cluster.truth import Truth
 from mooring.kube.objects import Node
+from mooring.mounts.table import read_mount_table
 from mooring.simulation.parts.faulty_transport import faulty_client
 
 
@@ -34,7 +34,7 @@ def test_a_device_that_goes_while_it_is_looked_at_does_not_end_the_observation()
         api, _ = faulty_client(server)
         await api.create(Node, {"metadata": {"name": "n"}})
         truth = Going()
-        observer = Observer(api, truth, lambda: {"n": os.getpid()})
+        observer = Observer(api, truth, lambda node: read_mount_table())
         observer.disk = "d"
         running = asyncio.create_task(observer.run())
         async with asyncio.timeout(20):

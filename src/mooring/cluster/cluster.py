@@ -149,8 +149,6 @@ class Cluster:
         self.port = self._choose_port()
         kubeconfig = str(self.layout.kubeconfig)
         where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
-        for network in list(self._networks.values())[:1]:
-            pass
         self._apiserver = self._part("apiserver", "apiserver", *where, "--kubeconfig-out", kubeconfig)
         await self._apiserver.start()
         await self._until_ready(self._apiserver)

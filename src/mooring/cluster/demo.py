@@ -372,7 +372,7 @@ async def _play(demo: Demo, out: Path) -> None:
     await stage.up(
         "--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *storage
     )
-    demo.observer = Observer(stage.client, stage.truth, stage.machines)
+    demo.observer = Observer(stage.client, stage.truth, stage.mounts)
     await stage.until("all nodes are Ready", lambda: stage.ready_nodes(NODES))
     taken = asyncio.get_running_loop().time() - began
     demo.durations.append(("cluster up, nodes ready", taken))

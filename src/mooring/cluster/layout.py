@@ -9,6 +9,7 @@
   array/                the disk array
   cloud/                the cloud, with `up --cloud`
   nodes/<name>/         a node's root directory
+  machines/<name>/      the disk of a machine with a kernel of its own, and its mount table while it runs
   run/<part>.json       pid and start time of each running part
   run/ebs/              sockets of the cloud's driver
   logs/<part>.log
@@ -79,6 +80,10 @@ class Layout:
     def node(self, name: str) -> Path:
         """The root directory of a node's agent."""
         return self.nodes / name
+
+    def machine(self, name: str) -> Path:
+        """What belongs to a node's machine rather than to its agent."""
+        return self.root / "machines" / name
 
     def node_kubeconfig(self, name: str) -> Path:
         return self.node(name) / "kubeconfig"

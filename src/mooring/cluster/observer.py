@@ -7,7 +7,7 @@ Reported state comes from watching the API. Both are kept as times at which a la
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -15,7 +15,7 @@ from mooring.cluster.truth import Truth
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
-from mooring.mounts.table import read_mount_table
+from mooring.mounts.interface import Mount
 from mooring.volumes.names import DETACHING
 
 SAMPLE_S = 0.02
@@ -46,12 +46,15 @@ class Lane:
 class Observer:
     """Follows the PersistentVolume `volume`, whose handle is `disk` (both are set once they are known)."""
 
-    def __init__(self, client: Client, truth: Truth, pids: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(
+        self, client: Client, truth: Truth, mounts: Callable[[str], tuple[Mount, ...] | None]
+    ) -> None:
+        """`mounts` is the mount table of a node's machine, None if it has no power."""
         self.volume = ""
         self.disk = ""
         self.doubly_attached: list[str] = []
         self._truth = truth
-        self._pids = pids  # node -> pid of its machine's first process, for nodes that have power
+        self._mounts = mounts
         self._nodes = Informer(client, Node, random=Random(1))
         self._records = Informer(client, VolumeAttachment, random=Random(2))
         self.lanes: dict[tuple[str, str], Lane] = {}
@@ -95,10 +98,9 @@ class Observer:
         at, held = self.now, self._truth.holders(self.disk)
         if len(held) > 1:
             self.doubly_attached.append(f"{at:.2f} s: {', '.join(held)}")
-        pids = self._pids()
         for node in self._nodes.items():
             self._lane(node.name, "reported").note(at, self._reported(node))
-            self._lane(node.name, "true").note(at, self._true(node.name, held, pids.get(node.name)))
+            self._lane(node.name, "true").note(at, self._true(node.name, held))
 
     def _lane(self, node: str, kind: str) -> Lane:
         return self.lanes.setdefault((node, kind), Lane(node, kind))
@@ -118,15 +120,16 @@ class Observer:
                 state = "attaching"
         return f"{state}; node silent".lstrip("; ") if node.ready == "Unknown" else state
 
-    def _true(self, node: str, held: tuple[str, ...], pid: int | None) -> str:
-        if pid is None:
+    def _true(self, node: str, held: tuple[str, ...]) -> str:
+        table = self._mounts(node)
+        if table is None:
             return "no power, attached" if node in held else "no power"
         if node not in held:
             return ""
-        return "mounted" if self._mounted(node, pid) else "attached"
+        return "mounted" if self._mounted(node, table) else "attached"
 
-    def _mounted(self, node: str, pid: int) -> bool:
+    def _mounted(self, node: str, table: tuple[Mount, ...]) -> bool:
         try:
-            return any(self._truth.is_of(mount, self.disk, node) for mount in read_mount_table(pid))
+            return any(self._truth.is_of(mount, self.disk, node) for mount in table)
         except OSError:
-            return False  # the machine has just lost its power, or the device has just been detached
+            return False  # the device has just been detached

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines import looking
 from mooring.cluster.machines.network import plugged
 from mooring.cluster.processes import Running, load, mooring
 from mooring.cluster.truth import ArrayTruth, CloudTruth, Truth
@@ -26,6 +27,7 @@ from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.objects import ConfigMap, Node, Object, Pod, Service, StatefulSet
+from mooring.mounts.interface import Mount
 from mooring.node.network import claimed
 from mooring.volumes.plugins.disk_array import DiskArray
 
@@ -139,15 +141,13 @@ class Stage:
             await self.client.create_raw(Pod, body, name=pod.name, namespace=pod.namespace, sub="eviction")
 
     def machine(self, node: str) -> Running | None:
-        """The first process of a node's machine, by its pid here; None if it has no power."""
-        held = load(self.layout.run / f"machine-{node}.json")
-        children = held.children() if held is not None else []
-        return children[0] if children else None
+        """The first process of a node's machine, by its pid here; None if it has no power, or a kernel of its
+        own."""
+        return looking.first_process(self.layout, node)
 
-    def machines(self) -> dict[str, int]:
-        """Node to that pid, for those with power."""
-        nodes = [path.name for path in self.layout.nodes.iterdir()] if self.layout.nodes.is_dir() else []
-        return {node: init.pid for node in nodes if (init := self.machine(node)) is not None}
+    def mounts(self, node: str) -> tuple[Mount, ...] | None:
+        """The mount table of a node's machine; None if it has no power."""
+        return looking.mount_table(self.layout, node)
 
     def part(self, name: str) -> Running | None:
         """The API server's or the controllers' process."""
@@ -200,7 +200,9 @@ class Stage:
             if int(process.name) != os.getpid() and root in _command_line(process):
                 found.append(f"process {process.name}: {_command_line(process)[:80]}")
         found += [f"tap of {node.name}" for node in nodes if plugged(node)]
-        return found + [f"pod network of {node.name}" for node in nodes if claimed(node)]
+        found += [f"machine of {node.name}" for node in nodes if looking.has_power(self.layout, node.name)]
+        found += [f"pod network of {node.name}" for node in nodes if claimed(node)]
+        return found + [f"network of machine {node.name}" for node in nodes if plugged(node)]
 
 
 def _command_line(process: Path) -> str:

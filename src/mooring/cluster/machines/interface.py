@@ -19,6 +19,10 @@ from typing import Protocol
 
 from mooring.cluster.layout import ClusterError
 
+MOST_OUTPUT = 1 << 15
+RUN_S = 60.0
+"""So long may a script of `Machine.run` take, in seconds."""
+
 
 class Power(StrEnum):
     """Of a machine, as its live processes show it."""
@@ -173,6 +177,11 @@ class Machine(Protocol):
 
     async def skew(self, seconds: float) -> None:
         """Its clock is that much ahead of this host's (negative: behind)."""
+        ...
+
+    async def run(self, script: str) -> tuple[int, str]:
+        """Runs a shell script in it as root, as at its console; exit status and output, of which the end is
+        dropped past `MOST_OUTPUT` bytes. Raises ClusterError if the machine is off or does not answer."""
         ...
 
     def troubles(self) -> list[str]:

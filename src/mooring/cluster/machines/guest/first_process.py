@@ -65,6 +65,7 @@ class FirstProcess:
         self._orders = orders
         self._wire = wire
         self._running: dict[int, int] = {}  # pid to the index of its program
+        self._scripts: dict[int, Script] = {}
         self._agent = 0
         self._stopping = False
 
@@ -120,6 +121,8 @@ class FirstProcess:
             index = self._running.pop(pid, None)
             if index is not None:
                 self._ended(index, os.waitstatus_to_exitcode(status))
+            elif (script := self._scripts.pop(pid, None)) is not None:
+                self._wire.write({**script.answer(), "status": os.waitstatus_to_exitcode(status)})
 
     def _ended(self, index: int, status: int) -> None:
         if index == 0:
@@ -140,6 +143,10 @@ class FirstProcess:
 
     def _answer(self, request: dict[str, Any]) -> None:
         answer: dict[str, Any] = {"id": request.get("id")}
+        if request.get("do") == "run":
+            script = Script(request)
+            self._scripts[script.pid] = script
+            return
         try:
             self._do(str(request.pop("do", "")), request)
         except Exception as error:  # the host reads it: whatever it is, it belongs to this request
@@ -160,10 +167,31 @@ class FirstProcess:
             time.clock_settime(time.CLOCK_REALTIME, float(request["now"]) + ahead)
         elif what == "reset":
             _libc.reboot(ctypes.c_uint(RB_AUTOBOOT))
-        elif what == "run":
-            _run(*map(str, request["argv"]))
         else:
             raise ValueError(f"unknown request {what!r}")
+
+
+class Script:
+    """A shell script that the host asked for, which runs beside everything else; it is ended in time."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._id = request.get("id")
+        self._most = int(request["most"])
+        self._output = os.memfd_create("output")
+        limit = ["timeout", "-k", "1", str(request["seconds"])]
+        self.pid = os.posix_spawnp(
+            limit[0],
+            [*limit, "/bin/sh", "-c", str(request["script"])],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, self._output, number) for number in (1, 2)],
+            setsigdef=[signal.SIGCHLD],
+        )
+
+    def answer(self) -> dict[str, Any]:
+        """What it printed; it has ended."""
+        output = os.pread(self._output, self._most, 0)
+        os.close(self._output)
+        return {"id": self._id, "output": output.decode(errors="replace")}
 
 
 def _nothing(_number: int, _frame: object) -> None:

@@ -8,6 +8,7 @@ of its first process.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -15,9 +16,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mooring.cluster.cloud import CloudParts
-from mooring.cluster.layout import Layout
+from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines.cgroup import Cgroup
-from mooring.cluster.machines.interface import Boot, Ending, Links, Machine, NotPossible, Power
+from mooring.cluster.machines.interface import (
+    MOST_OUTPUT,
+    RUN_S,
+    Boot,
+    Ending,
+    Links,
+    Machine,
+    NotPossible,
+    Power,
+)
 from mooring.cluster.processes import Part, Running
 from mooring.cluster.propagation import clear, share
 from mooring.mounts.blocking import blocking
@@ -155,6 +165,24 @@ class NamespaceMachine(Machine):
             f"{self.name} runs on the host's kernel (--machines namespace), which has one clock for all: "
             "use --machines uml"
         )
+
+    async def run(self, script: str) -> tuple[int, str]:
+        if (init := self.init) is None:
+            raise ClusterError(f"{self.name} is off")
+        namespaces = ["nsenter", "-t", str(init.pid), "-p", "-m", "-u"]
+        process = await asyncio.create_subprocess_exec(
+            *(*namespaces, "/bin/sh", "-c", script),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(RUN_S):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            raise ClusterError(f"{self.name}: the script takes more than {RUN_S:g} s") from None
+        return process.returncode or 0, output[:MOST_OUTPUT].decode(errors="replace")
 
     def troubles(self) -> list[str]:
         frozen = self._group is not None and self._group.frozen()

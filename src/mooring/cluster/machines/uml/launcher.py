@@ -1,7 +1,8 @@
 """Starts a User-mode Linux kernel with a read-only view of this host's files.
 
 Run as `unshare --mount python -m mooring.cluster.machines.uml.launcher JAIL SHARE WIRE HIDDEN… -- KERNEL…`
-with the first process's Python program on standard input; its path in the guest is `FIRST_PROCESS`. JAIL/root is the host's file system, read-only, with an empty directory in the place of each HIDDEN one;
+with the first process's Python program on standard input; its path in the guest is `FIRST_PROCESS`.
+JAIL/root is the host's file system, read-only, with an empty directory in the place of each HIDDEN one;
 JAIL/share is SHARE. The kernel is told to let its guest see no other part of the host (`hostfs=JAIL`); it
 opens the files of its disks itself, outside of that view. WIRE is a pair of FIFOs, `in` and `out`: the
 machine's serial line, on descriptors 3 and 4.

@@ -24,14 +24,24 @@ from typing import Any
 import structlog
 
 from mooring.cluster.layout import ClusterError, Layout
-from mooring.cluster.machines import cgroup
+from mooring.cluster.machines import cgroup, looking
 from mooring.cluster.machines.cgroup import Cgroup
-from mooring.cluster.machines.interface import Boot, DiskInUse, Ending, Links, Machine, NotPossible, Power
+from mooring.cluster.machines.interface import (
+    MOST_OUTPUT,
+    RUN_S,
+    Boot,
+    DiskInUse,
+    Ending,
+    Links,
+    Machine,
+    NotPossible,
+    Power,
+)
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.machines.uml import mconsole
 from mooring.cluster.machines.uml.kernel import MOST_DISKS, Kernel
 from mooring.cluster.machines.uml.launcher import FIRST_PROCESS
-from mooring.cluster.machines.uml.wire import Wire
+from mooring.cluster.machines.uml.wire import Unanswered, Wire
 from mooring.cluster.processes import Part
 from mooring.mounts.blocking import blocking
 from mooring.volumes.plugins.disk_devices import PluggedDevices
@@ -81,15 +91,13 @@ class UmlMachine(Machine):
         self.name = name
         self.links = links
         self.address = str(network.address) if network else "127.0.0.1"
-        self.mounts = ""
-        """The mount table of its first process, as it last said."""
         self._layout = layout
         self._guest = guest
         self._group = group
         self._network = network
         self._memory = memory
         self._directory = run_directory(layout.root) / name
-        self._home = layout.root / "machines" / name
+        self._home = layout.machine(name)
         self._wire = Wire(self._directory / "wire", self._told)
         self._up = asyncio.Event()
         self._part: Part | None = None
@@ -200,7 +208,7 @@ class UmlMachine(Machine):
         if self._part is not None:
             await self._part.kill()
         self._wire.close()
-        self.mounts = ""
+        looking.forget(self._layout, self.name)
         self._helpers = []
         async with self._disk_lock:
             self._letters = {}
@@ -220,7 +228,7 @@ class UmlMachine(Machine):
             case "up":
                 self._up.set()
             case "mounts":
-                self.mounts = str(message.get("table", ""))
+                looking.note(self._layout, self.name, str(message.get("table", "")))
             case other:
                 log.warning("a machine says what is not understood", node=self.name, says=str(other)[:100])
 
@@ -284,8 +292,18 @@ class UmlMachine(Machine):
         self._helpers = []
 
     async def skew(self, seconds: float) -> None:
-        await self._wire.ask("skew", seconds=seconds, now=time.time())
+        await self._ask("skew", seconds=seconds, now=time.time())
         self._ahead = seconds
+
+    async def run(self, script: str) -> tuple[int, str]:
+        reply = await self._ask("run", script=script, most=MOST_OUTPUT, seconds=RUN_S)
+        return int(reply["status"]), str(reply["output"])
+
+    async def _ask(self, what: str, **options: Any) -> dict[str, Any]:
+        try:
+            return await self._wire.ask(what, **options)
+        except Unanswered as error:
+            raise ClusterError(f"{self.name}: {error}") from error
 
     def troubles(self) -> list[str]:
         clock = [f"clock {self._ahead:+g} s"] if self._ahead else []

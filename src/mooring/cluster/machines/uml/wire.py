@@ -20,7 +20,7 @@ from mooring.cluster.machines.guest.wire import parse
 
 LIMIT = 1 << 20
 """Bytes of a line."""
-ANSWER_S = 20.0
+ANSWER_S = 70.0
 
 
 class Unanswered(Exception):
@@ -64,8 +64,8 @@ class Wire:
             waiting.cancel()
         self._waiting.clear()
 
-    async def ask(self, what: str, **options: Any) -> None:
-        """Asks for something and waits until it is done. Raises `Unanswered`."""
+    async def ask(self, what: str, **options: Any) -> dict[str, Any]:
+        """Asks for something and waits until it is done; the answer. Raises `Unanswered`."""
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -82,6 +82,7 @@ class Wire:
             self._waiting.pop(number, None)
         if "error" in reply:
             raise Unanswered(f"{what}: {str(reply['error'])[:500]}")
+        return reply
 
     def tell(self, what: str, **options: Any) -> None:
         """Asks for something without waiting. Raises OSError if the line is full or closed."""
