@@ -23,10 +23,14 @@ from typing import Any
 import structlog
 
 from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, write_private
+from mooring.apiserver.process import HOST
+from mooring.apiserver.transport import tls
+from mooring.apiserver.transport.node_endpoints import LOOPBACK
 from mooring.cluster import control, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.node_machine import NodeMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
@@ -77,6 +81,8 @@ class Cluster:
     layout: Layout
     options: Options
     machines: dict[str, NodeMachine] = field(default_factory=dict[str, NodeMachine])
+    networks: dict[str, MachineNetwork] = field(default_factory=dict[str, MachineNetwork])
+    """Of the machines with a kernel of their own, by node; plugged in before the API server starts."""
     port: int = 0
     _lock: Any = None
     _apiserver: Part | None = None
@@ -119,6 +125,11 @@ class Cluster:
         return drivers(self.layout, self.options.csi) if self.options.cloud else self.options.csi
 
     @property
+    def machines_address(self) -> str:
+        """Where the API server also serves, for machines that are plugged in; "" if there are none."""
+        return next((str(network.host) for network in self.networks.values()), "")
+
+    @property
     def _nodes(self) -> list[str]:
         return [f"{NODE}{number}" for number in range(1, self.options.nodes + 1)]
 
@@ -128,7 +139,7 @@ class Cluster:
             await self._cloud.start()
         self.port = self._choose_port()
         kubeconfig = str(self.layout.kubeconfig)
-        where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
+        where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port), *self._machines_flags()]
         self._apiserver = self._part("apiserver", "apiserver", *where, "--kubeconfig-out", kubeconfig)
         await self._apiserver.start()
         await self._until_ready(self._apiserver)
@@ -152,6 +163,12 @@ class Cluster:
     def _part(self, name: str, *arguments: str) -> Part:
         return Part(name, mooring(*arguments), run=self.layout.run, logs=self.layout.logs)
 
+    def _machines_flags(self) -> list[str]:
+        if not self.networks:
+            return []
+        reached = {*map(str, LOOPBACK), *(str(network.addresses) for network in self.networks.values())}
+        return ["--machines-address", self.machines_address, "--node-endpoints", ",".join(sorted(reached))]
+
     def _array_flags(self) -> list[str]:
         settings = {"array": self.layout.array, "mode": self._mode}
         return [
@@ -169,17 +186,21 @@ class Cluster:
         wanted = int(held or self.options.port)
         if self.options.port == 0 and not held:
             return free_port()
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", wanted))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                raise ClusterError(
-                    f"port {wanted} is in use by another program: choose one with --port, or --port 0 for any free one"
-                    + (f" (remembered in {self.layout.settings})" if held else "")
-                ) from error
+        for host in filter(None, (HOST, self.machines_address)):
+            where = "" if host == HOST else f" on {host}"
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((host, wanted))
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise ClusterError(
+                            f"the API server cannot listen at {host}: {error.strerror}"
+                        ) from error
+                    raise ClusterError(
+                        f"port {wanted}{where} is in use by another program: choose one with --port, or --port 0 "
+                        "for any free one" + (f" (remembered in {self.layout.settings})" if held else "")
+                    ) from error
         return wanted
 
     async def _until_ready(self, part: Part) -> None:
@@ -225,8 +246,9 @@ class Cluster:
         await asyncio.gather(*(machine.start() for machine in self.machines.values()))
 
     def _give_credentials(self, node: str) -> None:
-        url = f"https://127.0.0.1:{self.port}"
-        authority = (self.layout.apiserver / "ca.crt").read_bytes()
+        address = self.machines_address if node in self.networks else ""
+        url = f"https://{address or HOST}:{self.port}"
+        authority = tls.of(self.layout.apiserver, address).authority.read_bytes()
         tokens = load_tokens(self.layout.apiserver)
         write_kubeconfig(self.layout.node_kubeconfig(node), url, tokens.node(node), authority)
         write_private(self.layout.node_endpoint_token(node), tokens.endpoint(node))
@@ -236,6 +258,9 @@ class Cluster:
         flags += ["--kubeconfig", str(self.layout.node_kubeconfig(name)), "--hide", str(self.layout.root)]
         flags += ["--endpoint-token-file", str(self.layout.node_endpoint_token(name))]
         flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
+        if name in self.networks:
+            flags += ["--address", str(self.networks[name].address)]
+            flags += ["--pod-network", str(self.networks[name].addresses)]
         if self.options.images:
             flags += ["--images", str(self.options.images)]
         csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
