@@ -9,16 +9,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mooring.apiserver.transport import tls
 
 NOW = datetime.now(UTC)
 
 
-def ensure(directory: Path, now: datetime = NOW) -> tls.Certificates:
+def ensure(directory: Path, now: datetime = NOW, machines_address: str = "") -> tls.Certificates:
     def write(path: Path, text: str) -> None:
         path.write_text(text)
 
-    return tls.ensure(directory, lambda: now, write)
+    return tls.ensure(directory, lambda: now, write, machines_address)
 
 
 def test_certificates_are_kept_until_a_month_before_they_expire(tmp_path: Path) -> None:
@@ -62,6 +64,18 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> li
     assert certificate is not None
     names: Any = certificate["subjectAltName"]
     return [each for _, each in names]
+
+
+def test_the_address_for_machines_has_a_certificate_and_an_authority_of_its_own(tmp_path: Path) -> None:
+    made = ensure(tmp_path)
+    before = made.authority.read_text()
+    theirs = ensure(tmp_path, machines_address="10.88.0.1")
+    assert made.authority.read_text() == before
+    client = ssl.create_default_context(cafile=theirs.authority)
+    assert "10.88.0.1" in shake_hands(client, theirs.context(), "10.88.0.1")
+    for context, name in ((theirs.context(), "127.0.0.1"), (made.context(), "10.88.0.1")):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            shake_hands(client, context, name)
 
 
 def test_the_server_does_not_import_what_makes_certificates() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mooring.cli.durations import parse_delay, parse_percent
 from mooring.cli.logs import parse_duration
 from mooring.cli.main import cli
-from mooring.cli.parts import parse_settings
+from mooring.cli.parts import parse_address, parse_settings
 
 
 def invoke(*words: str) -> tuple[int, str]:
@@ -99,3 +99,10 @@ def test_a_share_is_said_in_percent(text: str, share: float) -> None:
 def test_what_is_no_share_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError, match="10%"):
         parse_percent(text)
+
+
+@pytest.mark.parametrize("text", ["localhost", "127.0.0.1", "0.0.0.0", "224.0.0.1", "::1", "10.88.0.1/16"])
+def test_an_address_for_machines_is_one_of_a_link(text: str) -> None:
+    command = click.Command("x")
+    with pytest.raises(click.BadParameter):
+        parse_address(click.Context(command), click.Option(["--machines-address"]), text)

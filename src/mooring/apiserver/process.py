@@ -1,4 +1,5 @@
-"""Running the server on this machine: on a data directory and a port on loopback."""
+"""Running the server on this machine: on a data directory and a port on loopback, and at an address for
+machines."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 import errno
 import resource
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +43,19 @@ class PortBusy(Exception):
     """The port is taken; the message names it and says what to do."""
 
 
-UNUSABLE = (PortBusy, LogBusy, LogFailed, LogCorrupt, DataDirectoryDamaged, tls.CertificatesDamaged)
+class NoSuchAddress(Exception):
+    """This host has not the address for machines; the message names it."""
+
+
+UNUSABLE = (
+    PortBusy,
+    NoSuchAddress,
+    LogBusy,
+    LogFailed,
+    LogCorrupt,
+    DataDirectoryDamaged,
+    tls.CertificatesDamaged,
+)
 """The errors of `serve` that an operator must resolve; their messages say how."""
 
 
@@ -57,12 +70,13 @@ class Running:
     authority: Path
     """The certificate (PEM) that the server's own is signed by."""
     _runner: web.AppRunner
-    _listener: asyncio.Server
+    _listeners: Sequence[asyncio.Server]
     _proxy: NodeProxy
 
     async def close(self) -> None:
         """Stops answering, ends the watches, finishes the writes under way."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         await self._runner.cleanup()
         await self._proxy.close()
         await self.server.close()
@@ -77,8 +91,12 @@ async def serve(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     random: Random | None = None,
     node_endpoints: Sequence[Network] = LOOPBACK,
+    machines_address: str = "",
 ) -> Running:
     """Serves the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
+
+    With a `machines_address` of this host it also serves nodes there, and nodes alone, on the same port; what
+    such a node has to trust is `tls.of(data_dir, machines_address).authority`.
 
     The server calls agents for logs and commands only in the networks `node_endpoints`, whatever address
     their Nodes report. It writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default
@@ -103,19 +121,24 @@ async def serve(
     try:
         await server.start()
         certificates = tls.ensure(data_dir, now, write_private)
-        runner, listener, url = await _listen(server, proxy, port, certificates.context())
+        contexts = {HOST: certificates.context()}
+        if machines_address:
+            theirs = tls.ensure(data_dir, now, write_private, machines_address)
+            contexts[machines_address] = theirs.context()
+        gate = Gate(server.tokens, machines_address)
+        runner, listeners, url = await _listen(server, proxy, gate, port, contexts)
     except BaseException:
         await server.close()
         raise
     target = kubeconfig or data_dir / "kubeconfig"
     write_kubeconfig(target, url, tokens.admin(), certificates.authority.read_bytes())
-    return Running(server, url, tokens, target, certificates.authority, runner, listener, proxy)
+    return Running(server, url, tokens, target, certificates.authority, runner, listeners, proxy)
 
 
 async def _listen(
-    server: Server, proxy: NodeProxy, port: int, context: ssl.SSLContext
-) -> tuple[web.AppRunner, asyncio.Server, str]:
-    gate = Gate(server.tokens)
+    server: Server, proxy: NodeProxy, gate: Gate, port: int, contexts: Mapping[str, ssl.SSLContext]
+) -> tuple[web.AppRunner, list[asyncio.Server], str]:
+    """At each address of `contexts`, on one port."""
     runner = web.AppRunner(
         application(server, proxy, gate),
         access_log=None,
@@ -128,23 +151,38 @@ async def _listen(
     await runner.setup()
     handlers = runner.server
     assert handlers is not None
+    listeners: list[asyncio.Server] = []
+    host = HOST
     try:
-        listener = await asyncio.get_running_loop().create_server(
-            lambda: gate.arrived(handlers()),
-            HOST,
-            port,
-            ssl=context,
-            ssl_handshake_timeout=HANDSHAKE_S,
-            backlog=512,
-        )
+        for host, context in contexts.items():
+            listener = await asyncio.get_running_loop().create_server(
+                lambda: gate.arrived(handlers()),
+                host,
+                port,
+                ssl=context,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                backlog=512,
+            )
+            listeners.append(listener)
+            port = listener.sockets[0].getsockname()[1]
     except OSError as error:
+        for listener in listeners:
+            listener.close()
         await runner.cleanup()
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise PortBusy(
-            f"port {port} on {HOST} is in use: stop what listens there, or choose another port (0 = any free one)"
-        ) from error
-    return runner, listener, f"https://{HOST}:{listener.sockets[0].getsockname()[1]}"
+        raise _why_not(error, host, port) from error
+    return runner, listeners, f"https://{HOST}:{port}"
+
+
+def _why_not(error: OSError, host: str, port: int) -> Exception:
+    """What to do about an address at which nothing can listen."""
+    if error.errno == errno.EADDRINUSE:
+        what = "stop what listens there, or choose another port (0 = any free one)"
+        return PortBusy(f"port {port} on {host} is in use: {what}")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return NoSuchAddress(
+            f"{host} is no address of this host: `mooring up` gives it one with a machine's tap"
+        )
+    return error
 
 
 def _allow_connections() -> None:

@@ -72,6 +72,17 @@ def parse_network(context: click.Context, parameter: click.Parameter, given: str
     return given
 
 
+def parse_address(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """An IPv4 address that is not of the loopback network, or ""; a usage error for anything else."""
+    try:
+        address = ipaddress.IPv4Address(given) if given else None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if address is not None and (address.is_loopback or address.is_unspecified or address.is_multicast):
+        raise click.BadParameter(f"{given} is not an address of one link: give that of the machines' bridge")
+    return given
+
+
 def run_until_signalled(work: Coroutine[Any, Any, Any], *, tls_buffer: int = TLS_BUFFER) -> None:
     """Runs `work` until it ends, or SIGTERM or SIGINT cancels it."""
 
@@ -113,11 +124,23 @@ def _spare(tls_buffer: int) -> None:
     metavar="CIDRS",
     help="Where agents are asked for logs and commands; a Node that says that its agent is elsewhere is ignored.",
 )
+@click.option(
+    "--machines-address",
+    default="",
+    callback=parse_address,
+    metavar="ADDRESS",
+    help="Also serve at this address of the host, on the same port, for machines with the credentials of nodes alone.",
+)
 @LOG_LEVEL
 def apiserver(
-    data_dir: Path, port: int, kubeconfig_out: Path | None, node_endpoints: str, log_level: str
+    data_dir: Path,
+    port: int,
+    kubeconfig_out: Path | None,
+    node_endpoints: str,
+    machines_address: str,
+    log_level: str,
 ) -> None:
-    """The embedded Kubernetes API server, on the loopback interface."""
+    """The embedded Kubernetes API server, on the loopback interface, and at an address for machines."""
     from ipaddress import ip_network
 
     from mooring.apiserver.process import UNUSABLE, serve
@@ -132,7 +155,11 @@ def apiserver(
 
     async def run() -> None:
         running = await serve(
-            data_dir=data_dir, port=port, kubeconfig=kubeconfig_out, node_endpoints=networks
+            data_dir=data_dir,
+            port=port,
+            kubeconfig=kubeconfig_out,
+            node_endpoints=networks,
+            machines_address=machines_address,
         )
         click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
         try:
@@ -228,12 +255,6 @@ def controller(
 @click.command()
 @click.option("--name", required=True, help="The node's name.")
 @click.option("--root-dir", required=True, type=click.Path(path_type=Path), help="The agent's own directory.")
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    show_default=True,
-    help="Where the API server reaches this agent; also the Node's InternalIP.",
-)
 @KUBECONFIG
 @click.option(
     "--images",
@@ -256,6 +277,12 @@ def controller(
     help="Addresses for the pods of all nodes of this host; `host`: pods share the host's network.",
 )
 @click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where this node is reached, and serves logs and commands: its Node's InternalIP.",
+)
+@click.option(
     "--endpoint-token-file",
     type=click.Path(path_type=Path, exists=True),
     help="What the API server shows when it asks this node for logs. Default: no request is answered.",
@@ -274,13 +301,13 @@ def controller(
 def agent(
     name: str,
     root_dir: Path,
-    address: str,
     kubeconfig: str | None,
     images: Path | None,
     manifests: Path | None,
     standalone: bool,
     hide: tuple[Path, ...],
     pod_network: str,
+    address: str,
     endpoint_token_file: Path | None,
     enable_controller_attach_detach: bool,
     lease_duration: float,
@@ -312,7 +339,6 @@ def agent(
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),
-        address=address,
         boot_id=os.environ.get("MOORING_BOOT_ID")
         or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
@@ -323,6 +349,7 @@ def agent(
         images_dir=images.absolute() if images else None,
         masked_dirs=tuple(path.absolute() for path in hide),
         pod_network=pod_network,
+        address=address,
         endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
         lease_duration_s=lease_duration,
         plugin_settings=parse_settings(plugin_settings),

@@ -24,6 +24,9 @@ from typing import Any
 import structlog
 
 from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, write_private
+from mooring.apiserver.process import HOST
+from mooring.apiserver.transport import tls
+from mooring.apiserver.transport.node_endpoints import LOOPBACK
 from mooring.cluster import control, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
@@ -91,8 +94,9 @@ class Cluster:
     layout: Layout
     options: Options
     machines: dict[str, NodeMachine] = field(default_factory=dict[str, NodeMachine])
+    networks: dict[str, MachineNetwork] = field(default_factory=dict[str, MachineNetwork])
+    """Of the machines with a kernel of their own, by node; plugged in before the API server starts."""
     port: int = 0
-    _networks: dict[str, MachineNetwork] = field(default_factory=dict[str, MachineNetwork])
     _lock: Any = None
     _apiserver: Part | None = None
     _controllers: Part | None = None
@@ -134,6 +138,11 @@ class Cluster:
         return drivers(self.layout, self.options.csi) if self.options.cloud else self.options.csi
 
     @property
+    def machines_address(self) -> str:
+        """Where the API server also serves, for machines that are plugged in; "" if there are none."""
+        return next((str(network.host) for network in self.networks.values()), "")
+
+    @property
     def _nodes(self) -> list[str]:
         return [f"{NODE}{number}" for number in range(1, self.options.nodes + 1)]
 
@@ -148,7 +157,7 @@ class Cluster:
             await self._cloud.start()
         self.port = self._choose_port()
         kubeconfig = str(self.layout.kubeconfig)
-        where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port)]
+        where = ["--data-dir", str(self.layout.apiserver), "--port", str(self.port), *self._machines_flags()]
         self._apiserver = self._part("apiserver", "apiserver", *where, "--kubeconfig-out", kubeconfig)
         await self._apiserver.start()
         await self._until_ready(self._apiserver)
@@ -172,6 +181,12 @@ class Cluster:
     def _part(self, name: str, *arguments: str) -> Part:
         return Part(name, mooring(*arguments), run=self.layout.run, logs=self.layout.logs)
 
+    def _machines_flags(self) -> list[str]:
+        if not self.networks:
+            return []
+        reached = {*map(str, LOOPBACK), *(str(network.addresses) for network in self.networks.values())}
+        return ["--machines-address", self.machines_address, "--node-endpoints", ",".join(sorted(reached))]
+
     def _array_flags(self, mode: str, **others: object) -> list[str]:
         settings = {"array": self.layout.array, "mode": mode, **others}
         return [
@@ -189,17 +204,21 @@ class Cluster:
         wanted = int(held or self.options.port)
         if self.options.port == 0 and not held:
             return free_port()
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", wanted))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                raise ClusterError(
-                    f"port {wanted} is in use by another program: choose one with --port, or --port 0 for any free one"
-                    + (f" (remembered in {self.layout.settings})" if held else "")
-                ) from error
+        for host in filter(None, (HOST, self.machines_address)):
+            where = "" if host == HOST else f" on {host}"
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((host, wanted))
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise ClusterError(
+                            f"the API server cannot listen at {host}: {error.strerror}"
+                        ) from error
+                    raise ClusterError(
+                        f"port {wanted}{where} is in use by another program: choose one with --port, or --port 0 "
+                        "for any free one" + (f" (remembered in {self.layout.settings})" if held else "")
+                    ) from error
         return wanted
 
     async def _until_ready(self, part: Part) -> None:
@@ -240,7 +259,7 @@ class Cluster:
             for name in self._nodes:
                 if self._kind(name) != kinds.NAMESPACE:
                     self.layout.node(name).mkdir(parents=True, exist_ok=True)
-                    self._networks[name] = plug(self.layout.node(name), ADDRESSES)
+                    self.networks[name] = plug(self.layout.node(name), ADDRESSES)
         except NetworkUnavailable as error:
             raise ClusterError(f"the machines can have no network: {error}") from error
 
@@ -249,7 +268,7 @@ class Cluster:
             self.layout.node(name).mkdir(parents=True, exist_ok=True)
             self._give_credentials(name)
             machine = await self._machine(name)
-            if name in self._networks:
+            if name in self.networks:
                 port = ports.serving(self.layout.array / "nodes" / name, machine)
                 await self._control.enter_async_context(port)
             self.machines[name] = NodeMachine(machine, self.layout, self.array)
@@ -258,7 +277,7 @@ class Cluster:
     async def _machine(self, name: str) -> Machine:
         group = None if self.options.rootless else await blocking(cgroup.of, self.layout.root, name)
         links = NoLinks(f"{name}: the links of this machine cannot be cut")
-        network = self._networks.get(name)
+        network = self.networks.get(name)
         if network is None:
             return NamespaceMachine(
                 name,
@@ -292,9 +311,9 @@ class Cluster:
         )
 
     def _give_credentials(self, node: str) -> None:
-        host = self._networks[node].host if node in self._networks else "127.0.0.1"
-        url = f"https://{host}:{self.port}"
-        authority = (self.layout.apiserver / "ca.crt").read_bytes()
+        address = self.machines_address if node in self.networks else ""
+        url = f"https://{address or HOST}:{self.port}"
+        authority = tls.of(self.layout.apiserver, address).authority.read_bytes()
         tokens = load_tokens(self.layout.apiserver)
         write_kubeconfig(self.layout.node_kubeconfig(node), url, tokens.node(node), authority)
         write_private(self.layout.node_endpoint_token(node), tokens.endpoint(node))
@@ -307,10 +326,11 @@ class Cluster:
         if self.options.images:
             flags += ["--images", str(self.options.images)]
         csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
-        if (network := self._networks.get(name)) is not None:
-            flags += ["--address", str(network.address)]
-            return mooring("agent", *flags, *self._array_flags("machine", maxVolumes=MOST_DISKS), *csi)
-        return mooring("agent", *flags, *self._array_flags(self._mode), *csi)
+        array = self._array_flags(self._mode)
+        if (network := self.networks.get(name)) is not None:
+            flags += ["--address", str(network.address), "--pod-network", str(network.addresses)]
+            array = self._array_flags("machine", maxVolumes=MOST_DISKS)
+        return mooring("agent", *flags, *array, *csi)
 
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
         return await orders.obey(self.machines, command, node, options)

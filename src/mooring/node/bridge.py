@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import socket
 import subprocess
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -138,8 +139,12 @@ def _taps() -> list[Claim]:
 
 
 def exists(link: str) -> bool:
-    """Whether there is such a link."""
-    return Path("/sys/class/net", link).exists()
+    """Whether there is such a link in this process's network namespace (/sys tells of the one it was mounted
+    in)."""
+    try:
+        return socket.if_nametoindex(link) > 0
+    except OSError:
+        return False
 
 
 def ip_json(*words: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Makes a certificate authority and a server's certificate signed by it: a program of its own, run by `tls`.
 
-`python authority.py TIME` prints the PEMs as JSON (key, chain, authority) for a start at TIME (ISO 8601). It
-lives in a process of its own because what it imports weighs as much as ten thousand objects, and is needed
-once in years. Imports nothing of ours.
+`python authority.py TIME [ADDRESS]` prints the PEMs as JSON (key, chain, authority) for a start at TIME (ISO
+8601); with an ADDRESS, for a server there instead of on loopback. It lives in a process of its own because
+what it imports weighs as much as ten thousand objects, and is needed once in years. Imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from cryptography import x509
@@ -22,8 +23,8 @@ HOSTS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.sv
 ADDRESSES = ("127.0.0.1", "::1")
 
 
-def make(now: datetime) -> dict[str, str]:
-    """The server's private key, its certificate, and the authority's."""
+def make(now: datetime, given: Sequence[str] = ADDRESSES) -> dict[str, str]:
+    """The server's private key, its certificate for the addresses `given`, and the authority's."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _name("mooring-ca")
     authority_id = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
@@ -35,7 +36,7 @@ def make(now: datetime) -> dict[str, str]:
     )
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.DNSName(host) for host in HOSTS]
-    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in ADDRESSES]
+    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in given]
     chain = (
         _builder(_name("mooring-apiserver"), authority_name, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -88,4 +89,4 @@ def _builder(
 
 
 if __name__ == "__main__":
-    json.dump(make(datetime.fromisoformat(sys.argv[1])), sys.stdout)
+    json.dump(make(datetime.fromisoformat(sys.argv[1]), sys.argv[2:] or ADDRESSES), sys.stdout)

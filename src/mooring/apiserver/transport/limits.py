@@ -2,7 +2,8 @@
 
 - Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such
   connections there are `MOST_SILENT` at most, and the oldest goes when another one comes.
-- A request is authenticated by its headers, before its body is read.
+- A request is authenticated by its headers, before its body is read; at the address for machines nodes alone
+  are let in.
 - At most `MOST_REQUESTS` are under way, and `MOST_BODY_BYTES` of their bodies; one more is answered with 429
   and when to try again. A watch counts until it begins.
 - A body has `BODY_S` to arrive, an answer `ANSWER_S` to leave.
@@ -23,7 +24,7 @@ from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
 
 from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
 from mooring.apiserver.encodings.body import MAX_BODY_BYTES
-from mooring.apiserver.errors import BadRequest, TooLarge, TooManyRequests, TooSlow
+from mooring.apiserver.errors import BadRequest, Forbidden, TooLarge, TooManyRequests, TooSlow
 from mooring.apiserver.message import User
 
 HANDSHAKE_S = 10.0
@@ -43,8 +44,10 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 class Gate:
     """The limits of one server, and their present use."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, machines_address: str = "") -> None:
+        """At `machines_address` nodes alone are let in."""
         self._tokens = tokens
+        self._machines_address = machines_address
         self._requests = 0
         self._body_bytes = 0
         self._silent: dict[Any, None] = {}  # in order
@@ -59,15 +62,27 @@ class Gate:
         return connection
 
     def user(self, incoming: web.Request, headers: dict[str, str]) -> User | None:
-        """The user of a request; None if it has no credentials and needs none. Raises Unauthorized, or
-        BadRequest."""
+        """The user of a request; None if it has no credentials and needs none. Raises Unauthorized, Forbidden
+        or BadRequest."""
         if len(incoming.path) > LONGEST_PATH:
             raise BadRequest(f"a path may have {LONGEST_PATH} characters: this has {len(incoming.path)}")
         if incoming.path in ANONYMOUS_PATHS:
             return None
         user = authenticate(headers, self._tokens)
+        if user.node_name is None and self._is_of_machines(incoming):
+            raise Forbidden(
+                f"at {self._machines_address} the API server serves machines, with the credentials of nodes alone: "
+                f"{user.name!r} is served at 127.0.0.1"
+            )
         self._silent.pop(incoming.protocol, None)
         return user
+
+    def _is_of_machines(self, incoming: web.Request) -> bool:
+        """Whether it came in at the address for machines; a connection that has gone counts as such."""
+        if not self._machines_address:
+            return False
+        socket = incoming.transport.get_extra_info("sockname") if incoming.transport else None
+        return socket is None or socket[0] == self._machines_address
 
     @contextmanager
     def under_way(self) -> Generator[None]:

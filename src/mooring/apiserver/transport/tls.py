@@ -2,7 +2,9 @@
 
 kubectl sends a bearer token over TLS only, so without TLS the server could not identify users. The keys never
 leave the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Both are made
-once, and made anew before they expire.
+once, and made anew before they expire. The address for machines has a certificate and an authority of its
+own: the key of an authority is not kept, so another address in the same certificate would make every
+kubeconfig that was copied worthless.
 """
 
 from __future__ import annotations
@@ -40,15 +42,28 @@ class Certificates:
         return context
 
 
-def ensure(directory: Path, now: Callable[[], datetime], write: Callable[[Path, str], None]) -> Certificates:
+def of(directory: Path, machines_address: str = "") -> Certificates:
+    """Where the certificates are kept; those of the address for machines are named after it."""
+    if not machines_address:
+        return Certificates(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    name = f"machines-{machines_address}"
+    return Certificates(directory / f"{name}.ca.crt", directory / f"{name}.crt", directory / f"{name}.key")
+
+
+def ensure(
+    directory: Path,
+    now: Callable[[], datetime],
+    write: Callable[[Path, str], None],
+    machines_address: str = "",
+) -> Certificates:
     """The certificates kept in `directory`, made if missing or soon to expire. `write` stores a private file.
 
     Raises CertificatesDamaged: they are not made anew by themselves, since kubeconfigs hold the
     authority's."""
-    certificates = Certificates(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    certificates = of(directory, machines_address)
     try:
         if not _still_good(certificates, now()):
-            _make(certificates, now(), write)
+            _make(certificates, now(), write, machines_address)
         certificates.context()
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         raise CertificatesDamaged(
@@ -67,9 +82,11 @@ def _still_good(certificates: Certificates, now: datetime) -> bool:
     return now + RENEW_BEFORE < expires
 
 
-def _make(certificates: Certificates, now: datetime, write: Callable[[Path, str], None]) -> None:
+def _make(
+    certificates: Certificates, now: datetime, write: Callable[[Path, str], None], machines_address: str
+) -> None:
     # -P: the modules beside the program are not those that it imports.
-    command = (sys.executable, "-P", str(_MAKER), now.isoformat())
+    command = (sys.executable, "-P", str(_MAKER), now.isoformat(), *filter(None, [machines_address]))
     made = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     write(certificates.key, made["key"])
     write(certificates.chain, made["chain"])
