@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class PlayedMachine:
         self.on = True
         self.clean = True
         self.links: Any = PlayedLinks()
+        self.done: list[str] = []
 
     async def start(self) -> None:
         self.on = True
@@ -53,6 +55,40 @@ class PlayedMachine:
 
     async def lose_power(self) -> None:
         self.on = False
+
+    async def reset(self) -> None:
+        self.done.append("reset")
+
+    async def panic(self) -> None:
+        self.on = False
+
+    async def heal(self) -> None:
+        self.done = []
+        await self.links.heal()
+
+    async def troubles(self) -> list[str]:
+        return [*self.done, *await self.links.state()]
+
+    # --- the machine itself
+
+    @property
+    def machine(self) -> PlayedMachine:
+        return self
+
+    async def freeze(self) -> None:
+        self.done.append("frozen")
+
+    async def thaw(self) -> None:
+        self.done.remove("frozen")
+
+    async def hang(self) -> None:
+        self.done.append("I/O hangs")
+
+    async def skew(self, seconds: float) -> None:
+        self.done.append(f"clock {seconds:+g} s")
+
+    async def run(self, script: str) -> tuple[int, str]:
+        return 3, f"ran {script}"
 
 
 @pytest.fixture
@@ -99,7 +135,7 @@ async def test_a_cut_is_of_everything_unless_it_is_said_otherwise(machine: Playe
     assert await order(machine, "cut") == "node-1: all both"
     await order(machine, "cut", far="api", direction="out")
     assert machine.links.cuts == [Cut(Far.ALL, Direction.BOTH), Cut(Far.API, Direction.OUT)]
-    assert await order(machine, "heal") == "node-1: its links are whole"
+    assert await order(machine, "heal") == "node-1: nothing is wrong with it"
     assert machine.links.cuts == []
 
 
@@ -146,7 +182,7 @@ async def test_where_links_cannot_be_cut_the_reason_is_said(machine: PlayedMachi
     for command in ("cut", "worsen"):
         with pytest.raises(ClusterError, match="node-1: no cgroups here"):
             await order(machine, command)
-    assert await order(machine, "heal") == "node-1: its links are whole"
+    assert await order(machine, "heal") == "node-1: nothing is wrong with it"
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))
@@ -165,3 +201,26 @@ def test_whatever_is_said_it_is_carried_out_or_refused_in_a_sentence(
     for cut in machine.links.cuts:
         assert (cut.far in Far, cut.direction in Direction) == (True, True)
     assert 0 <= machine.links.quality.loss <= 1
+
+
+async def test_what_was_done_to_a_machine_on_purpose_is_undone_by_one_word(machine: PlayedMachine) -> None:
+    for command, options in (("freeze", {}), ("hang", {}), ("skew", {"seconds": -30}), ("cut", {})):
+        await order(machine, command, **options)
+    assert machine.done == ["frozen", "I/O hangs", "clock -30 s"]
+    assert await order(machine, "heal") == "node-1: nothing is wrong with it"
+    assert not machine.done
+    assert not machine.links.cuts
+
+
+async def test_a_script_s_status_and_output_are_handed_back(machine: PlayedMachine) -> None:
+    assert json.loads(await order(machine, "run", script="x")) == {"status": 3, "output": "ran x"}
+    with pytest.raises(ClusterError, match="a text of at most"):
+        await order(machine, "run", script="x" * 9000)
+
+
+@pytest.mark.parametrize("command", ["freeze", "thaw", "hang", "skew", "run", "reset", "panic"])
+async def test_a_machine_without_power_is_left_alone(machine: PlayedMachine, command: str) -> None:
+    machine.on = False
+    options: dict[str, Any] = {"skew": {"seconds": 1}, "run": {"script": "x"}}.get(command, {})
+    with pytest.raises(ClusterError, match="node-1 is off"):
+        await order(machine, command, **options)

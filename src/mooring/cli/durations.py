@@ -25,6 +25,16 @@ def parse_delay(text: str) -> float:
     return float(match[1] or 0) / (1000 if match[2] == "ms" else 1)
 
 
+def parse_offset(text: str) -> float:
+    """Seconds with a sign: `+30s`, `-5m`, `0`. A usage error for anything else."""
+    sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("+", text)
+    try:
+        seconds = parse_duration(rest)
+    except click.UsageError:
+        raise click.UsageError(f"{text!r} is no offset: it has the form +30s or -5m") from None
+    return float(-seconds if sign == "-" else seconds)
+
+
 def parse_percent(text: str) -> float:
     """A share, 0 to 1: `10%`, `0.5%`. A usage error for anything else."""
     match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", text, re.ASCII)

@@ -4,7 +4,10 @@ cluster."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shlex
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -58,7 +61,10 @@ def kill(name: str, data_dir: str | None) -> None:
 @DATA_DIR
 def start(name: str, data_dir: str | None) -> None:
     """Boots a node's machine again."""
+    from mooring.cluster.welcome import kept_off
+
     _say("start", name, data_dir)
+    _ask(lambda client: kept_off(client, name), None, data_dir)
 
 
 @node.command()
@@ -91,8 +97,79 @@ def cut(name: str, far: str, direction: str, data_dir: str | None) -> None:
 @click.argument("name")
 @DATA_DIR
 def heal(name: str, data_dir: str | None) -> None:
-    """Takes all cuts, delay and loss of a node's links away."""
+    """Takes away all that was done to a node on purpose: cuts, delay and loss; a freeze, hanging I/O, a wrong
+    clock."""
     _say("heal", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def reset(name: str, data_dir: str | None) -> None:
+    """Cuts a node's power and boots it at once, as its reset button does."""
+    _say("reset", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def panic(name: str, data_dir: str | None) -> None:
+    """Stops a node's kernel, as a fatal error of its own does. It stays down until it is started."""
+    _say("panic", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def freeze(name: str, data_dir: str | None) -> None:
+    """Stops all that runs on a node until `thaw`. It keeps its memory, and does not know that time passes."""
+    _say("freeze", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def thaw(name: str, data_dir: str | None) -> None:
+    """Lets a frozen node go on."""
+    _say("thaw", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@DATA_DIR
+def hang(name: str, data_dir: str | None) -> None:
+    """From now on I/O on a node's disks does not return; the rest of it goes on. `heal` ends it."""
+    _say("hang", name, data_dir)
+
+
+@node.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("offset")
+@DATA_DIR
+def skew(name: str, offset: str, data_dir: str | None) -> None:
+    """Sets a node's clock OFFSET ahead of this host's (+30s) or behind it (-5m)."""
+    from mooring.cli.durations import parse_offset
+
+    _say("skew", name, data_dir, seconds=parse_offset(offset))
+
+
+@node.command("run", context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("command", nargs=-1, required=True)
+@DATA_DIR
+def run_in(name: str, command: tuple[str, ...], data_dir: str | None) -> None:
+    """Runs a command as root on a node's machine itself, as at its console; its exit status is passed on.
+
+    It needs neither the network nor the API server. One word is a script: run node-1 'uname -a; uptime'.
+    """
+    from mooring.cluster.control import say
+    from mooring.cluster.layout import open_layout
+
+    script = command[0] if len(command) == 1 else shlex.join(command)
+    answer = asyncio.run(say(open_layout(data_dir).control, "run", name, {"script": script}))
+    done = json.loads(answer)
+    click.echo(done["output"], nl=False)
+    sys.exit(done["status"] & 0xFF)
 
 
 @node.command()
@@ -127,7 +204,8 @@ def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_
             await client.close()
 
     try:
-        click.echo(asyncio.run(run()))
+        if answer := asyncio.run(run()):
+            click.echo(answer)
     except ClusterError as error:
         fail(str(error))
 
@@ -150,6 +228,21 @@ def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | No
     from mooring.kube.times import wall_clock
 
     _ask(lambda client: confirm(client, name, uid=uid, by=_user(), now=wall_clock), kubeconfig, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@KUBECONFIG
+@DATA_DIR
+def welcome(name: str, kubeconfig: str | None, data_dir: str | None) -> None:
+    """Takes a node that was said to be dead, and is back, into service again.
+
+    Refused until the node answers and has reported since it was said to be dead. It takes away the taint
+    node.kubernetes.io/out-of-service; other taints it names, and leaves.
+    """
+    from mooring.cluster.welcome import welcome
+
+    _ask(lambda client: welcome(client, name), kubeconfig, data_dir)
 
 
 @click.command("break-attachment")

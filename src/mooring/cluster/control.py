@@ -25,6 +25,8 @@ log = structlog.get_logger(component="cluster")
 MOST_OPTIONS = 16
 LONGEST_WORD = 253
 """Characters; the longest name of a Kubernetes object."""
+LONGEST_TEXT = 8192
+"""Characters of an option."""
 
 Handler = Callable[[str, str, Mapping[str, Any]], Awaitable[str]]
 """Takes command, node and options (words and numbers by name); returns a message for the user; raises
@@ -55,15 +57,19 @@ def parse(line: bytes) -> Words:
     if not isinstance(options, dict) or len(cast("dict[str, Any]", options)) > MOST_OPTIONS:
         raise ClusterError(f"`options` is an object of at most {MOST_OPTIONS}")
     for name, value in cast("dict[str, Any]", options).items():
-        if not _is_word(name) or not (_is_word(value) or isinstance(value, int | float | None)):
+        if not _is_word(name) or not (_is_text(value) or isinstance(value, int | float | None)):
             raise ClusterError(
-                f"an option is a word, a number, true, false or null: {name[:LONGEST_WORD]!r} is not"
+                f"an option is a text, a number, true, false or null: {name[:LONGEST_WORD]!r} is not"
             )
     return Words(command, node, cast("dict[str, Any]", options))
 
 
 def _is_word(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= LONGEST_WORD
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
 
 
 @contextlib.contextmanager

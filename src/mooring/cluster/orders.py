@@ -6,29 +6,48 @@ command line; what a kind of machine cannot do, its machine says (`NotPossible`)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.interface import Cut, Direction, Far, Links, Quality
 
 LONGEST_DELAY_S = 60.0
+MOST_SKEW_S = 10 * 365 * 86400.0
+
+
+class Body(Protocol):
+    """What an order needs of the machine itself (`interface.Machine`)."""
+
+    async def freeze(self) -> None: ...
+    async def thaw(self) -> None: ...
+    async def hang(self) -> None: ...
+    async def skew(self, seconds: float) -> None: ...
+    async def run(self, script: str) -> tuple[int, str]: ...
 
 
 class Machine(Protocol):
-    """What an order needs of a machine (`NodeMachine`)."""
+    """What an order needs of a node's machine (`NodeMachine`)."""
 
     name: str
     on: bool
 
+    @property
+    def machine(self) -> Body: ...
     @property
     def links(self) -> Links: ...
 
     async def start(self) -> None: ...
     async def stop(self) -> bool: ...
     async def lose_power(self) -> None: ...
+    async def reset(self) -> None: ...
+    async def panic(self) -> None: ...
+    async def heal(self) -> None: ...
+    async def troubles(self) -> list[str]: ...
 
 
 Parser = Callable[[Any], Any]
@@ -99,6 +118,17 @@ def number(low: float, high: float) -> Parser:
     return parse
 
 
+def text(longest: int) -> Parser:
+    """A parser of texts of at most that many characters."""
+
+    def parse(said: Any) -> str:
+        if not isinstance(said, str) or len(said) > longest:
+            raise ValueError(f"it is a text of at most {longest} characters")
+        return said
+
+    return parse
+
+
 async def _start(machine: Machine) -> str:
     await machine.start()
     return f"{machine.name} boots"
@@ -121,8 +151,44 @@ async def _cut(machine: Machine, far: Far = Far.ALL, direction: Direction = Dire
 
 
 async def _heal(machine: Machine) -> str:
-    await machine.links.heal()
+    await machine.heal()
     return await _links(machine)
+
+
+async def _reset(machine: Machine) -> str:
+    await machine.reset()
+    return f"{machine.name} has lost power, and boots"
+
+
+async def _panic(machine: Machine) -> str:
+    await machine.panic()
+    return f"the kernel of {machine.name} has stopped; `mooring node start {machine.name}` boots it again"
+
+
+async def _freeze(machine: Machine) -> str:
+    await machine.machine.freeze()
+    return f"{machine.name} stands still until `mooring node thaw {machine.name}`"
+
+
+async def _thaw(machine: Machine) -> str:
+    await machine.machine.thaw()
+    return f"{machine.name} goes on"
+
+
+async def _hang(machine: Machine) -> str:
+    await machine.machine.hang()
+    return f"I/O of {machine.name} on its disks does not return until `mooring node heal {machine.name}`"
+
+
+async def _skew(machine: Machine, seconds: float) -> str:
+    await machine.machine.skew(seconds)
+    return f"the clock of {machine.name} is {seconds:+g} s against this host's"
+
+
+async def _run(machine: Machine, script: str) -> str:
+    """The message is JSON: the script's exit status and output."""
+    status, output = await machine.machine.run(script)
+    return json.dumps({"status": status, "output": output})
 
 
 async def _worsen(machine: Machine, delay: float = 0, loss: float = 0) -> str:
@@ -131,8 +197,8 @@ async def _worsen(machine: Machine, delay: float = 0, loss: float = 0) -> str:
 
 
 async def _links(machine: Machine) -> str:
-    wrong = await machine.links.state()
-    return f"{machine.name}: {', '.join(wrong) or 'its links are whole'}"
+    wrong = await machine.troubles()
+    return f"{machine.name}: {', '.join(wrong) or 'nothing is wrong with it'}"
 
 
 ORDERS: dict[str, Order] = {
@@ -141,6 +207,13 @@ ORDERS: dict[str, Order] = {
     "kill": Order(_kill, needs_power=True),
     "cut": Order(_cut, options={"far": one_of(Far), "direction": one_of(Direction)}),
     "heal": Order(_heal),
+    "reset": Order(_reset, needs_power=True),
+    "panic": Order(_panic, needs_power=True),
+    "freeze": Order(_freeze, needs_power=True),
+    "thaw": Order(_thaw, needs_power=True),
+    "hang": Order(_hang, needs_power=True),
+    "skew": Order(_skew, needs_power=True, options={"seconds": number(-MOST_SKEW_S, MOST_SKEW_S)}),
+    "run": Order(_run, needs_power=True, options={"script": text(control.LONGEST_TEXT)}),
     "worsen": Order(_worsen, options={"delay": number(0, LONGEST_DELAY_S), "loss": number(0, 1)}),
 }
 """By the word of the command."""

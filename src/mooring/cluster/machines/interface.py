@@ -173,10 +173,12 @@ class Machine(Protocol):
         """From now on I/O on its disks does not return; the rest of it goes on."""
         ...
 
-    async def unhang(self) -> None: ...
-
     async def skew(self, seconds: float) -> None:
         """Its clock is that much ahead of this host's (negative: behind)."""
+        ...
+
+    async def heal(self) -> None:
+        """Thaws it, lets its I/O go on, sets its clock right. Idempotent."""
         ...
 
     async def run(self, script: str) -> tuple[int, str]:

@@ -100,6 +100,16 @@ class NodeMachine:
             await self.machine.panic()
             await self._cut()
 
+    async def heal(self) -> None:
+        """Its links are whole, and what was done to it on purpose is undone."""
+        await self.links.heal()
+        if self.power is Power.ON:
+            await self.machine.heal()
+
+    async def troubles(self) -> list[str]:
+        """What is wrong with it and its links on purpose."""
+        return [*await blocking(self.machine.troubles), *await self.links.state()]
+
     def cut_now(self) -> None:
         """Lets a clean stop that is under way wait no longer."""
         self._given_up.set()

@@ -17,6 +17,7 @@ SHARE = "/run/machine"
 _MODULES = "/usr/lib/uml/modules"
 _SYS_FINIT_MODULE = {"x86_64": 313}
 _NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+_MS_MOVE = 8192
 
 
 def build(share_type: str, share_source: str) -> None:
@@ -31,9 +32,11 @@ def build(share_type: str, share_source: str) -> None:
     _system_mounts(root)
     os.mkdir(f"{root}{SHARE}")
     syscalls.mount("none", f"{root}{SHARE}", share_type, syscalls.MS_RDONLY, share_source)
+    syscalls.mount("proc", f"{root}/proc", "proc", _NOSUID_NODEV_NOEXEC)
+    # Moved over the old root: paths in mount tables, also in those of pods, then begin where they should.
     os.chdir(root)
-    syscalls.mount("/proc", f"{root}/proc", "", syscalls.MS_BIND)
-    os.chroot(root)
+    syscalls.mount(".", "/", "", _MS_MOVE)
+    os.chroot(".")
     os.chdir("/")
     _let_modprobe_find(os.uname().release)
 

@@ -103,7 +103,7 @@ class NamespaceMachine(Machine):
     async def cut_power(self) -> None:
         if (init := self.init) is not None:
             await blocking(stop_file_systems, await blocking(self._devices), init.pid)
-        await self.unhang()  # a process that waits for a frozen file system cannot be ended
+        await self._let_io_go_on()  # a process that waits for a frozen file system cannot be ended
         for part in (self._part, self._driver):
             if part is not None:
                 await part.kill()
@@ -154,7 +154,12 @@ class NamespaceMachine(Machine):
         for device in await blocking(self._devices):
             await blocking(freeze, device)
 
-    async def unhang(self) -> None:
+    async def heal(self) -> None:
+        if self._group is not None:
+            await self.thaw()
+        await self._let_io_go_on()
+
+    async def _let_io_go_on(self) -> None:
         if self._io_hangs:
             for device in await blocking(self._devices):
                 await blocking(thaw, device)

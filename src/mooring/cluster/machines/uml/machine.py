@@ -286,10 +286,13 @@ class UmlMachine(Machine):
         for pid in self._helpers:
             os.kill(pid, signal.SIGSTOP)
 
-    async def unhang(self) -> None:
+    async def heal(self) -> None:
+        await self.thaw()
         for pid in self._helpers:
             os.kill(pid, signal.SIGCONT)
         self._helpers = []
+        if self._ahead:
+            await self.skew(0)
 
     async def skew(self, seconds: float) -> None:
         await self._ask("skew", seconds=seconds, now=time.time())
