@@ -27,6 +27,9 @@ from mooring.cluster import control, manifests
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.machines.bmc.bmcs import Bmcs
+from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
+from mooring.cluster.machines.interface import Power
 from mooring.cluster.node_machine import NodeMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
@@ -68,6 +71,7 @@ class Options:
     controllers: str = ALL_CONTROLLERS
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable
     cloud: CloudOptions | None = None
+    bmc: bool = False
 
 
 @dataclass
@@ -82,6 +86,7 @@ class Cluster:
     _apiserver: Part | None = None
     _controllers: Part | None = None
     _cloud: CloudParts | None = None
+    _bmcs: Bmcs | None = None
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> Cluster:
@@ -145,6 +150,9 @@ class Cluster:
         )
         await self._controllers.start()
         await self._start_machines()
+        if self.options.bmc:
+            self._bmcs = Bmcs(self.layout, MachineSwitch(self.machines, self._power, lambda _: None))
+            await self._bmcs.start()
         await self._control.enter_async_context(control.serving(self.layout.control, self._obey))
         if self.options.kubeconfig_out:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
@@ -241,6 +249,10 @@ class Cluster:
         csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
         return mooring("agent", *flags, *self._array_flags(), *csi)
 
+    def _power(self, name: str) -> Power:
+        """From the machine's live processes."""
+        return Power.ON if self.machines[name].init is not None else Power.OFF
+
     async def _obey(self, command: str, node: str) -> str:
         machine = self.machines.get(node)
         if machine is None:
@@ -272,6 +284,8 @@ class Cluster:
         """Takes everything down: controllers, so that nothing moves any more; machines, while the API server
         can still hear them; then that."""
         await self._control.aclose()
+        if self._bmcs is not None:
+            await self._bmcs.stop()
         if self._controllers is not None:
             await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
