@@ -106,9 +106,22 @@ def _found(data_dir: str | None) -> tuple[Paths, Inventory]:
     layout = open_layout(data_dir)
     paths = Paths(directory(layout))
     inventory = load(paths)
-    if inventory is None or not paths.door.exists():
+    if inventory is None or not asyncio.run(_served(paths)):
         fail(f"no BMCs run for the machines in {layout.root}: start the cluster with `mooring up --bmc`")
     return paths, inventory
+
+
+async def _served(paths: Paths) -> bool:
+    from mooring.cluster.machines.bmc.door import NotServed, ask
+    from mooring.cluster.machines.bmc.power_switch import DeviceError, Silence
+
+    try:
+        await ask(paths.door, "hello", ANSWER_S)
+    except NotServed:
+        return False
+    except (DeviceError, Silence):
+        pass  # it knows no such word
+    return True
 
 
 def _machine(inventory: Inventory, name: str) -> Managed:

@@ -37,6 +37,10 @@ Changed = Callable[[str, Sequence[Device], Rule | None], Awaitable[None]]
 """Sets a rule for some devices of a machine."""
 
 
+class NotServed(DeviceError):
+    """No `mooring up` is there to ask."""
+
+
 class Door:
     """Answers lines."""
 
@@ -130,13 +134,13 @@ async def serving(path: Path, door: Door) -> AsyncGenerator[None]:
 
 
 async def ask(path: Path, line: str, timeout: float | None = None) -> str:
-    """What the door answers to a line; "" is an answer. Raises DeviceError for an error, and if no cluster
-    serves the socket; Silence for no answer (within `timeout` seconds, if that is given)."""
+    """What the door answers to a line; "" is an answer. Raises DeviceError for an error, NotServed if
+    nothing serves the socket, Silence for no answer (within `timeout` seconds, if that is given)."""
     try:
         with short(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=LINE * 8)
     except OSError as error:
-        raise DeviceError(f"nothing answers for the machines: {error.strerror}") from error
+        raise NotServed(f"nothing answers for the machines: {error.strerror}") from error
     try:
         writer.write(f"{line}\n".encode())
         reply = (await asyncio.wait_for(reader.readline(), timeout)).decode().strip()

@@ -2,7 +2,7 @@
 
 Packets are pysnmp's to parse; which values there are is `mib`'s to say, and what they are at this moment the
 door's. A silent device's request is dropped; a request that a client sends again while the first is under way
-is not done twice. With v3, only authenticated requests are answered.
+is done once, and each copy of it is answered. With v3, only authenticated requests are answered.
 """
 # pyright: basic
 # pysnmp has no types that strict checking could use.
@@ -177,12 +177,13 @@ class _Responder(CommandResponderBase):
     def __init__(self, engine: SnmpEngine, requests: Requests) -> None:
         super().__init__(engine, SnmpContext(engine))
         self._requests = requests
-        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._refused = False
-        self._under_way: set[tuple[int, bytes]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[object, list[int]] = {}
+        """A request under way: pysnmp's references to it, one for each time that it was sent."""
 
     def cancel(self) -> None:
-        for task in self._tasks.values():
+        for task in self._tasks:
             task.cancel()
 
     def process_pdu(self, snmpEngine, messageProcessingModel, securityModel, *others):  # noqa: N803
@@ -190,45 +191,51 @@ class _Responder(CommandResponderBase):
         self._refused = securityModel == USM and level == NO_AUTH
         super().process_pdu(snmpEngine, messageProcessingModel, securityModel, *others)
 
-    def handle_management_operation(self, snmpEngine, stateReference, contextName, PDU, acCtx=None):  # noqa: N803
+    def handle_management_operation(self, snmpEngine, stateReference, contextName, PDU):  # noqa: N803
         bindings = [(tuple(name), value) for name, value in v2c.apiPDU.get_varbinds(PDU)]
         if self._refused:
             self.send_varbinds(snmpEngine, stateReference, "authorizationError", 0, bindings)
-            return
-        if len(bindings) > VARIABLES:
+        elif len(bindings) > VARIABLES:
             self.send_varbinds(snmpEngine, stateReference, "tooBig", 0, [])
-            return
-        key = int(v2c.apiPDU.get_request_id(PDU)), repr(bindings).encode()
-        if key in self._under_way or len(self._tasks) >= PENDING:
-            return
-        self._under_way.add(key)
-        answer = self._answer(snmpEngine, stateReference, PDU, bindings)
-        task = asyncio.get_running_loop().create_task(answer, name=f"snmp {key[0]}")
-        self._tasks[stateReference] = task
-        task.add_done_callback(lambda _: self._done(stateReference, key))
+        elif sum(map(len, self._waiting.values())) < PENDING:
+            self._take(snmpEngine, stateReference, PDU, bindings)
 
-    def _done(self, state: int, key: tuple[int, bytes]) -> None:
-        del self._tasks[state]
-        self._under_way.discard(key)
-        super().release_state_information(state)
+    def _take(self, engine: SnmpEngine, reference: int, pdu: Any, bindings: Bindings) -> None:
+        key = int(v2c.apiPDU.get_request_id(pdu)), pdu.tagSet, repr(bindings)
+        if key in self._waiting:
+            self._waiting[key].append(reference)
+            return
+        self._waiting[key] = [reference]
+        task = asyncio.get_running_loop().create_task(self._answer(engine, key, pdu, bindings))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def release_state_information(self, stateReference):  # noqa: N803
         """Keeps what an answer that is still to come needs."""
-        if stateReference not in self._tasks:
+        if not any(stateReference in references for references in self._waiting.values()):
             super().release_state_information(stateReference)
 
-    async def _answer(self, engine: SnmpEngine, state: int, pdu: Any, bindings: Bindings) -> None:
+    async def _answer(self, engine: SnmpEngine, key: object, pdu: Any, bindings: Bindings) -> None:
         try:
-            answer = await self._bindings(pdu, bindings)
+            answer = await self._outcome(pdu, bindings)
+        finally:
+            references = self._waiting.pop(key)
+        for reference in references:
+            if answer is not None:
+                self.send_varbinds(engine, reference, *answer)
+            self.release_state_information(reference)
+
+    async def _outcome(self, pdu: Any, bindings: Bindings) -> tuple[int | str, int, Bindings] | None:
+        """Error status and index, and bindings; None for no answer."""
+        try:
+            return 0, 0, await self._bindings(pdu, bindings)
         except SnmpError as error:
-            self.send_varbinds(engine, state, error.status, error.index, bindings)
+            return error.status, error.index, bindings
         except Silence:
-            pass
+            return None
         except Exception:
             log.exception("an SNMP request failed")
-            self.send_varbinds(engine, state, "genErr", 0, bindings)
-        else:
-            self.send_varbinds(engine, state, 0, 0, answer)
+            return "genErr", 0, bindings
 
     async def _bindings(self, pdu: Any, bindings: Bindings) -> Bindings:
         names = [name for name, _ in bindings]
