@@ -79,7 +79,7 @@ class PlayedMachine:
         self.done.append("frozen")
 
     async def thaw(self) -> None:
-        self.done.remove("frozen")
+        self.done = [each for each in self.done if each != "frozen"]
 
     async def hang(self) -> None:
         self.done.append("I/O hangs")

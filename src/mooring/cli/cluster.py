@@ -94,6 +94,11 @@ def enter_rootless() -> None:
     metavar="NAME=VALUE",
     help="A setting of that cloud, as `mooring cloud --set` takes it: attaching_s=30.",
 )
+@click.option(
+    "--bmc",
+    is_flag=True,
+    help="Each machine has a BMC (IPMI, Redfish), a socket on a power strip, a port on a switch: `mooring machine`.",
+)
 def up(
     nodes: int | None,
     machines: str,
@@ -108,6 +113,7 @@ def up(
     csi_log: tuple[Path, ...],
     cloud: bool,
     cloud_set: tuple[str, ...],
+    bmc: bool,
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -150,6 +156,7 @@ def up(
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
         cloud=CloudOptions(cloud_set) if cloud else None,
+        bmc=bmc,
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(layout, options))

@@ -7,7 +7,19 @@ import sys
 import click
 
 from mooring import __version__
-from mooring.cli import cloud, cluster, csi_driver, disks, ebs_driver, logs, nodes, parts, simulate, why
+from mooring.cli import (
+    cloud,
+    cluster,
+    csi_driver,
+    disks,
+    ebs_driver,
+    logs,
+    machines,
+    nodes,
+    parts,
+    simulate,
+    why,
+)
 from mooring.cli.output import fail
 
 
@@ -23,6 +35,7 @@ def cli() -> None:
 for command in (
     *cluster.COMMANDS,
     *nodes.COMMANDS,
+    *machines.COMMANDS,
     *disks.COMMANDS,
     *logs.COMMANDS,
     *why.COMMANDS,

@@ -32,6 +32,8 @@ from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup, kinds, ports
+from mooring.cluster.machines.bmc.bmcs import Bmcs
+from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.interface import Machine
 from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.machines.namespace.machine import NamespaceMachine
@@ -85,6 +87,7 @@ class Options:
     controllers: str = ALL_CONTROLLERS
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable
     cloud: CloudOptions | None = None
+    bmc: bool = False
 
 
 @dataclass
@@ -101,6 +104,7 @@ class Cluster:
     _apiserver: Part | None = None
     _controllers: Part | None = None
     _cloud: CloudParts | None = None
+    _bmcs: Bmcs | None = None
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> Cluster:
@@ -174,6 +178,9 @@ class Cluster:
         )
         await self._controllers.start()
         await self._start_machines()
+        if self.options.bmc:
+            self._bmcs = Bmcs(self.layout, self._switch())
+            await self._bmcs.start()
         await self._control.enter_async_context(control.serving(self.layout.control, self._obey))
         if self.options.kubeconfig_out:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
@@ -332,6 +339,10 @@ class Cluster:
             array = self._array_flags("machine", maxVolumes=MOST_DISKS)
         return mooring("agent", *flags, *array, *csi)
 
+    def _switch(self) -> MachineSwitch:
+        machines = self.machines
+        return MachineSwitch(machines, lambda name: machines[name].power, lambda name: machines[name].links)
+
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
         return await orders.obey(self.machines, command, node, options)
 
@@ -339,6 +350,8 @@ class Cluster:
         """Takes everything down: controllers, so that nothing moves any more; machines, while the API server
         can still hear them; then that."""
         await self._control.aclose()
+        if self._bmcs is not None:
+            await self._bmcs.stop()
         if self._controllers is not None:
             await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))

@@ -73,7 +73,7 @@ def _is_text(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Generator[str]:
+def short(path: Path) -> Generator[str]:
     """A path of the same socket that fits into a socket address (108 bytes), however long `path` is."""
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -101,7 +101,7 @@ async def serving(path: Path, handler: Handler):
         writer.close()
 
     path.unlink(missing_ok=True)
-    with _short(path) as address:
+    with short(path) as address:
         server = await asyncio.start_unix_server(answer, address)
     path.chmod(0o600)
     try:
@@ -118,7 +118,7 @@ async def say(path: Path, command: str, node: str, options: Mapping[str, Any] | 
             f"no cluster runs on {path.parent}: start it with `mooring up` (or name its --data-dir)"
         )
     try:
-        with _short(path) as address:
+        with short(path) as address:
             reader, writer = await asyncio.open_unix_connection(address)
     except OSError as error:
         raise ClusterError(f"the cluster on {path.parent} does not answer: {error.strerror}") from error

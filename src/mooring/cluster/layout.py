@@ -7,6 +7,7 @@
   control.sock          commands of `mooring node …`
   apiserver/            the API server's store and secrets
   array/                the disk array
+  bmc/                  the machines' BMCs, power strip and switch, with `up --bmc`
   cloud/                the cloud, with `up --cloud`
   nodes/<name>/         a node's root directory
   machines/<name>/      the disk of a machine with a kernel of its own, and its mount table while it runs

@@ -197,7 +197,7 @@ class Stage:
             if backing.read_text().startswith(root):
                 found.append(f"loop device {backing.parts[3]}")
         for process in Path("/proc").glob("[0-9]*"):
-            if int(process.name) != os.getpid() and root in _command_line(process):
+            if int(process.name) != os.getpid() and root in _command_line(process) + _directory(process):
                 found.append(f"process {process.name}: {_command_line(process)[:80]}")
         found += [f"tap of {node.name}" for node in nodes if plugged(node)]
         found += [f"machine of {node.name}" for node in nodes if looking.has_power(self.layout, node.name)]
@@ -208,6 +208,13 @@ class Stage:
 def _command_line(process: Path) -> str:
     try:
         return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _directory(process: Path) -> str:
+    try:
+        return os.readlink(process / "cwd")
     except OSError:
         return ""
 
