@@ -180,12 +180,12 @@ async def _hang(machine: Machine) -> str:
     return f"I/O of {machine.name} on its disks does not return until `mooring node heal {machine.name}`"
 
 
-async def _skew(machine: Machine, seconds: float) -> str:
+async def _skew(machine: Machine, seconds: float = 0) -> str:
     await machine.machine.skew(seconds)
     return f"the clock of {machine.name} is {seconds:+g} s against this host's"
 
 
-async def _run(machine: Machine, script: str) -> str:
+async def _run(machine: Machine, script: str = "") -> str:
     """The message is JSON: the script's exit status and output."""
     status, output = await machine.machine.run(script)
     return json.dumps({"status": status, "output": output})
