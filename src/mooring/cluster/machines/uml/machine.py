@@ -39,6 +39,7 @@ from mooring.cluster.machines.interface import (
 )
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.machines.uml import mconsole
+from mooring.cluster.machines.uml.io_helpers import io_helpers
 from mooring.cluster.machines.uml.kernel import MOST_DISKS, Kernel
 from mooring.cluster.machines.uml.launcher import FIRST_PROCESS
 from mooring.cluster.machines.uml.wire import Unanswered, Wire
@@ -331,19 +332,6 @@ def make_state(image: Path) -> None:
     if done.returncode:
         raise ClusterError(f"cannot make a machine's disk {image}: {done.stderr.strip()}")
     draft.rename(image)
-
-
-def io_helpers(group: Cgroup) -> list[int]:
-    """The processes that do the kernel's disk I/O for it: they share its memory and are not traced.
-    Blocks."""
-    kernel = shutil.which("linux.uml")
-    found: list[int] = []
-    for pid in group.processes():
-        with contextlib.suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text()
-            if os.path.samefile(f"/proc/{pid}/exe", str(kernel)) and "TracerPid:\t0" in status:
-                found.append(pid)
-    return found
 
 
 def ending(console: str) -> Ending:
