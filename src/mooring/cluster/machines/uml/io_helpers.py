@@ -1,9 +1,9 @@
-"""Which processes do a User-mode Linux kernel's disk I/O for it: stopped, its I/O does not return, and all else
-goes on.
+"""Which processes do a User-mode Linux kernel's disk I/O for it: stopped, its I/O does not return, and all
+else goes on.
 
-The kernel has two kinds of helpers, which share its memory and which it does not trace: one that does its disk
-I/O, and one that looks after files that cannot signal it. Both wait in poll(2): the former for a record in the
-kernel's own data (`ubd_user.c`), the latter for one that was allocated (`sigio.c` of Linux).
+The kernel has two kinds of helpers, which share its memory and which it does not trace: one that does its
+disk I/O, and one that looks after files that cannot signal it. Both wait in poll(2): the former for a record
+in the kernel's own data (`ubd_user.c` of Linux), the latter for one that was allocated (`sigio.c`).
 """
 
 from __future__ import annotations
