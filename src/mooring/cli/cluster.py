@@ -218,15 +218,23 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
     help="For the timeline.",
 )
 @click.option("--cloud", is_flag=True, help="With EBS volumes of a cloud on this machine; needs root.")
-def demo(keep: bool, out: Path, cloud: bool) -> None:
+@click.option(
+    "--machines",
+    default="",
+    metavar="KIND",
+    help="On machines of a kind, as `up --machines` has them; needs root.",
+)
+def demo(keep: bool, out: Path, cloud: bool, machines: str) -> None:
     """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss,
     crashes."""
     if cloud and os.geteuid() != 0:
         fail("--cloud needs root: a driver outside the nodes mounts volumes for them")
+    if machines and os.geteuid() != 0:
+        fail("--machines needs root: it makes network links and cgroups")
     enter_rootless()
     from mooring.cluster.demo import run_demo
 
-    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep, cloud=cloud)))
+    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep, cloud=cloud, machines=machines)))
 
 
 COMMANDS = (up, down, status, demo)

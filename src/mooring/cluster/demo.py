@@ -1,7 +1,9 @@
 """`mooring demo`: one volume's life on real block devices, with every claim checked.
 
 Three stories: a drain; a node that loses power while the pod writes; a controller that is killed three times
-in the middle of a move. With `--cloud` the volume is EBS's, through its CSI driver. Each check is made on
+in the middle of a move. With `--machines` each node is a machine of that kind, and there is a fourth: a node
+is cut off from the API server and goes on writing. With `--cloud` the volume is EBS's, through its CSI
+driver. Each check is made on
 what is true (the storage, the kernel, the bytes on the disk), not on what the API says. The exit status is 0
 only if every check held.
 """
@@ -9,8 +11,6 @@ only if every check held.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import os
 import shutil
 import tempfile
@@ -18,16 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-import msgspec
 
 from mooring.cluster import timeline
 from mooring.cluster.observer import Observer
+from mooring.cluster.power_witness import UNSYNCED, OwnKernel, PowerWitness, SharedKernel
 from mooring.cluster.stage import Disappointed, Stage
 from mooring.cluster.view import table
 from mooring.controllers.attachdetach.decide import Attachment, NodeState, may_release
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.volumes.names import ATTACH_REQUESTED_AT
-from mooring.volumes.out_of_service import TAINT
 
 MANIFEST = "statefulset.yaml"
 NODES = 3
@@ -48,11 +47,14 @@ class Demo:
     stage: Stage
     rootless: bool
     cloud: bool = False
+    machines: str = ""
     durations: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     failed: list[str] = field(default_factory=list[str])
     marks: list[timeline.Mark] = field(default_factory=list[timeline.Mark])
     disk: str = ""
     observer: Observer | None = None
+    said: dict[str, str] = field(default_factory=dict[str, str])
+    """The last log of each pod that was seen, by uid: that of a machine that is off cannot be read."""
 
     # --- telling
 
@@ -96,31 +98,42 @@ class Demo:
         )
         return pod if pod is not None and ready and not pod.deleting and pod.uid != not_uid else None
 
-    def log(self, pod: Pod) -> str:
-        return self.stage.log_of(pod.spec.node_name, pod.uid, CONTAINER)
+    async def log(self, pod: Pod) -> str:
+        """All that the pod has printed; what was last seen of it, if its machine is off."""
+        text = await self.stage.logs(pod.spec.node_name, pod.uid, CONTAINER)
+        if text is not None:
+            self.said[pod.uid] = text
+        return self.said.get(pod.uid, "")
 
-    def last(self, pod: Pod, word: str) -> int:
+    async def last(self, pod: Pod, word: str) -> int:
         """The last number that the pod's log gives after a word, 0 if none."""
         numbers = [
             line.rsplit(f"{word} ", 1)[1].split()[0]
-            for line in self.log(pod).splitlines()
+            for line in (await self.log(pod)).splitlines()
             if f"{word} " in line
         ]
         return int(numbers[-1]) if numbers else 0
 
     async def writes(self, pod: Pod, more: int = 3) -> int:
         """Waits until the pod has written some more records; the last number."""
-        start = self.last(pod, "wrote")
-        await self.stage.until("records are written", lambda: self.last(pod, "wrote") >= start + more)
-        return self.last(pod, "wrote")
+        start = await self.last(pod, "wrote")
+
+        async def more_are_written() -> bool:
+            return await self.last(pod, "wrote") >= start + more
+
+        await self.stage.until("records are written", more_are_written)
+        return await self.last(pod, "wrote")
 
     async def verified(self, pod: Pod, at_least: int, what: str) -> None:
         """Checks that a restarted pod found every synced record."""
-        await self.stage.until(
-            "records are verified", lambda: "verified" in self.log(pod) or "damaged" in self.log(pod)
-        )
-        found = self.last(pod, "verified")
-        intact = "damaged" not in self.log(pod)
+
+        async def looked_through() -> bool:
+            text = await self.log(pod)
+            return "verified" in text or "damaged" in text
+
+        await self.stage.until("records are verified", looked_through)
+        found = await self.last(pod, "verified")
+        intact = "damaged" not in await self.log(pod)
         where = f"{found} found on {pod.spec.node_name}"
         self.check(
             f"{what}: all {at_least} synced records are intact ({where})", intact and found >= at_least
@@ -191,27 +204,26 @@ async def power_loss(demo: Demo) -> None:
     stage, watch = demo.stage, demo.watch
     pod = await demo.running()
     assert pod is not None
-    node, mount = pod.spec.node_name, stage.inside(pod.spec.node_name, demo.disk)
-    assert mount is not None
+    node, witness = pod.spec.node_name, _witness(demo, pod)
     await demo.writes(pod)
-    unsynced = os.open(mount / "unsynced", os.O_CREAT | os.O_WRONLY, 0o600)
-    os.write(unsynced, b"never synced\n" * 1000)
+    await witness.begin()
     since = watch.now
     demo.mark(f"{node} loses power")
     killing = asyncio.create_task(stage.command("node", "kill", node))
-    outcome = await _late_write(unsynced, killing)
+    outcome = await witness.after(killing)
     status, answer = await killing
     demo.check(answer, status == 0)
     if demo.rootless:
         demo.say(f"(directories have no power to lose: a late write {outcome})")
     else:
-        demo.check(f"every later write of the old node fails ({outcome})", outcome == "EIO")
-    synced = demo.last(pod, "wrote")
+        demo.check(f"no later write of the old node succeeds ({outcome})", outcome in ("EIO", "nothing runs"))
+    synced = await demo.last(pod, "wrote")
     demo.say(f"the last record known to be synced is {synced}")
     status, answer = await stage.command("node", "confirm-dead", node)
     demo.check(f"confirm-dead is refused while {node} is not known to be silent", status != 0)
     await demo.timed("silence noticed", since, lambda: _ready(watch.node(node)) == "Unknown")
     await _show_wait(demo, node)
+    demo.check("not a byte of the disk has changed since then", await witness.unchanged())
     confirmed = watch.now
     demo.mark("confirm-dead")
     status, answer = await stage.command("node", "confirm-dead", node)
@@ -221,7 +233,7 @@ async def power_loss(demo: Demo) -> None:
     moved = await demo.running()
     assert moved is not None
     await demo.verified(moved, synced, "after the power loss")
-    _check_unsynced_is_lost(demo, moved)
+    await _check_unsynced_is_lost(demo, moved)
     await _power_on(demo, node)
 
 
@@ -229,20 +241,13 @@ def _ready(node: Node | None) -> str:
     return node.ready if node is not None else ""
 
 
-async def _late_write(descriptor: int, killing: asyncio.Task[tuple[int, str]]) -> str:
-    """Goes on writing through a file of the old node until that fails; the error's name. Then lets the file
-    go: as long as any process holds it, the kernel keeps the device."""
-    try:
-        while not killing.done():
-            os.pwrite(descriptor, b"late\n", 0)
-            await asyncio.sleep(0.005)
-        os.fsync(descriptor)
-        return "succeeded"
-    except OSError as error:
-        return errno.errorcode.get(error.errno or 0, str(error))
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
+def _witness(demo: Demo, pod: Pod) -> PowerWitness:
+    node = pod.spec.node_name
+    if demo.stage.own_kernel(node):
+        return OwnKernel(demo.stage, node, demo.disk)
+    mount = demo.stage.inside(node, demo.disk)
+    assert mount is not None
+    return SharedKernel(mount)
 
 
 async def _show_wait(demo: Demo, node: str) -> None:
@@ -257,16 +262,16 @@ async def _show_wait(demo: Demo, node: str) -> None:
     demo.check(f"the volume waits: {verdict.reason.message}", not verdict.allowed and held == (node,))
 
 
-def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
-    mount = demo.stage.inside(pod.spec.node_name, demo.disk)
-    assert mount is not None
-    path = mount / "unsynced"
-    size = path.stat().st_size if path.exists() else 0
+async def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
+    node = pod.spec.node_name
+    text = await demo.stage.file_of(node, demo.stage.truth.staged_at(demo.disk, node) / "unsynced")
+    size, all_of_it = len(text or ""), len(UNSYNCED)
     if demo.rootless:
         demo.say(f"(directories have no power to lose: {size} unsynced bytes are still there)")
     else:
         demo.check(
-            f"control: what was written but never synced is lost ({size} of 13000 bytes are left)", size == 0
+            f"control: what was written but never synced is lost ({size} of {all_of_it} bytes are left)",
+            size == 0,
         )
 
 
@@ -276,14 +281,13 @@ async def _power_on(demo: Demo, node: str) -> None:
     status, answer = await demo.stage.command("node", "start", node)
     demo.check(answer, status == 0)
     await demo.timed("node is back", since, lambda: _ready(demo.watch.node(node)) == "True")
-    await demo.stage.until("the taint is taken away", lambda: _untaint(demo, node))
+    status, answer = await demo.stage.until("it is welcome", lambda: _welcomed(demo, node))
+    demo.say(answer)
 
 
-async def _untaint(demo: Demo, node: str) -> bool:
-    live = await demo.stage.client.get(Node, node)
-    rest = msgspec.to_builtins([taint for taint in live.spec.taints if taint.key != TAINT])
-    # Refused if another writer changed the Node meanwhile; then it is read again.
-    return bool(await demo.stage.client.revise(live, {"spec": {"taints": rest or None}}))
+async def _welcomed(demo: Demo, node: str) -> tuple[int, str] | None:
+    status, answer = await demo.stage.command("node", "welcome", node)
+    return (status, answer) if status == 0 else None
 
 
 async def controller_crashes(demo: Demo) -> None:
@@ -317,6 +321,36 @@ async def controller_crashes(demo: Demo) -> None:
     await stage.cordon(old, False)
 
 
+async def cut_off(demo: Demo) -> None:
+    """d. The pod's node is cut off from the API server, and goes on writing."""
+    demo.head("d. Its node is cut off from the API server, and goes on writing")
+    stage, watch = demo.stage, demo.watch
+    pod = await demo.running()
+    assert pod is not None
+    node, since = pod.spec.node_name, watch.now
+    await demo.writes(pod)
+    demo.mark(f"{node} is cut off")
+    status, answer = await stage.command("node", "cut", node, "--from", "api")
+    demo.check(answer, status == 0)
+    await demo.timed("silence noticed, of a cut", since, lambda: _ready(watch.node(node)) == "Unknown")
+    before = await demo.last(pod, "wrote")
+    written = await demo.writes(pod, more=10)
+    demo.check(
+        f"to the API {node} is silent; in truth it has written {written - before} more records meanwhile",
+        watch.true_state(node) == "mounted",
+    )
+    await _show_wait(demo, node)
+    status, answer = await stage.command("node", "heal", node)
+    demo.mark("healed")
+    healed = watch.now
+    demo.check(answer, status == 0)
+    await demo.timed("node is back, its link healed", healed, lambda: _ready(watch.node(node)) == "True")
+    still = await demo.running()
+    demo.check("the same pod goes on, on the same node", still is not None and still.uid == pod.uid)
+    await demo.writes(pod)
+    demo.check("nothing was ever attached twice", not watch.doubly_attached)
+
+
 async def _new_node(demo: Demo, old_uid: str) -> str:
     pod = await demo.pod()
     return pod.spec.node_name if pod is not None and pod.uid != old_uid else ""
@@ -339,11 +373,11 @@ async def _kill(demo: Demo, when: str, as_meant: bool) -> None:
 # --- the frame
 
 
-async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False) -> int:
+async def run_demo(out: Path, *, keep: bool = False, cloud: bool = False, machines: str = "") -> int:
     """Plays everything; returns the exit status."""
     rootless = "MOORING_ROOTLESS" in os.environ
     directory = Path(tempfile.mkdtemp(prefix="mooring-demo-"))
-    demo = Demo(Stage(directory, rootless=rootless, cloud=cloud), rootless, cloud)
+    demo = Demo(Stage(directory, rootless=rootless, cloud=cloud), rootless, cloud, machines)
     began = asyncio.get_running_loop().time()
     try:
         await _play(demo, out)
@@ -368,10 +402,9 @@ async def _play(demo: Demo, out: Path) -> None:
     stage = demo.stage
     demo.head(f"A cluster of {NODES} nodes")
     began = asyncio.get_running_loop().time()
-    storage = ["--cloud"] if demo.cloud else []
-    await stage.up(
-        "--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *storage
-    )
+    flags = ["--cloud"] if demo.cloud else []
+    flags += ["--machines", demo.machines] if demo.machines else []
+    await stage.up("--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", str(GRACE_S), *flags)
     demo.observer = Observer(stage.client, stage.truth, stage.mounts)
     await stage.until("all nodes are Ready", lambda: stage.ready_nodes(NODES))
     taken = asyncio.get_running_loop().time() - began
@@ -381,7 +414,8 @@ async def _play(demo: Demo, out: Path) -> None:
     try:
         async with asyncio.TaskGroup() as group:  # an observer that fails ends the story, and says why
             watching = group.create_task(demo.observer.run())
-            for story in (first_volume, drain, power_loss, controller_crashes):
+            stories = [first_volume, drain, power_loss, controller_crashes]
+            for story in stories + [cut_off] * bool(demo.machines):
                 await story(demo)
             watching.cancel()
     finally:

@@ -8,7 +8,9 @@ for something with a limit, and look at what is true inside a machine. It has no
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import json
 import os
 import shutil
 import signal
@@ -18,7 +20,8 @@ from typing import Any
 
 import yaml
 
-from mooring.cluster.layout import Layout
+from mooring.cluster import control
+from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import looking
 from mooring.cluster.machines.network import plugged
 from mooring.cluster.processes import Running, load, mooring
@@ -160,12 +163,37 @@ class Stage:
             raise Disappointed(f"{name} does not run, so it cannot be killed")
         running.send(signal.SIGKILL)
 
+    def has_power(self, node: str) -> bool:
+        """Whether anything of a node's machine runs, by the kernel's word."""
+        return looking.has_power(self.layout, node)
+
+    async def run_in(self, node: str, script: str) -> tuple[int, str]:
+        """Runs a shell script in a node's machine, as at its console. Raises ClusterError."""
+        done = json.loads(await control.say(self.layout.control, "run", node, {"script": script}))
+        return int(done["status"]), str(done["output"])
+
+    async def file_of(self, node: str, path: Path, *, at_most: int = 1 << 15) -> str | None:
+        """The end of a file of a node's machine; None if it is not there, or the machine is off."""
+        if self.own_kernel(node):
+            with contextlib.suppress(ClusterError):
+                status, text = await self.run_in(node, f"tail -c {at_most} '{path}'")
+                return text if status == 0 else None
+            return None
+        mine = self.inside_path(node, path)
+        return mine.read_text(errors="replace")[-at_most:] if mine is not None and mine.exists() else None
+
+    def own_kernel(self, node: str) -> bool:
+        """Whether the node's machine has a kernel of its own."""
+        return (self.layout.machine(node) / "state.img").exists()
+
+    def inside_path(self, node: str, path: Path) -> Path | None:
+        """A path of a machine that shares this host's kernel, from here; None if it is off."""
+        init = self.machine(node)
+        return Path(f"/proc/{init.pid}/root{path}") if init is not None else None
+
     def inside(self, node: str, disk: str) -> Path | None:
         """The disk's mount point on a node, reached from outside the machine; None if the machine is off."""
-        init = self.machine(node)
-        if init is None:
-            return None
-        return Path(f"/proc/{init.pid}/root{self.truth.staged_at(disk, node)}")
+        return self.inside_path(node, self.truth.staged_at(disk, node))
 
     def log_of(self, node: str, pod_uid: str, container: str) -> str:
         """A container's output so far, of the attempts that are kept."""
@@ -173,6 +201,18 @@ class Stage:
         return "".join(
             path.read_text(errors="replace") for path in sorted(logs, key=lambda path: path.stat().st_mtime)
         )
+
+    async def logs(self, node: str, pod_uid: str, container: str) -> str | None:
+        """The same on any kind of machine, also while its network is cut; None if the machine is off."""
+        if not self.own_kernel(node):
+            return self.log_of(node, pod_uid, container)
+        where = self.layout.node(node) / "pods" / pod_uid / "logs"
+        with contextlib.suppress(ClusterError):
+            status, text = await self.run_in(
+                node, f"cd '{where}' && cat $(ls -tr {container}.*.log) | tail -c 30000"
+            )
+            return text if status == 0 else ""
+        return None
 
     async def down(self) -> tuple[int, str]:
         """`mooring down`; and waits for `mooring up` to end."""

@@ -288,9 +288,14 @@ def _running(directory: Path) -> Sandbox:
 
 
 def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
+    """None also for a damaged file: a supervisor replaces its files whole, so what damaged one was the
+    machine's loss of power, and of the boot before nothing runs."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        log.warning("a file was lost with the machine's power", path=str(path), error=str(error))
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import os
 import signal
 import uuid
 from collections.abc import Generator
@@ -34,16 +35,19 @@ class AgentAlreadyRuns(Exception):
 
 
 def agent_id(root: Path) -> str:
-    """The ID of the agent that works in this directory, made if it has none."""
+    """The ID of the agent that works in this directory, made if it has none, or one that a power loss took. On
+    the disk when this returns."""
     path = root / "agent-id"
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        made = str(uuid.uuid4())
-        new = path.with_suffix(".new")
-        new.write_text(f"{made}\n")
-        new.replace(path)
-        return made
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return str(uuid.UUID(path.read_text().strip()))
+    made = str(uuid.uuid4())
+    new = path.with_suffix(".new")
+    with new.open("w") as file:
+        file.write(f"{made}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    return made
 
 
 async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: Random) -> None:

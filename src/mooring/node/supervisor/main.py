@@ -136,19 +136,20 @@ def _replace(path: str, text: str) -> None:
     os.replace(f"{path}.new", path)
 
 
-def _earlier_sandboxes() -> tuple[int, dict[str, ContainerRecord]]:
+def earlier_sandboxes(directory: str) -> tuple[int, dict[str, ContainerRecord]]:
     """This sandbox's number, and what is known of the pod's containers from earlier ones: all of them have
-    ended."""
+    ended. Nothing is known if the machine lost its power before the file was on its disk."""
     try:
-        with open("/pod/state.json", encoding="utf-8") as file:
+        with open(f"{directory}/state.json", encoding="utf-8") as file:
             state: dict[str, Any] = json.load(file)
-    except FileNotFoundError:
+        records: dict[str, ContainerRecord] = state["containers"]
+        number = int(state["number"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return 0, {}
-    records: dict[str, ContainerRecord] = state["containers"]
     for record in records.values():
         if record["exitCode"] is None:
             record.update(exitCode=128 + signal.SIGKILL, signal=int(signal.SIGKILL), finishedAt=time.time())
-    return state["number"] + 1, records
+    return number + 1, records
 
 
 def _ignore(number: int, frame: object) -> None:
@@ -162,7 +163,7 @@ class Supervisor:
         self._mode = mode
         self._address = address
         self._masks = masks
-        self._number, self._records = _earlier_sandboxes()
+        self._number, self._records = earlier_sandboxes("/pod")
         self._by_pid: dict[int, Container] = {}
         self._handlers: dict[int, Callable[[], None]] = {}
         self._clients: list[socket.socket] = []
