@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines.links import tables
 from mooring.cluster.machines.network import plugged
 from mooring.cluster.processes import Running, load, mooring
 from mooring.cluster.truth import ArrayTruth, CloudTruth, Truth
@@ -185,7 +186,7 @@ class Stage:
 
     def leftovers(self) -> list[str]:
         """What of the cluster is still on this machine: mounts, loop devices, processes, addresses of
-        pods, taps."""
+        pods, taps, rules."""
         root = str(self.layout.root)
         nodes = [node for node in self.layout.nodes.glob("*") if node.is_dir()]
         found = [
@@ -199,6 +200,7 @@ class Stage:
         for process in Path("/proc").glob("[0-9]*"):
             if int(process.name) != os.getpid() and root in _command_line(process):
                 found.append(f"process {process.name}: {_command_line(process)[:80]}")
+        found += [f"nftables' {family} table {name}" for family, name in tables(self.layout.root)]
         found += [f"tap of {node.name}" for node in nodes if plugged(node)]
         return found + [f"pod network of {node.name}" for node in nodes if claimed(node)]
 
