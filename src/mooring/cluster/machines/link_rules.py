@@ -63,12 +63,14 @@ class Tap:
 @dataclass(frozen=True)
 class Group:
     """A machine of namespaces. `path` is its cgroup as nft names it, `level` its depth; `pods` its part of
-    the addresses, if it has one; `endpoints` the ports at which its agent listens."""
+    the addresses, if it has one; `endpoints` the ports at which it listens at 127.0.0.1 alone, as its agent
+    does; `ports` all at which it listens."""
 
     path: str
     level: int
     pods: IPv4Network | None = None
     endpoints: Sequence[int] = field(default_factory=tuple[int, ...])
+    ports: Sequence[int] = field(default_factory=tuple[int, ...])
 
 
 def prefix(data_dir: Path) -> str:
@@ -127,8 +129,13 @@ def _of_tap(name: str, tap: Tap, ends: Ends, trouble: Trouble) -> str:
 def _of_group(name: str, group: Group, ends: Ends, trouble: Trouble) -> str:
     own = f'socket cgroupv2 level {group.level} "{group.path}"'
     mark = f"0x6d{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-    to_pods, from_pods = "", ""
-    bridge = ""
+    # Of a connection that is being made the kernel has no socket yet whose cgroup nft could tell.
+    ports = f"{{ {', '.join(map(str, group.ports))} }}"
+    senders, receivers = [own], [own]
+    if group.ports:
+        senders.append(f"tcp sport {ports} tcp flags & (syn | ack) == (syn | ack)")
+        receivers.append(f"tcp dport {ports}")
+    bridge, to_pods, from_pods = "", "", ""
     if group.pods is not None:
         to_pods = f'{own} accept\noifname "{BRIDGE}" ip daddr {group.pods} jump pods_in'
         from_pods = f'iifname "{BRIDGE}" ip saddr {group.pods} jump pods_out'
@@ -143,11 +150,14 @@ def _of_group(name: str, group: Group, ends: Ends, trouble: Trouble) -> str:
         name,
         ends,
         _chain(
-            "output", f'oifname "lo" {own} meta mark set {mark}', f'oifname != "lo" {own} jump out', to_pods
+            "output",
+            *(f'oifname "lo" {sender} meta mark set {mark}' for sender in senders),
+            *(f'oifname != "lo" {sender} jump out' for sender in senders),
+            to_pods,
         ),
         _chain(
             "input",
-            f'iifname "lo" meta mark {mark} {own} accept',
+            *(f'iifname "lo" meta mark {mark} {receiver} accept' for receiver in receivers),
             f'iifname "lo" meta mark {mark} jump out',
             f"{own} jump in",
             f"{own} accept",
@@ -248,8 +258,9 @@ def _direction(chain: str, trouble: Trouble, far: Callable[[Far], list[str]], fi
         if Cut(at, way) in trouble.cuts:
             rules += [f'{match} drop comment "cut {at} {way}"' for match in far(at)]
     if trouble.loss:
-        share = round(trouble.loss * _SHARES)
-        rules.append(f'numgen random mod {_SHARES} < {share} drop comment "loss {trouble.loss:.6f}"')
+        share = max(1, round(trouble.loss * _SHARES))
+        drawn = f"numgen random mod {_SHARES} < {share} " if share < _SHARES else ""
+        rules.append(f'{drawn}drop comment "loss {share / _SHARES:.6f}"')
     return _block(f"chain {chain}", rules)
 
 

@@ -21,7 +21,7 @@ from mooring.cluster.machines import link_delay, link_rules
 from mooring.cluster.machines.cgroup import Cgroup, hierarchy
 from mooring.cluster.machines.interface import Cut, NotPossible, Quality
 from mooring.cluster.machines.link_rules import Ends, Group, Tap, Trouble
-from mooring.cluster.machines.listening import loopback_ports
+from mooring.cluster.machines.listening import listening_ports
 from mooring.mounts.blocking import blocking
 from mooring.node.bridge import PART, NetworkUnavailable
 from mooring.node.network import claim
@@ -179,11 +179,13 @@ class GroupLinks(_NftLinks):
             raise NotPossible(
                 f"the links of {self._machine} cannot be cut: nft knows cgroups below {_PATHS} alone"
             )
+        ports = listening_ports(self._group.processes())
         return Group(
             str(path.relative_to(_PATHS)),
             len(path.relative_to(root).parts),
             self._part(),
-            tuple(loopback_ports(self._group.processes())),
+            tuple(sorted(port for port, alone in ports.items() if alone)),
+            tuple(sorted(ports)),
         )
 
     def _part(self) -> IPv4Network | None:

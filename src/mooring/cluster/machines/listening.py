@@ -1,4 +1,4 @@
-"""The ports on the loopback interface at which processes listen, from /proc."""
+"""The TCP ports at which processes listen on this host's loopback interface, from /proc."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ _LOOPBACK = "0100007F"
 """127.0.0.1, as /proc/net/tcp writes it on this kind of machine."""
 
 
-def loopback_ports(processes: Iterable[int], proc: Path = Path("/proc")) -> list[int]:
-    """Of TCP at 127.0.0.1, in this process's network namespace. Blocks."""
-    listening = dict(_listening((proc / "net/tcp").read_text()))
+def listening_ports(processes: Iterable[int], proc: Path = Path("/proc")) -> dict[int, bool]:
+    """In this process's network namespace; True for those at 127.0.0.1 alone. Blocks."""
     held = {inode for pid in processes for inode in _sockets(proc / str(pid) / "fd")}
-    return sorted({port for inode, port in listening.items() if inode in held})
+    found: dict[int, bool] = {}
+    for table in ("net/tcp", "net/tcp6"):
+        file = proc / table
+        for inode, address, port in _listening(file.read_text()) if file.exists() else ():
+            if inode in held:
+                found[port] = address == _LOOPBACK and found.get(port, True)
+    return found
 
 
-def _listening(table: str) -> Iterator[tuple[str, int]]:
-    """Inode and port."""
+def _listening(table: str) -> Iterator[tuple[str, str, int]]:
+    """Inode, address and port."""
     for line in table.splitlines()[1:]:
         fields = line.split()
         address, _, port = fields[1].partition(":")
-        if address == _LOOPBACK and fields[3] == _LISTEN:
-            yield fields[9], int(port, 16)
+        if fields[3] == _LISTEN:
+            yield fields[9], address, int(port, 16)
 
 
 def _sockets(descriptors: Path) -> Iterator[str]:
