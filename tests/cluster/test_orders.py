@@ -32,6 +32,8 @@ class PlayedLinks:
     async def worsen(self, quality: Quality) -> None:
         self.quality = quality
 
+    async def renew(self) -> None: ...
+
     async def state(self) -> list[str]:
         return [f"{cut.far} {cut.direction}" for cut in self.cuts]
 

@@ -35,8 +35,9 @@ from mooring.cluster.machines import cgroup, kinds, ports
 from mooring.cluster.machines.bmc.bmcs import Bmcs
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.interface import Machine
-from mooring.cluster.machines.links import NoLinks
-from mooring.cluster.machines.namespace.machine import NamespaceMachine
+from mooring.cluster.machines.link_rules import Ends
+from mooring.cluster.machines.links import GroupLinks, NoLinks, TapLinks
+from mooring.cluster.machines.namespace.machine import NO_GROUP, NamespaceMachine
 from mooring.cluster.machines.network import MachineNetwork, plug
 from mooring.cluster.machines.node_machine import NodeMachine
 from mooring.cluster.machines.uml.kernel import MOST_DISKS
@@ -283,9 +284,13 @@ class Cluster:
 
     async def _machine(self, name: str) -> Machine:
         group = None if self.options.rootless else await blocking(cgroup.of, self.layout.root, name)
-        links = NoLinks(f"{name}: the links of this machine cannot be cut")
         network = self.networks.get(name)
         if network is None:
+            links = (
+                GroupLinks(self.layout.root, name, group, self.layout.node(name), self._ends)
+                if group is not None
+                else NoLinks(f"{name}: {NO_GROUP}, so its traffic cannot be told from others'")
+            )
             return NamespaceMachine(
                 name,
                 self.layout,
@@ -297,7 +302,12 @@ class Cluster:
                 cloud=self._cloud,
             )
         assert group is not None
-        return UmlMachine(name, self.layout, lambda: self._guest(name), links, group=group, network=network)
+        machine = UmlMachine(name, self.layout, lambda: self._guest(name), group=group, network=network)
+        machine.links = TapLinks(self.layout.root, name, network.tap, self._ends, machine.run)
+        return machine
+
+    def _ends(self) -> Ends:
+        return Ends(ADDRESSES, self.port)
 
     def _devices(self, node: str) -> list[str]:
         """Of the array, and of the cloud's instance. Blocks."""

@@ -23,6 +23,7 @@ import yaml
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import looking
+from mooring.cluster.machines.links import tables
 from mooring.cluster.machines.network import plugged
 from mooring.cluster.processes import Running, load, mooring
 from mooring.cluster.truth import ArrayTruth, CloudTruth, Truth
@@ -225,7 +226,7 @@ class Stage:
 
     def leftovers(self) -> list[str]:
         """What of the cluster is still on this machine: mounts, loop devices, processes, addresses of
-        pods, taps."""
+        pods, taps, rules."""
         root = str(self.layout.root)
         nodes = [node for node in self.layout.nodes.glob("*") if node.is_dir()]
         found = [
@@ -239,7 +240,7 @@ class Stage:
         for process in Path("/proc").glob("[0-9]*"):
             if int(process.name) != os.getpid() and root in _command_line(process) + _directory(process):
                 found.append(f"process {process.name}: {_command_line(process)[:80]}")
-        found += [f"tap of {node.name}" for node in nodes if plugged(node)]
+        found += [f"nftables' {family} table {name}" for family, name in tables(self.layout.root)]
         found += [f"machine of {node.name}" for node in nodes if looking.has_power(self.layout, node.name)]
         found += [f"pod network of {node.name}" for node in nodes if claimed(node)]
         return found + [f"network of machine {node.name}" for node in nodes if plugged(node)]

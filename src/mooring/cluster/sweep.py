@@ -1,5 +1,5 @@
 """Removes everything that a cluster left on this machine: processes, mounts, loop devices, its part of the
-pod network.
+pod network, rules that cut links.
 
 Works from what is written down and from what the kernel says, so also after a `kill -9` of everything.
 Touches only what provably belongs to the data directory: processes by pid and start time, loop devices by
@@ -13,6 +13,7 @@ import shutil
 from mooring.cloud.devices import LoopDevices
 from mooring.cluster.layout import Layout
 from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.links import heal_all
 from mooring.cluster.machines.network import unplug
 from mooring.cluster.machines.node_machine import take_devices
 from mooring.cluster.machines.uml.machine import run_directory
@@ -41,6 +42,7 @@ def sweep(layout: Layout) -> list[str]:
         + _take_all_devices(layout)
         + _take_volumes(layout)
         + _release_networks(layout)
+        + [f"cuts of the links of {machine}" for machine in heal_all(layout.root)]
     )
 
 

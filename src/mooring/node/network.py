@@ -66,7 +66,7 @@ class NodeNetwork:
     """One node's part: gives out addresses, each to one pod at a time."""
 
     def __init__(self, gateway: IPv4Address, addresses: IPv4Network) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._addresses = addresses
         self._last = 1
 
@@ -75,11 +75,11 @@ class NodeNetwork:
         taken = set(used)
         for step in range(1, 254):
             number = 2 + (self._last - 2 + step) % 253
-            address = self._gateway + (number - 1)
+            address = self.gateway + (number - 1)
             if str(address) not in taken:
                 self._last = number
                 interface = f"mor{int(address):08x}"
                 return PodNetwork(
-                    BRIDGE, interface, str(address), self._addresses.prefixlen, str(self._gateway)
+                    BRIDGE, interface, str(address), self._addresses.prefixlen, str(self.gateway)
                 )
         raise NetworkUnavailable("all 253 addresses of this node are in use by pods")

@@ -115,6 +115,10 @@ class Links(Protocol):
         the kernel, not from memory."""
         ...
 
+    async def renew(self) -> None:
+        """To be called before each boot, and when storage servers have changed: what is cut stays cut."""
+        ...
+
 
 class Machine(Protocol):
     """One machine. Its methods are called one at a time (`NodeMachine` sees to that)."""

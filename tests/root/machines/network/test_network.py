@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
+from network_namespaces import Server, StandIn, StandInPod, ip, reaches
 
-from mooring.cluster.machines.guest.network import INTERFACE
-from mooring.cluster.machines.network import MachineNetwork, plug, plugged, unplug
+from mooring.cluster.machines.network import plug, plugged, unplug
 from mooring.node import bridge
 from mooring.node.network import claim, claimed, release
-from mooring.node.runtime import PodNetwork
 
 pytestmark = pytest.mark.root
 
@@ -28,10 +25,6 @@ HOST = IPv4Address("10.88.0.1")
 @pytest.fixture
 def roots(tmp_path: Path) -> list[Path]:
     return [tmp_path / name for name in ("one", "two", "three")]
-
-
-def ip(*words: str) -> str:
-    return subprocess.run(["ip", *words], capture_output=True, text=True, check=True).stdout
 
 
 def host_addresses() -> set[str]:
@@ -126,57 +119,10 @@ def test_a_tap_of_another_program_is_no_claim_and_is_left_alone(roots: list[Path
     assert bridge.exists(others)
 
 
-SERVE = "import sys, http.server as h; h.HTTPServer((sys.argv[1], 8080), h.SimpleHTTPRequestHandler).serve_forever()"
-CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 8080), timeout=3)"
 CLAIM = """
 import sys; from pathlib import Path; from ipaddress import IPv4Network; from mooring.node import network
 print(network.claim(Path(sys.argv[1]), IPv4Network("10.88.0.0/16")).allocate(()).gateway)
 """
-
-
-class Namespace:
-    """A network namespace, in which a server answers on port 8080; its `interface` is plugged into the
-    bridge by the link `outside`."""
-
-    def __init__(self, outside: str, interface: str) -> None:
-        self.name = f"motest-{outside}"
-        ip("netns", "add", self.name)
-        ip("link", "add", outside, "type", "veth", "peer", "name", interface, "netns", self.name)
-        ip("link", "set", outside, "master", bridge.BRIDGE, "up")
-        self._server = subprocess.Popen([*self.command, "-c", SERVE, ""], stderr=subprocess.DEVNULL)
-
-    @property
-    def command(self) -> list[str]:
-        return ["ip", "netns", "exec", self.name, sys.executable]
-
-    def python(self, *words: str) -> str:
-        return subprocess.run([*self.command, *words], capture_output=True, text=True, check=True).stdout
-
-    def close(self) -> None:
-        self._server.kill()
-        self._server.wait()
-        ip("netns", "delete", self.name)
-
-
-def reaches(python: list[str], address: object) -> bool:
-    """Whether a server there answers; tried some times, while it starts."""
-    tries = (
-        subprocess.run([*python, "-c", CONNECT, str(address)], check=False, capture_output=True)
-        for _ in range(5)
-    )
-    return any(done.returncode == 0 or time.sleep(0.3) for done in tries)
-
-
-class StandIn(Namespace):
-    """In the place of a machine: its interface is plugged in where the tap would be."""
-
-    def __init__(self, root: Path, network: MachineNetwork) -> None:
-        super().__init__(f"v{network.tap}", INTERFACE)
-        self.root, self.network = root, network
-
-    def configure(self) -> None:
-        words = (str(self.root), str(self.network.address), str(self.network.addresses))
-        self.python("-m", "mooring.cluster.machines.guest.network", *words)
 
 
 @pytest.fixture
@@ -193,39 +139,34 @@ def machines(roots: list[Path]) -> Iterator[list[StandIn]]:
 
 
 @pytest.fixture
-def pod(roots: list[Path]) -> Iterator[tuple[Namespace, PodNetwork]]:
+def pod(roots: list[Path]) -> Iterator[StandInPod]:
     """A pod of a node of the host."""
-    network = claim(roots[2], ADDRESSES).allocate(())
-    pod = Namespace(network.host_interface, "eth0")
-    for command in (f"address add {network.address}/{network.prefix} dev eth0", "link set eth0 up"):
-        ip("-n", pod.name, *command.split())
-    yield pod, network
+    pod = StandInPod(claim(roots[2], ADDRESSES).allocate(()))
+    yield pod
     pod.close()
 
 
 def test_in_the_machine_the_agent_claims_the_part_of_the_machine(machines: list[StandIn]) -> None:
     for machine in machines:
-        assert machine.python("-c", CLAIM, str(machine.root)).strip() == str(machine.network.address)
+        assert machine.run("-c", CLAIM, str(machine.root)).strip() == str(machine.network.address)
         machine.configure()
-        assert machine.python("-c", CLAIM, str(machine.root)).strip() == str(machine.network.address)
+        assert machine.run("-c", CLAIM, str(machine.root)).strip() == str(machine.network.address)
 
 
 def test_machines_and_pods_of_nodes_on_the_host_reach_one_another(
-    machines: list[StandIn], pod: tuple[Namespace, PodNetwork]
+    machines: list[StandIn], pod: StandInPod
 ) -> None:
     one, two = machines
-    inside, network = pod
-    assert reaches(one.command, two.network.address)
-    assert reaches(one.command, network.address)
-    assert reaches(inside.command, one.network.address)
+    assert reaches(one.python, two.network.address)
+    assert reaches(one.python, pod.address)
+    assert reaches(pod.python, one.network.address)
 
 
 def test_machines_and_the_host_reach_one_another(machines: list[StandIn]) -> None:
     one, two = machines
     assert reaches([sys.executable], one.network.address)
-    server = subprocess.Popen([sys.executable, "-c", SERVE, str(HOST)], stderr=subprocess.DEVNULL)
+    server = Server(str(HOST))
     try:
-        assert reaches(two.command, HOST)
+        assert reaches(two.python, HOST)
     finally:
-        server.kill()
-        server.wait()
+        server.close()

@@ -37,6 +37,7 @@ from mooring.cluster.machines.interface import (
     NotPossible,
     Power,
 )
+from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.machines.uml import mconsole
 from mooring.cluster.machines.uml.io_helpers import io_helpers
@@ -83,14 +84,13 @@ class UmlMachine(Machine):
         name: str,
         layout: Layout,
         guest: Callable[[], Guest],
-        links: Links,
         *,
         group: Cgroup,
         network: MachineNetwork | None,
         memory: int = MEMORY_BYTES,
     ) -> None:
         self.name = name
-        self.links = links
+        self.links: Links = NoLinks(f"{name}: its link has no end")
         self.address = str(network.address) if network else "127.0.0.1"
         self._layout = layout
         self._guest = guest
@@ -300,6 +300,8 @@ class UmlMachine(Machine):
         self._ahead = seconds
 
     async def run(self, script: str) -> tuple[int, str]:
+        if self._group.frozen():
+            raise ClusterError(f"{self.name} is frozen: `mooring node thaw {self.name}`")
         reply = await self._ask("run", script=script, most=MOST_OUTPUT, seconds=RUN_S)
         return int(reply["status"]), str(reply["output"])
 
