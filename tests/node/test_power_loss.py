@@ -1,4 +1,4 @@
-"""What a power loss makes of the agent's own files, it can begin with: each may be empty, cut off or missing."""
+"""An agent begins with what a power loss left of its files: each may be empty, cut off or missing."""
 
 from __future__ import annotations
 

@@ -340,11 +340,12 @@ async def cut_off(demo: Demo) -> None:
         watch.true_state(node) == "mounted",
     )
     await _show_wait(demo, node)
-    status, answer = await stage.command("node", "heal", node)
-    demo.mark("healed")
     healed = watch.now
+    demo.mark("healed")
+    status, answer = await stage.command("node", "heal", node)
     demo.check(answer, status == 0)
     await demo.timed("node is back, its link healed", healed, lambda: _ready(watch.node(node)) == "True")
+    await stage.until("the pod is shown as ready", demo.running)
     still = await demo.running()
     demo.check("the same pod goes on, on the same node", still is not None and still.uid == pod.uid)
     await demo.writes(pod)

@@ -1,4 +1,5 @@
-"""What the demo and the tests see of a power loss: whether any write of the old machine gets through after it.
+"""What the demo and the tests see of a power loss: whether any write of the old machine gets through after
+it.
 
 Of a machine that shares this host's kernel, a file that was opened in it before: every later write to it has
 to fail. Of a machine with a kernel of its own, the disk itself: not a byte of it may change.
@@ -47,8 +48,8 @@ class SharedKernel:
         os.write(self._file, UNSYNCED)
 
     async def after(self, killing: asyncio.Task[tuple[int, str]]) -> str:
-        """Goes on writing until that fails. Then lets the file go: as long as any process holds it, the kernel
-        keeps the device."""
+        """Goes on writing until that fails. Then lets the file go: as long as any process holds it, the
+        kernel keeps the device."""
         try:
             while not killing.done():
                 os.pwrite(self._file, b"late\n", 0)

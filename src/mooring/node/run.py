@@ -35,8 +35,8 @@ class AgentAlreadyRuns(Exception):
 
 
 def agent_id(root: Path) -> str:
-    """The ID of the agent that works in this directory, made if it has none, or one that a power loss took. On
-    the disk when this returns."""
+    """The ID of the agent that works in this directory, made if it has none, or if a power loss took it. It
+    is on the disk when this returns."""
     path = root / "agent-id"
     with contextlib.suppress(FileNotFoundError, ValueError):
         return str(uuid.UUID(path.read_text().strip()))
