@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.cluster.machines.guest_network import INTERFACE
+from mooring.cluster.machines.guest.network import INTERFACE
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.node import bridge
 from mooring.node.runtime import PodNetwork
@@ -79,7 +79,7 @@ class StandIn(Namespace):
 
     def configure(self) -> None:
         words = (str(self.root), str(self.network.address), str(self.network.addresses))
-        self.run("-m", "mooring.cluster.machines.guest_network", *words)
+        self.run("-m", "mooring.cluster.machines.guest.network", *words)
 
 
 class StandInPod(Namespace):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from mooring.cluster.machines.guest_network import INTERFACE
+from mooring.cluster.machines.guest.network import INTERFACE
 
 IFB = "ifbmooring"
 _MODULES = ("sch_netem", "sch_ingress", "ifb", "act_mirred", "cls_matchall")

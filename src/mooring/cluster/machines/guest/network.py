@@ -3,7 +3,7 @@
 Makes the bridge of the machine's pods, with the interface to the host as one of its ports, and the claim that
 the agent will find (`mooring.node.network.claim`): so its pods are on one link with those of all other nodes.
 
-`python -m mooring.cluster.machines.guest_network ROOT ADDRESS NETWORK [INTERFACE]`. Imports the standard
+`python -m mooring.cluster.machines.guest.network ROOT ADDRESS NETWORK [INTERFACE]`. Imports the standard
 library and `mooring.node.bridge` only.
 """
 
