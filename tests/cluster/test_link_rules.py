@@ -99,7 +99,7 @@ def test_a_name_that_no_node_has_makes_no_table(name: str) -> None:
 
 
 def test_the_tables_of_a_cluster_are_known_by_their_names() -> None:
-    said: Any = {
+    said: dict[str, Any] = {
         "nftables": [
             {"metainfo": {}},
             {"table": {"family": "inet", "name": NAME}},
