@@ -97,11 +97,11 @@ class Door:
 
     async def _reply(self, reader: asyncio.StreamReader) -> str:
         try:
-            line = await reader.readline()
+            line = await reader.readuntil()
             return f"ok {await self.answer(line.decode('ascii'))}"
         except (DeviceError, ClusterError, TimeoutError) as error:
             return f"error {error}"
-        except ValueError:  # too long a line, or not ASCII
+        except (ValueError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
             return f"error one line of ASCII is wanted, of at most {LINE} bytes"
         except (Silence, ConnectionError):
             raise

@@ -1,8 +1,8 @@
 """An SNMP agent (v1, v2c, v3) for one device of `mib`.
 
 Packets are pysnmp's to parse; which values there are is `mib`'s to say, and what they are at this moment the
-door's. A silent device's request is dropped; a request that a client sends again while the first is under way
-is done once, and each copy of it is answered. With v3, only authenticated requests are answered.
+door's. A silent device's request is dropped. What is asked again while it is under way, as clients do, is
+done once, and each request for it is answered. With v3, only authenticated requests are answered.
 """
 # pyright: basic
 # pysnmp has no types that strict checking could use.
@@ -180,7 +180,7 @@ class _Responder(CommandResponderBase):
         self._refused = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[object, list[int]] = {}
-        """A request under way: pysnmp's references to it, one for each time that it was sent."""
+        """By what is asked and under way: pysnmp's references, one for each request that asks for it."""
 
     def cancel(self) -> None:
         for task in self._tasks:
@@ -201,7 +201,9 @@ class _Responder(CommandResponderBase):
             self._take(snmpEngine, stateReference, PDU, bindings)
 
     def _take(self, engine: SnmpEngine, reference: int, pdu: Any, bindings: Bindings) -> None:
-        key = int(v2c.apiPDU.get_request_id(pdu)), pdu.tagSet, repr(bindings)
+        # Not by the request's number: pysnmp has put one of its own there.
+        asked = tuple((name, type(value).__name__, value.prettyPrint()) for name, value in bindings)
+        key = pdu.tagSet, int(pdu[1]), int(pdu[2]), asked
         if key in self._waiting:
             self._waiting[key].append(reference)
             return
