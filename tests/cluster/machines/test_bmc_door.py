@@ -133,7 +133,7 @@ async def test_it_serves_no_more_than_so_many_at_a_time(world: World, monkeypatc
     await asyncio.sleep(0.2)
     with pytest.raises(DeviceError, match="too many requests"):
         await ask(world.path, "bmc b power")
-    world.devices.set(list(Device), "a", None)
+    assert await ask(world.path, "set a none") == "none"
     await asyncio.gather(*silent, return_exceptions=True)
     await asyncio.sleep(0.2)
     assert await ask(world.path, "bmc b power") == "off"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pysnmp.proto import rfc1902, rfc1905
 
 from mooring.cluster.machines.bmc import mib
-from mooring.cluster.machines.bmc.power_switch import Device, DeviceError, Verb
+from mooring.cluster.machines.bmc.power_switch import Device, DeviceError, Silence, Verb
 from mooring.cluster.machines.bmc.snmp import DATAGRAM, PENDING, VARIABLES, Agent, Requests, SnmpError
 from mooring.cluster.processes import free_port
 
@@ -35,10 +35,13 @@ class World:
         self.hold = asyncio.Event()
         self.hold.set()
         self.broken = False
+        self.silent = False
 
     async def ask(self, device: Device, machine: str, verb: Verb) -> str:
         self.asked.append(f"{device} {machine} {verb}")
         await self.hold.wait()
+        if self.silent:
+            raise Silence
         if self.broken:
             raise DeviceError("it is broken")
         return {Verb.POWER: self.power, Verb.PORT: self.ports}.get(verb, {machine: "done"})[machine]
@@ -260,6 +263,23 @@ async def test_no_more_than_so_many_requests_wait(wire: Wire):
     wire.world.hold.set()
     assert sum(reply is not None for reply in await asyncio.gather(*sent)) == PENDING
     assert await wire.exchange(READ)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_silent_device_is_not_answered_and_leaves_nothing_behind(wire: Wire, version: int):
+    wire.world.silent = True
+    for number in range(50):
+        await wire.exchange(request(GET, binding(OUTLET_1), version=version, number=number), 0.02)
+    assert wire.world.asked
+    model = wire.agent._engine.message_processing_subsystems[version]
+    assert held(model._cache) == 0
+    wire.world.silent = False
+    assert await wire.exchange(READ)
+
+
+def held(cache: object) -> int:
+    """How many requests pysnmp remembers there."""
+    return len(vars(cache)["_Cache__stateReferenceIndex"])
 
 
 async def test_a_request_of_too_many_variables_is_refused(wire: Wire):

@@ -92,16 +92,16 @@ async def test_a_bmc_that_lies_is_told_apart_from_the_truth(stage: Stage):
 
 async def test_after_kill_9_of_up_every_device_fails_and_down_leaves_none(stage: Stage):
     await stage.up("--nodes", "2", "--port", "0", "--bmc")
-    known = await reach(stage, "node-2")
+    known = {node: await reach(stage, node) for node in ("node-1", "node-2")}
     await stage.command("machine", "bmc", "node-1", "--misbehave", "silent")
-    asked = asyncio.create_task(agent(stage, "node-1", "off"))
+    asked = asyncio.create_task(agent(stage, "node-1", "off", known["node-1"]))
     await asyncio.sleep(0.5)
     held = stage.part("up")
     assert held is not None
     os.kill(held.pid, signal.SIGKILL)
     assert (await asked)[0] not in (0, 2)
     assert len(devices(stage)) == 2
-    assert (await agent(stage, "node-2", "status", known))[0] not in (0, 2)
+    assert (await agent(stage, "node-2", "status", known["node-2"]))[0] not in (0, 2)
     status, said = await stage.command("machine", "list")
     assert (status, "no BMCs run" in said) == (1, True)
     status, said = await stage.command("down")
@@ -119,7 +119,11 @@ async def test_ports_and_passwords_are_the_same_after_a_restart_and_an_ipmi_sim_
     killed = stage.part("bmc-node-1")
     stage.kill_part("bmc-node-1")
     await stage.until("ipmi_sim runs again", lambda: stage.part("bmc-node-1") not in (killed, None))
-    assert (await agent(stage, "node-1", "status"))[0] == 0
+
+    async def answers() -> bool:
+        return (await agent(stage, "node-1", "status"))[0] == 0
+
+    await stage.until("it answers", answers)
     await stage.down()
     assert devices(stage) == []
     await stage.up("--nodes", "2", "--port", "0", "--bmc")

@@ -66,7 +66,9 @@ class Bmcs:
 
     async def stop(self) -> None:
         """Takes all of it down."""
-        await asyncio.gather(*(part.stop(grace=5) for part in self._parts()))
+        await asyncio.gather(*(part.kill() for part in self._parts()))  # they have nothing to lose
+        for machine in self._ipmi:
+            self._devices.set(Device, machine, None)
         self._ipmi, self._served = {}, None
         await self._stack.aclose()
 

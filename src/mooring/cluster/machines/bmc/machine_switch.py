@@ -7,8 +7,12 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+import structlog
+
 from mooring.cluster.machines.bmc.power_switch import DeviceError, PortState
 from mooring.cluster.machines.interface import Cut, Links, NotPossible, Power
+
+log = structlog.get_logger(component="bmc")
 
 
 class SwitchedMachine(Protocol):
@@ -34,7 +38,7 @@ class MachineSwitch:
         could be cut."""
         self._machines, self._power, self._links = machines, power, links
         self._down: set[str] = set()
-        self._buttons: set[asyncio.Task[bool]] = set()
+        self._buttons: set[asyncio.Task[None]] = set()
 
     def machines(self) -> Collection[str]:
         return list(self._machines)
@@ -57,9 +61,15 @@ class MachineSwitch:
 
     async def press_button(self, machine: str) -> None:
         if self._power(machine) is Power.ON:
-            task = asyncio.create_task(self._machines[machine].stop(), name=f"button of {machine}")
+            task = asyncio.create_task(self._shut_down(machine), name=f"button of {machine}")
             self._buttons.add(task)
             task.add_done_callback(self._buttons.discard)
+
+    async def _shut_down(self, machine: str) -> None:
+        try:
+            await self._machines[machine].stop()
+        except Exception:
+            log.exception("a machine does not shut down", node=machine)
 
     async def port(self, machine: str) -> PortState:
         """Down if it was set so and the link is still cut: it may have been healed by other means."""

@@ -57,12 +57,13 @@ class Agent:
         config.add_v3_user(
             self._engine, user, config.USM_AUTH_HMAC96_SHA, password, config.USM_PRIV_CFB128_AES, password
         )
-        self._responder = _Responder(self._engine, Requests(tree, ask))
+        self._transport = _Transport()
+        self._responder = _Responder(self._engine, Requests(tree, ask), self._transport)
 
     def open(self, address: str, port: int) -> None:
         """Listens."""
-        transport = _Transport().open_server_mode((address, port))
-        config.add_transport(self._engine, udp.DOMAIN_NAME, transport)
+        self._transport.open_server_mode((address, port))
+        config.add_transport(self._engine, udp.DOMAIN_NAME, self._transport)
         self._engine.transport_dispatcher.job_started(1)
 
     def close(self) -> None:
@@ -157,11 +158,17 @@ class Requests:
 
 
 class _Transport(udp.UdpAsyncioTransport):
-    """Drops what is too long before anything looks into it."""
+    """Drops what is too long before anything looks into it; sends nothing while it is `silent`."""
+
+    silent = False
 
     def datagram_received(self, datagram: bytes, transportAddress: Any) -> None:  # noqa: N803
         if len(datagram) <= DATAGRAM:
             super().datagram_received(datagram, transportAddress)
+
+    def send_message(self, outgoingMessage: bytes, transportAddress: Any) -> None:  # noqa: N803
+        if not self.silent:
+            super().send_message(outgoingMessage, transportAddress)
 
 
 class _Responder(CommandResponderBase):
@@ -174,8 +181,9 @@ class _Responder(CommandResponderBase):
         rfc1905.SetRequestPDU.tagSet,
     )
 
-    def __init__(self, engine: SnmpEngine, requests: Requests) -> None:
+    def __init__(self, engine: SnmpEngine, requests: Requests, transport: _Transport) -> None:
         super().__init__(engine, SnmpContext(engine))
+        self._transport = transport
         self._requests = requests
         self._refused = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -199,6 +207,16 @@ class _Responder(CommandResponderBase):
             self.send_varbinds(snmpEngine, stateReference, "tooBig", 0, [])
         elif sum(map(len, self._waiting.values())) < PENDING:
             self._take(snmpEngine, stateReference, PDU, bindings)
+        else:
+            self._drop(snmpEngine, stateReference)
+
+    def _drop(self, engine: SnmpEngine, reference: int) -> None:
+        """No answer, by the way that lets pysnmp forget the request."""
+        self._transport.silent = True
+        try:
+            self.send_varbinds(engine, reference, 0, 0, [])
+        finally:
+            self._transport.silent = False
 
     def _take(self, engine: SnmpEngine, reference: int, pdu: Any, bindings: Bindings) -> None:
         # Not by the request's number: pysnmp has put one of its own there.
@@ -225,6 +243,8 @@ class _Responder(CommandResponderBase):
         for reference in references:
             if answer is not None:
                 self.send_varbinds(engine, reference, *answer)
+            else:
+                self._drop(engine, reference)
             self.release_state_information(reference)
 
     async def _outcome(self, pdu: Any, bindings: Bindings) -> tuple[int | str, int, Bindings] | None:
