@@ -27,7 +27,7 @@ def directory(layout: Layout) -> Path:
 
 
 class Bmcs:
-    """Use as `start`, then `stop`; a `stop` after a failed `start` cleans up."""
+    """One for a run of `mooring up`: `start`, then `stop`, which also cleans up after a failed `start`."""
 
     def __init__(self, layout: Layout, switch: PowerSwitch, address: str = LOOPBACK) -> None:
         """All devices listen on `address`."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
@@ -37,6 +38,8 @@ class MachineSwitch:
         """`power` looks at a machine's live processes. `links` is its cable; None if its kind has none that
         could be cut."""
         self._machines, self._power, self._links = machines, power, links
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """So that no `reset` switches on what another device has just switched off."""
         self._down: set[str] = set()
         self._buttons: set[asyncio.Task[None]] = set()
 
@@ -47,17 +50,23 @@ class MachineSwitch:
         return self._power(machine)
 
     async def turn_on(self, machine: str) -> None:
-        await self._machines[machine].start()
+        async with self._locks[machine]:
+            await self._machines[machine].start()
 
     async def turn_off(self, machine: str) -> None:
+        async with self._locks[machine]:
+            await self._cut(machine)
+
+    async def reset(self, machine: str) -> None:
+        async with self._locks[machine]:
+            if self._power(machine) is Power.ON:
+                await self._cut(machine)
+                await self._machines[machine].start()
+
+    async def _cut(self, machine: str) -> None:
         await self._machines[machine].lose_power()
         if self._power(machine) is not Power.OFF:
             raise DeviceError(f"{machine}: its power was cut, and processes of it still run")
-
-    async def reset(self, machine: str) -> None:
-        if self._power(machine) is Power.ON:
-            await self.turn_off(machine)
-            await self.turn_on(machine)
 
     async def press_button(self, machine: str) -> None:
         if self._power(machine) is Power.ON:

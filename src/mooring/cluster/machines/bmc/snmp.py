@@ -48,7 +48,7 @@ class SnmpError(Exception):
 
 
 class Agent:
-    """Serves a tree on a UDP port while it is open. `community` for v1 and v2c; for v3 the user's
+    """The agent of one tree, on a UDP port while it is open. `community` for v1 and v2c; for v3 the user's
     `password`, which authenticates (SHA) and encrypts (AES)."""
 
     def __init__(self, tree: Tree, ask: Ask, community: str, user: str, password: str) -> None:
@@ -79,18 +79,18 @@ class Requests:
         self._tree, self._ask = tree, ask
 
     async def read(self, names: Sequence[Oid]) -> Bindings:
-        """Get. Raises SnmpError, Silence."""
+        """What Get answers. Raises SnmpError, Silence."""
         return [
             (name, await self._value(name, self._tree.get(name), place))
             for place, name in enumerate(names, 1)
         ]
 
     async def read_next(self, names: Sequence[Oid]) -> Bindings:
-        """GetNext. Raises SnmpError, Silence."""
+        """What GetNext answers. Raises SnmpError, Silence."""
         return [await self._next(name, place) for place, name in enumerate(names, 1)]
 
     async def read_bulk(self, names: Sequence[Oid], single: int, repetitions: int) -> Bindings:
-        """GetBulk: the first `single` names once, the others again and again. Raises SnmpError, Silence."""
+        """What GetBulk answers: the first `single` names once, the others again and again. Raises SnmpError, Silence."""
         found = await self.read_next(names[:single])
         repeated = list(names[single:])
         for _ in range(repetitions):
@@ -104,7 +104,7 @@ class Requests:
         return found
 
     async def write(self, bindings: Sequence[tuple[Oid, Any]]) -> None:
-        """Set: all or, if one of them cannot be set so, none. Raises SnmpError, Silence."""
+        """Does what Set asks for: all or, if one of them cannot be set so, none. Raises SnmpError, Silence."""
         orders = [self._order(name, value, place) for place, (name, value) in enumerate(bindings, 1)]
         for place, (machine, verb) in enumerate(orders, 1):
             await self._do(machine, verb, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.root.machines.conftest import Rack, need
+from tests.root.machines.bmc.conftest import Rack, need
 
 from mooring.cluster.machines.interface import Cut
 

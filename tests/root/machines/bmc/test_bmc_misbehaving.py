@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.root.machines.conftest import Rack
+from tests.root.machines.bmc.conftest import Rack
 
 from mooring.cluster.machines.bmc.door import ask
 from mooring.cluster.machines.bmc.power_switch import Silence

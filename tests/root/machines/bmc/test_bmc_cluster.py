@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.root.machines.conftest import need
+from tests.root.machines.bmc.conftest import need
 
 from mooring.cluster.stage import Stage, run
 

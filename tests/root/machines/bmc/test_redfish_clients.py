@@ -9,7 +9,7 @@ import pytest
 import redfish
 import sushy
 from redfish.rest.v1 import InvalidCredentialsError
-from tests.root.machines.conftest import Rack
+from tests.root.machines.bmc.conftest import Rack
 
 pytestmark = pytest.mark.root
 
