@@ -90,7 +90,8 @@ class Requests:
         return [await self._next(name, place) for place, name in enumerate(names, 1)]
 
     async def read_bulk(self, names: Sequence[Oid], single: int, repetitions: int) -> Bindings:
-        """What GetBulk answers: the first `single` names once, the others again and again. Raises SnmpError, Silence."""
+        """What GetBulk answers: the first `single` names once, the others again and again. Raises SnmpError,
+        Silence."""
         found = await self.read_next(names[:single])
         repeated = list(names[single:])
         for _ in range(repetitions):
@@ -104,7 +105,8 @@ class Requests:
         return found
 
     async def write(self, bindings: Sequence[tuple[Oid, Any]]) -> None:
-        """Does what Set asks for: all or, if one of them cannot be set so, none. Raises SnmpError, Silence."""
+        """Does what Set asks for: all or, if one of them cannot be set so, none. Raises SnmpError,
+        Silence."""
         orders = [self._order(name, value, place) for place, (name, value) in enumerate(bindings, 1)]
         for place, (machine, verb) in enumerate(orders, 1):
             await self._do(machine, verb, place)
