@@ -32,7 +32,7 @@ from mooring.node.bridge import (
 
 @dataclass(frozen=True)
 class MachineNetwork:
-    """Where a machine is plugged in, and what its own side has to know (`guest_network`)."""
+    """Where a machine is plugged in, and what its own side has to know (`guest.network`)."""
 
     tap: str
     address: IPv4Address

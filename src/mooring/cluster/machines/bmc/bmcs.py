@@ -27,7 +27,7 @@ def directory(layout: Layout) -> Path:
 
 
 class Bmcs:
-    """Use as `start`, then `stop`; a `stop` after a failed `start` cleans up."""
+    """One for a run of `mooring up`: `start`, then `stop`, which also cleans up after a failed `start`."""
 
     def __init__(self, layout: Layout, switch: PowerSwitch, address: str = LOOPBACK) -> None:
         """All devices listen on `address`."""
@@ -66,7 +66,9 @@ class Bmcs:
 
     async def stop(self) -> None:
         """Takes all of it down."""
-        await asyncio.gather(*(part.stop(grace=5) for part in self._parts()))
+        await asyncio.gather(*(part.kill() for part in self._parts()))  # they have nothing to lose
+        for machine in self._ipmi:
+            self._devices.set(Device, machine, None)
         self._ipmi, self._served = {}, None
         await self._stack.aclose()
 

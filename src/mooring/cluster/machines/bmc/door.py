@@ -30,7 +30,8 @@ log = structlog.get_logger(component="bmc")
 LINE = 512
 """The longest line, in bytes."""
 CONNECTIONS = 256
-"""So many are served at a time: those of silent and late devices stay open."""
+"""So many are served at a time: those of silent and late devices stay open. What is asked of no device gets
+through."""
 
 Word = TypeVar("Word", Device, Verb)
 Changed = Callable[[str, Sequence[Device], Rule | None], Awaitable[None]]
@@ -59,6 +60,8 @@ class Door:
                 return await self._set(self._known(machine), text, devices)
             case ["truth", machine, verb]:
                 return await obey(self._devices.switch, self._known(machine), _word(Verb, verb))
+            case [_, _, _] if self._open > CONNECTIONS:
+                raise DeviceError("too many requests wait for an answer")
             case [device, machine, verb]:
                 words = _word(Device, device), self._known(machine), _word(Verb, verb)
                 return await self._devices.ask(*words)
@@ -83,10 +86,7 @@ class Door:
         """One connection, one line. An error is an answer."""
         self._open += 1
         try:
-            if self._open > CONNECTIONS:
-                reply = "error too many requests wait for an answer"
-            else:
-                reply = await self._reply(reader)
+            reply = await self._reply(reader)
             writer.write(f"{' '.join(reply.split())}\n".encode())
             await writer.drain()
         except (Silence, ConnectionError):
@@ -97,11 +97,11 @@ class Door:
 
     async def _reply(self, reader: asyncio.StreamReader) -> str:
         try:
-            line = await reader.readline()
+            line = await reader.readuntil()
             return f"ok {await self.answer(line.decode('ascii'))}"
         except (DeviceError, ClusterError, TimeoutError) as error:
             return f"error {error}"
-        except ValueError:  # too long a line, or not ASCII
+        except (ValueError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
             return f"error one line of ASCII is wanted, of at most {LINE} bytes"
         except (Silence, ConnectionError):
             raise

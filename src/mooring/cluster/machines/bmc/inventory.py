@@ -102,7 +102,8 @@ def make(paths: Paths, uuids: Mapping[str, UUID], address: str = LOOPBACK) -> In
     strip, switch = (before.strip_port, before.switch_port) if before else (0, 0)
     inventory = Inventory(address, ports.udp(strip), ports.udp(switch), machines)
     write_private(paths.inventory, json.dumps(msgspec.to_builtins(inventory), indent=2) + "\n")
-    if not paths.key.exists() or before is None or before.address != address:
+    served = paths.key.exists() and paths.certificate.exists()
+    if not served or before is None or before.address != address:
         key, certificate = self_signed(address, datetime.now(UTC))
         write_private(paths.key, key)
         write_private(paths.certificate, certificate)

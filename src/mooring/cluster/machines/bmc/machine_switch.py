@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+import structlog
+
 from mooring.cluster.machines.bmc.power_switch import DeviceError, PortState
 from mooring.cluster.machines.interface import Cut, Links, NotPossible, Power
+
+log = structlog.get_logger(component="bmc")
 
 
 class SwitchedMachine(Protocol):
@@ -33,8 +38,10 @@ class MachineSwitch:
         """`power` looks at a machine's live processes. `links` is its cable; None if its kind has none that
         could be cut."""
         self._machines, self._power, self._links = machines, power, links
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """So that no `reset` switches on what another device has just switched off."""
         self._down: set[str] = set()
-        self._buttons: set[asyncio.Task[bool]] = set()
+        self._buttons: set[asyncio.Task[None]] = set()
 
     def machines(self) -> Collection[str]:
         return list(self._machines)
@@ -43,23 +50,35 @@ class MachineSwitch:
         return self._power(machine)
 
     async def turn_on(self, machine: str) -> None:
-        await self._machines[machine].start()
+        async with self._locks[machine]:
+            await self._machines[machine].start()
 
     async def turn_off(self, machine: str) -> None:
+        async with self._locks[machine]:
+            await self._cut(machine)
+
+    async def reset(self, machine: str) -> None:
+        async with self._locks[machine]:
+            if self._power(machine) is Power.ON:
+                await self._cut(machine)
+                await self._machines[machine].start()
+
+    async def _cut(self, machine: str) -> None:
         await self._machines[machine].lose_power()
         if self._power(machine) is not Power.OFF:
             raise DeviceError(f"{machine}: its power was cut, and processes of it still run")
 
-    async def reset(self, machine: str) -> None:
-        if self._power(machine) is Power.ON:
-            await self.turn_off(machine)
-            await self.turn_on(machine)
-
     async def press_button(self, machine: str) -> None:
         if self._power(machine) is Power.ON:
-            task = asyncio.create_task(self._machines[machine].stop(), name=f"button of {machine}")
+            task = asyncio.create_task(self._shut_down(machine), name=f"button of {machine}")
             self._buttons.add(task)
             task.add_done_callback(self._buttons.discard)
+
+    async def _shut_down(self, machine: str) -> None:
+        try:
+            await self._machines[machine].stop()
+        except Exception:
+            log.exception("a machine does not shut down", node=machine)
 
     async def port(self, machine: str) -> PortState:
         """Down if it was set so and the link is still cut: it may have been healed by other means."""

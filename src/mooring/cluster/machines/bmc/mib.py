@@ -74,7 +74,8 @@ class Tree:
         """Whether there is any object whose identifier is `oid` but for its last number."""
         column = oid[:-1]
         place = bisect_left(self._order, column)
-        return place < len(self._order) and self._order[place][: len(column)] == column
+        first = self._order[place] if place < len(self._order) else ()
+        return len(first) == len(oid) and first[:-1] == column
 
 
 def strip(machines: Sequence[str]) -> Tree:

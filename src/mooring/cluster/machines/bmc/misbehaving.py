@@ -105,7 +105,7 @@ class Misbehaving:
         self._changed = asyncio.Event()
 
     def set(self, devices: Iterable[Device], machine: str, rule: Rule | None) -> None:
-        """From now on. Whoever waits for a silent device gets no answer, not a late one."""
+        """From now on. A client that waits for a silent device gets no answer, not a late one."""
         for device in devices:
             for verb in Verb:
                 self._claims.pop((device, machine, verb), None)

@@ -1,8 +1,8 @@
 """An SNMP agent (v1, v2c, v3) for one device of `mib`.
 
 Packets are pysnmp's to parse; which values there are is `mib`'s to say, and what they are at this moment the
-door's. A silent device's request is dropped; a request that a client sends again while the first is under way
-is done once, and each copy of it is answered. With v3, only authenticated requests are answered.
+door's. A silent device's request is dropped. What is asked again while it is under way, as clients do, is
+done once, and each request for it is answered. With v3, only authenticated requests are answered.
 """
 # pyright: basic
 # pysnmp has no types that strict checking could use.
@@ -48,7 +48,7 @@ class SnmpError(Exception):
 
 
 class Agent:
-    """Serves a tree on a UDP port while it is open. `community` for v1 and v2c; for v3 the user's
+    """The agent of one tree, on a UDP port while it is open. `community` for v1 and v2c; for v3 the user's
     `password`, which authenticates (SHA) and encrypts (AES)."""
 
     def __init__(self, tree: Tree, ask: Ask, community: str, user: str, password: str) -> None:
@@ -57,12 +57,13 @@ class Agent:
         config.add_v3_user(
             self._engine, user, config.USM_AUTH_HMAC96_SHA, password, config.USM_PRIV_CFB128_AES, password
         )
-        self._responder = _Responder(self._engine, Requests(tree, ask))
+        self._transport = _Transport()
+        self._responder = _Responder(self._engine, Requests(tree, ask), self._transport)
 
     def open(self, address: str, port: int) -> None:
         """Listens."""
-        transport = _Transport().open_server_mode((address, port))
-        config.add_transport(self._engine, udp.DOMAIN_NAME, transport)
+        self._transport.open_server_mode((address, port))
+        config.add_transport(self._engine, udp.DOMAIN_NAME, self._transport)
         self._engine.transport_dispatcher.job_started(1)
 
     def close(self) -> None:
@@ -78,18 +79,19 @@ class Requests:
         self._tree, self._ask = tree, ask
 
     async def read(self, names: Sequence[Oid]) -> Bindings:
-        """Get. Raises SnmpError, Silence."""
+        """What Get answers. Raises SnmpError, Silence."""
         return [
             (name, await self._value(name, self._tree.get(name), place))
             for place, name in enumerate(names, 1)
         ]
 
     async def read_next(self, names: Sequence[Oid]) -> Bindings:
-        """GetNext. Raises SnmpError, Silence."""
+        """What GetNext answers. Raises SnmpError, Silence."""
         return [await self._next(name, place) for place, name in enumerate(names, 1)]
 
     async def read_bulk(self, names: Sequence[Oid], single: int, repetitions: int) -> Bindings:
-        """GetBulk: the first `single` names once, the others again and again. Raises SnmpError, Silence."""
+        """What GetBulk answers: the first `single` names once, the others again and again. Raises SnmpError,
+        Silence."""
         found = await self.read_next(names[:single])
         repeated = list(names[single:])
         for _ in range(repetitions):
@@ -103,7 +105,8 @@ class Requests:
         return found
 
     async def write(self, bindings: Sequence[tuple[Oid, Any]]) -> None:
-        """Set: all or, if one of them cannot be set so, none. Raises SnmpError, Silence."""
+        """Does what Set asks for: all or, if one of them cannot be set so, none. Raises SnmpError,
+        Silence."""
         orders = [self._order(name, value, place) for place, (name, value) in enumerate(bindings, 1)]
         for place, (machine, verb) in enumerate(orders, 1):
             await self._do(machine, verb, place)
@@ -157,11 +160,17 @@ class Requests:
 
 
 class _Transport(udp.UdpAsyncioTransport):
-    """Drops what is too long before anything looks into it."""
+    """Drops what is too long before anything looks into it; sends nothing while it is `silent`."""
+
+    silent = False
 
     def datagram_received(self, datagram: bytes, transportAddress: Any) -> None:  # noqa: N803
         if len(datagram) <= DATAGRAM:
             super().datagram_received(datagram, transportAddress)
+
+    def send_message(self, outgoingMessage: bytes, transportAddress: Any) -> None:  # noqa: N803
+        if not self.silent:
+            super().send_message(outgoingMessage, transportAddress)
 
 
 class _Responder(CommandResponderBase):
@@ -174,13 +183,14 @@ class _Responder(CommandResponderBase):
         rfc1905.SetRequestPDU.tagSet,
     )
 
-    def __init__(self, engine: SnmpEngine, requests: Requests) -> None:
+    def __init__(self, engine: SnmpEngine, requests: Requests, transport: _Transport) -> None:
         super().__init__(engine, SnmpContext(engine))
+        self._transport = transport
         self._requests = requests
         self._refused = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[object, list[int]] = {}
-        """A request under way: pysnmp's references to it, one for each time that it was sent."""
+        """By what is asked and under way: pysnmp's references, one for each request that asks for it."""
 
     def cancel(self) -> None:
         for task in self._tasks:
@@ -199,9 +209,21 @@ class _Responder(CommandResponderBase):
             self.send_varbinds(snmpEngine, stateReference, "tooBig", 0, [])
         elif sum(map(len, self._waiting.values())) < PENDING:
             self._take(snmpEngine, stateReference, PDU, bindings)
+        else:
+            self._drop(snmpEngine, stateReference)
+
+    def _drop(self, engine: SnmpEngine, reference: int) -> None:
+        """No answer, by the way that lets pysnmp forget the request."""
+        self._transport.silent = True
+        try:
+            self.send_varbinds(engine, reference, 0, 0, [])
+        finally:
+            self._transport.silent = False
 
     def _take(self, engine: SnmpEngine, reference: int, pdu: Any, bindings: Bindings) -> None:
-        key = int(v2c.apiPDU.get_request_id(pdu)), pdu.tagSet, repr(bindings)
+        # Not by the request's number: pysnmp has put one of its own there.
+        asked = tuple((name, type(value).__name__, value.prettyPrint()) for name, value in bindings)
+        key = pdu.tagSet, int(pdu[1]), int(pdu[2]), asked
         if key in self._waiting:
             self._waiting[key].append(reference)
             return
@@ -223,6 +245,8 @@ class _Responder(CommandResponderBase):
         for reference in references:
             if answer is not None:
                 self.send_varbinds(engine, reference, *answer)
+            else:
+                self._drop(engine, reference)
             self.release_state_information(reference)
 
     async def _outcome(self, pdu: Any, bindings: Bindings) -> tuple[int | str, int, Bindings] | None:
