@@ -27,7 +27,7 @@ from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, writ
 from mooring.apiserver.process import HOST
 from mooring.apiserver.transport import tls
 from mooring.apiserver.transport.node_endpoints import LOOPBACK
-from mooring.cluster import control, manifests, orders
+from mooring.cluster import control, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
@@ -354,6 +354,8 @@ class Cluster:
         return MachineSwitch(machines, lambda name: machines[name].power, lambda name: machines[name].links)
 
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
+        if command == machine_states.SAID:
+            return await machine_states.said(self.machines, self._bmcs.says if self._bmcs else None)
         return await orders.obey(self.machines, command, node, options)
 
     async def stop(self, *, grace: float = 30.0) -> None:

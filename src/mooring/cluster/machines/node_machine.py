@@ -66,7 +66,8 @@ class NodeMachine:
             await self.machine.press_power_button()
             clean = await self._ends_within(grace)
             if not clean:
-                log.warning("did not shut down in time: its power is cut", node=self.name, seconds=grace)
+                why = "as ordered" if self._given_up.is_set() else f"not off after {grace:g} s"
+                log.warning("did not shut down: its power is cut", node=self.name, why=why)
             await self._cut()
             return clean
 

@@ -13,7 +13,7 @@ from mooring.cluster.machines.bmc import ipmi
 from mooring.cluster.machines.bmc.door import Door, serving
 from mooring.cluster.machines.bmc.inventory import LOOPBACK, Inventory, Paths, make
 from mooring.cluster.machines.bmc.misbehaving import Misbehaving, Rule
-from mooring.cluster.machines.bmc.power_switch import Device, PowerSwitch
+from mooring.cluster.machines.bmc.power_switch import Device, PowerSwitch, Verb
 from mooring.cluster.machines.system_uuid import system_uuid
 from mooring.cluster.processes import Part, mooring
 from mooring.mounts.blocking import blocking
@@ -53,6 +53,11 @@ class Bmcs:
         self._served = Part("bmc", command, run=self._layout.run, logs=self._layout.logs)
         await asyncio.gather(*(part.start() for part in self._parts()))
         await self._until_ready(inventory)
+
+    async def says(self, machine: str) -> str:
+        """What its BMC answers to the question for its power, true or not. Raises DeviceError; never returns
+        if the BMC is silent."""
+        return await self._devices.ask(Device.BMC, machine, Verb.POWER)
 
     def _parts(self) -> list[Part]:
         return [*self._ipmi.values(), *([self._served] if self._served else [])]
