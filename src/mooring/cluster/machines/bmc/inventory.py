@@ -22,9 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from mooring.apiserver.data_directory import write_private
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.machines.bmc.certificate import self_signed
 
 USER = "mooring"
 LOOPBACK = "127.0.0.1"
@@ -81,6 +79,9 @@ def load(paths: Paths) -> Inventory | None:
 def make(paths: Paths, uuids: Mapping[str, UUID], address: str = LOOPBACK) -> Inventory:
     """Writes down what the devices of these machines are, with the ports of the last time where they are
     free; and secrets, if there are none yet. Blocks."""
+    from mooring.apiserver.data_directory import write_private
+    from mooring.cluster.machines.bmc.certificate import self_signed
+
     paths.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths.root.chmod(0o700)
     for secret in (paths.password, paths.community):

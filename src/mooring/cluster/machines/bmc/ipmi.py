@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from mooring.apiserver.data_directory import write_private
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.bmc import chassis_control
 from mooring.cluster.machines.bmc.inventory import USER, Managed, Paths
@@ -73,6 +72,8 @@ def chassis_script(machine: str) -> str:
 
 def prepare(paths: Paths, address: str, machine: Managed) -> None:
     """Writes its configuration. What it kept of other times is removed: it would go before. Blocks."""
+    from mooring.apiserver.data_directory import write_private
+
     directory, guid = paths.machine(machine.name), guid_of(machine.uuid)
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "state").mkdir(parents=True)
