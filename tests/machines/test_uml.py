@@ -1,0 +1,189 @@
+"""Machines with a kernel of their own, as a user meets them: what they see, what they lose, how they come back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from tests.machines.machines import (
+    NODE,
+    back_after,
+    boot_of,
+    inside,
+    medium,
+    order,
+    plugged,
+    silent,
+)
+
+from mooring.cluster.layout import ClusterError
+from mooring.cluster.stage import Stage
+from mooring.kube.objects import Node
+from mooring.mounts.blocking import blocking
+from mooring.volumes.errors import DeviceStillInUse
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+
+async def test_a_machine_has_a_kernel_of_its_own_and_sees_nothing_of_the_cluster(stage: Stage) -> None:
+    assert "6.1." in await inside(stage, "uname -r")
+    assert await inside(stage, "hostname") == NODE
+    root = stage.layout.root
+    assert (await inside(stage, f"ls {root}; ls {root}/nodes")).split() == ["array", "nodes", NODE]
+    assert (await inside(stage, f"find {root} -name '*.crt' -o -name '*.sqlite*' | wc -l")) == "0"
+    there = Path(f"/usr/machine-{root.name}")
+    await inside(stage, f"echo changed > {there} && cat {there}")
+    assert not there.exists()
+    await inside(stage, "mount | grep -q 'hostfs' || true; ! touch /proc/1/root/run/machine/x")
+
+
+async def test_a_disk_is_plugged_in_while_the_machine_runs_and_refused_while_it_is_open(stage: Stage) -> None:
+    link = await plugged(stage, "d")
+    await inside(stage, f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo kept > /d/file")
+    with pytest.raises(DeviceStillInUse, match=f"kernel of {NODE} has it open"):
+        await blocking(stage.array.detach, "d", NODE)
+    assert await inside(stage, "cat /d/file") == "kept"
+    await inside(stage, "umount /d")
+    await blocking(stage.array.detach, "d", NODE)
+    assert await inside(stage, f"ls -l {link} 2>/dev/null | wc -l; ls /dev/ubd* | wc -l") == "0\n1"
+    other = await blocking(stage.array.attach, "d", "node-2")
+    assert await inside(stage, f"mkdir -p /d && mount {other} /d && cat /d/file", "node-2") == "kept"
+    await inside(stage, "umount /d", "node-2")
+
+
+async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) -> None:
+    first, second = await plugged(stage, "one"), await plugged(stage, "two")
+    medium(stage, "two").write_bytes(b"second" + bytes(64 << 20)[6:])
+    await blocking(stage.array.detach, "one", NODE)
+    third = await plugged(stage, "three")
+    assert await inside(stage, f"head -c 6 {second}") == "second"
+    assert len({await inside(stage, f"readlink {link}") for link in (second, third)}) == 2
+    assert await inside(stage, f"test -e {first} && echo there || echo gone") == "gone"
+
+
+async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
+    link = await plugged(stage, "d")
+    await inside(
+        stage,
+        f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo synced > /d/a && sync && echo lost > /d/b &&"
+        " (while :; do date >> /d/log; sync -d /d/log; sleep 0.02; done > /dev/null 2>&1 &)",
+    )
+    await asyncio.sleep(1)
+    await order(stage, "kill", NODE)
+    assert not stage.has_power(NODE)
+    content = medium(stage, "d").read_bytes()
+    await asyncio.sleep(1)
+    assert medium(stage, "d").read_bytes() == content
+    with pytest.raises(ClusterError, match=f"{NODE} is off"):
+        await stage.run_in(NODE, "true")
+    await order(stage, "start", NODE)
+    await inside(stage, f"mkdir -p /d && mount {link} /d")
+    assert await inside(stage, "cat /d/a; cat /d/b | wc -c") == "synced\n0"
+    assert int(await inside(stage, "wc -l < /d/log")) > 5
+
+
+async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boot(stage: Stage) -> None:
+    boot = await boot_of(stage)
+    await order(stage, "panic", NODE)
+    assert not stage.has_power(NODE)
+    assert "Kernel panic" in (stage.layout.logs / f"machine-{NODE}.log").read_text()
+    await silent(stage)
+    assert not stage.has_power(NODE)
+    await order(stage, "start", NODE)
+    assert await back_after(stage, boot) != boot
+
+
+async def test_a_watchdog_that_is_not_fed_resets_the_machine(stage: Stage) -> None:
+    boot = await boot_of(stage)
+    await inside(stage, "modprobe softdog soft_margin=1 && (sleep 60 > /dev/watchdog) > /dev/null 2>&1 &")
+    assert await back_after(stage, boot) != boot
+    assert stage.has_power(NODE)
+
+
+async def test_a_kernel_that_is_reset_from_within_boots_again_with_its_network(stage: Stage) -> None:
+    boot = await boot_of(stage)
+    with pytest.raises(ClusterError):
+        await stage.run_in(NODE, "echo b > /proc/sysrq-trigger; sleep 30")
+    await back_after(stage, boot)
+    assert "Failed to exec kernel" in (stage.layout.logs / f"machine-{NODE}.log").read_text()
+
+
+async def test_io_that_hangs_waits_in_d_state_and_the_rest_goes_on(stage: Stage) -> None:
+    link = await plugged(stage, "d")
+    await inside(stage, f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d")
+    await order(stage, "hang", NODE)
+    await inside(stage, "(echo x > /d/x; sync /d/x; touch /run/done) > /dev/null 2>&1 &")
+    await asyncio.sleep(2)
+    assert "sync" in await inside(stage, "ps axo stat,comm | grep ^D")
+    assert (await stage.client.get(Node, NODE)).ready == "True"
+    assert "I/O hangs" in (await stage.command("status"))[1]
+    await order(stage, "heal", NODE)
+    await stage.until("the write has ended", lambda: _exists(stage, "/run/done"))
+    assert "I/O hangs" not in (await stage.command("status"))[1]
+
+
+async def _exists(stage: Stage, path: str) -> bool:
+    return (await stage.run_in(NODE, f"test -e {path}"))[0] == 0
+
+
+async def test_a_machine_whose_io_hangs_can_lose_its_power(stage: Stage) -> None:
+    await order(stage, "hang", NODE)
+    await inside(stage, "(sync) > /dev/null 2>&1 &")
+    await order(stage, "kill", NODE)
+    assert not stage.has_power(NODE)
+
+
+async def test_a_frozen_machine_is_silent_and_goes_on_where_it_was(stage: Stage) -> None:
+    boot = await boot_of(stage)
+    await order(stage, "freeze", NODE)
+    await silent(stage)
+    assert stage.has_power(NODE)
+    with pytest.raises(ClusterError, match="is frozen"):
+        await stage.run_in(NODE, "true")
+    await order(stage, "thaw", NODE)
+    await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
+    assert await boot_of(stage) == boot
+
+
+async def test_a_machine_has_a_clock_of_its_own(stage: Stage) -> None:
+    await order(stage, "skew", NODE, "+1h")
+    ahead = int(await inside(stage, "date +%s")) - time.time()
+    assert 3500 < ahead < 3700
+    assert abs(int(await inside(stage, "date +%s", "node-2")) - time.time()) < 100
+    await order(stage, "heal", NODE)
+    assert abs(int(await inside(stage, "date +%s")) - time.time()) < 100
+
+
+async def test_machines_of_both_kinds_are_one_cluster(data_dir: Path) -> None:
+    stage = Stage(data_dir)
+    try:
+        await stage.up("--machines", "namespace=1,uml=1", "--port", "0", "--node-monitor-grace-period", "8")
+        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
+        link = await plugged(stage, "d", "node-2")
+        await inside(stage, f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d", "node-2")
+        await inside(stage, "echo moved > /d/file && umount /d", "node-2")
+        await blocking(stage.array.detach, "d", "node-2")
+        device = await blocking(stage.array.attach, "d", "node-1")
+        assert await inside(stage, f"mkdir -p /run/d && mount {device} /run/d && cat /run/d/file") == "moved"
+        await inside(stage, "umount /run/d")
+        status, answer = await stage.command("node", "skew", "node-1", "+1h")
+        assert status == 1
+        assert "--machines uml" in answer
+    finally:
+        await stage.down()
+    assert stage.leftovers() == []
+
+
+async def test_after_kill_9_of_up_down_leaves_nothing_of_its_machines(data_dir: Path) -> None:
+    stage = Stage(data_dir)
+    await stage.up("--machines", "uml=1", "--port", "0")
+    await stage.until("the node is Ready", lambda: stage.ready_nodes(1))
+    await plugged(stage, "d")
+    stage.kill_part("up")
+    assert stage.has_power(NODE)
+    status, answer = await stage.down()
+    assert status == 0
+    assert "machine-node-1" in answer
+    assert stage.leftovers() == []
