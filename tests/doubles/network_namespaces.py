@@ -110,10 +110,11 @@ def reaches(python: Sequence[str], address: object, port: int = PORT) -> bool:
 
 
 def is_silent(python: Sequence[str], address: object, port: int = PORT) -> bool:
-    """Whether there is no answer. A refusal is an AssertionError."""
+    """Whether there is no answer, also none to the question which hardware has that address, as with a cable
+    that was pulled. A refusal is an AssertionError."""
     for _ in range(2):
         done = answer(python, address, port, patience_s=1)
         if done.returncode == 0:
             return False
-    assert "TimeoutError" in done.stderr, done.stderr
+    assert "TimeoutError" in done.stderr or "No route to host" in done.stderr, done.stderr
     return True

@@ -334,8 +334,8 @@ _FAR = {
 }
 
 
-def words(trouble: Trouble, delay: float = 0) -> list[str]:
-    """For a person: `cut from the API server (out)`."""
+def words(trouble: Trouble, delay: float | None = 0) -> list[str]:
+    """For a person: `cut from the API server (out)`. `delay` in seconds; None if it is not known."""
     found: list[str] = []
     for far in Far:
         ways = [way for way in (Direction.IN, Direction.OUT) if Cut(far, way) in trouble.cuts]
@@ -343,6 +343,8 @@ def words(trouble: Trouble, delay: float = 0) -> list[str]:
             found.append(f"cut from {_FAR[far]}" + ("" if len(ways) == 2 else f" ({ways[0]})"))
     if trouble.loss:
         found.append(f"loses {trouble.loss:.4%}".rstrip("%").rstrip("0").rstrip(".") + "% of its packets")
-    if delay:
+    if delay is None:
+        found.append("perhaps delayed: it does not answer")
+    elif delay:
         found.append(f"delayed by {round(delay * 1000)} ms")
     return found

@@ -26,6 +26,8 @@ from mooring.mounts.blocking import blocking
 from mooring.node.bridge import PART, NetworkUnavailable
 from mooring.node.network import claim
 
+INSIDE_S = 5.0
+"""So long may a machine take to look at or change its packets' delay: one that is frozen never answers."""
 _PATHS = Path("/sys/fs/cgroup")
 """nft names cgroups by their paths below it."""
 
@@ -73,9 +75,9 @@ class _NftLinks:
     async def heal(self) -> None:
         """See `Links`."""
         async with self._changing:
-            await self._set_delay(0)
             with contextlib.suppress(NftMissing):  # nothing can have been cut
                 await self._write(Trouble())
+            await self._set_delay(0)
 
     async def worsen(self, quality: Quality) -> None:
         """See `Links`."""
@@ -123,7 +125,8 @@ class _NftLinks:
     async def _set_delay(self, seconds: float) -> None:
         raise NotImplementedError
 
-    async def _delay(self) -> float:
+    async def _delay(self) -> float | None:
+        """Seconds; None if it cannot be known now."""
         raise NotImplementedError
 
 
@@ -143,7 +146,13 @@ class TapLinks(_NftLinks):
 
     async def _set_delay(self, seconds: float) -> None:
         try:
-            status, output = await self._run(link_delay.script(seconds))
+            async with asyncio.timeout(INSIDE_S):
+                status, output = await self._run(link_delay.script(seconds))
+        except TimeoutError:
+            raise ClusterError(
+                f"{self._machine} does not answer within {INSIDE_S:g} s, so the delay of its packets may be as it was: "
+                "try again when it does"
+            ) from None
         except ClusterError:
             if seconds:
                 raise
@@ -151,9 +160,12 @@ class TapLinks(_NftLinks):
         if status:
             raise NotPossible(f"{self._machine} cannot delay its packets: {output.strip()[-200:]}")
 
-    async def _delay(self) -> float:
+    async def _delay(self) -> float | None:
         try:
-            status, output = await self._run(link_delay.LOOK)
+            async with asyncio.timeout(INSIDE_S):
+                status, output = await self._run(link_delay.LOOK)
+        except TimeoutError:
+            return None
         except ClusterError:
             return 0
         return link_delay.delay_of(output) if status == 0 else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -15,7 +16,8 @@ from typing import TypeVar
 import pytest
 from network_namespaces import PORT, Server, StandIn, StandInPod, ip, is_silent, reaches
 
-from mooring.cluster.machines import cgroup
+from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines import cgroup, links
 from mooring.cluster.machines.interface import Cut, Direction, Far, NotPossible, Quality
 from mooring.cluster.machines.link_rules import Ends
 from mooring.cluster.machines.links import GroupLinks, TapLinks, heal_all, tables
@@ -200,17 +202,17 @@ async def test_after_a_crash_all_cuts_of_the_cluster_and_of_no_other_are_healed(
 async def test_a_connection_that_was_open_falls_silent_and_goes_on_when_the_link_is_healed(
     scene: Scene,
 ) -> None:
-    for links, address in (
+    for cable, address in (
         (scene.tap_links, scene.machine.network.address),
         (scene.group_links, scene.pod.address),
     ):
         with socket.create_connection((str(address), PORT), timeout=3) as connection:
             assert _echoed(connection, b"a") == b"a"
-            await links.cut(Cut())
+            await cable.cut(Cut())
             connection.settimeout(0.7)
             with pytest.raises(TimeoutError):
                 _echoed(connection, b"b")
-            await links.heal()
+            await cable.heal()
             connection.settimeout(10)
             assert connection.recv(1) == b"b"
 
@@ -311,11 +313,44 @@ async def test_without_nft_the_package_is_named_and_nothing_counts_as_cut(
     async def run(script: str) -> tuple[int, str]:
         return 0, "[]"
 
-    links = TapLinks(data_dir, "node-1", network.tap, ends, run)
+    cable = TapLinks(data_dir, "node-1", network.tap, ends, run)
     with pytest.raises(NotPossible, match="apt-get install nftables"):
-        await links.cut(Cut())
+        await cable.cut(Cut())
     with pytest.raises(NotPossible, match="apt-get install nftables"):
-        await links.worsen(Quality(loss=0.1))
-    await links.heal()
-    await links.renew()
-    assert (await links.state(), heal_all(data_dir), tables(data_dir)) == ([], [], [])
+        await cable.worsen(Quality(loss=0.1))
+    await cable.heal()
+    await cable.renew()
+    assert (await cable.state(), heal_all(data_dir), tables(data_dir)) == ([], [], [])
+
+
+async def test_a_machine_that_does_not_answer_is_cut_and_healed_and_its_delay_is_not_known(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "INSIDE_S", 0.05)
+
+    async def run(script: str) -> tuple[int, str]:
+        await asyncio.Event().wait()  # as a machine that is frozen
+        raise AssertionError
+
+    frozen = TapLinks(data_dir, "node-1", plug(data_dir / "nodes" / "node-1", ADDRESSES).tap, ends, run)
+    await frozen.cut(Cut())
+    assert await frozen.state() == ["cut from everything", "perhaps delayed: it does not answer"]
+    with pytest.raises(ClusterError, match="node-1 does not answer"):
+        await frozen.worsen(Quality(delay=0.1))
+    with pytest.raises(ClusterError, match="node-1 does not answer"):
+        await frozen.heal()
+    assert tables(data_dir) == []
+
+
+async def test_a_machine_that_is_off_is_cut_and_healed_and_has_no_delay(data_dir: Path) -> None:
+    async def run(script: str) -> tuple[int, str]:
+        raise ClusterError("node-1 is off")
+
+    off = TapLinks(data_dir, "node-1", plug(data_dir / "nodes" / "node-1", ADDRESSES).tap, ends, run)
+    await off.cut(Cut(Far.API))
+    await off.worsen(Quality(loss=0.5))
+    assert await off.state() == ["cut from the API server", "loses 50% of its packets"]
+    with pytest.raises(ClusterError, match="node-1 is off"):
+        await off.worsen(Quality(delay=0.1))
+    await off.heal()
+    assert await off.state() == []
