@@ -17,7 +17,7 @@ from mooring.cluster.layout import Layout
 from mooring.cluster.machines import cgroup
 from mooring.cluster.machines.bmc import door
 from mooring.cluster.machines.bmc.bmcs import Bmcs, directory
-from mooring.cluster.machines.bmc.inventory import Paths, load
+from mooring.cluster.machines.bmc.inventory import LOOPBACK, Paths, load
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.bmc.reach import reach
 
@@ -34,14 +34,14 @@ def need(program: str) -> None:
 class Rack:
     """Two machines and their devices, as a user meets them."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, address: str = LOOPBACK) -> None:
         self.layout = Layout(root)
         self.layout.make()
         self.machines = {name: HeartbeatMachine(name, root) for name in ("node-1", "node-2")}
         switch = MachineSwitch(
             self.machines, lambda name: self.machines[name].power(), lambda name: self.machines[name].links
         )
-        self.bmcs = Bmcs(self.layout, switch)
+        self.bmcs = Bmcs(self.layout, switch, address)
         self.paths = Paths(directory(self.layout))
 
     async def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.root.machines.bmc.conftest import Rack, need
@@ -90,6 +91,21 @@ async def test_a_wrong_password_does_nothing(rack: Rack, agent: str):
     assert status not in (0, OFF_IS_2)
     assert await rack.machines["node-1"].writes()
     assert rack.machines["node-1"].links.cuts == []
+
+
+async def test_all_devices_listen_on_the_address_that_is_given_and_only_there(tmp_path: Path):
+    need("ipmi_sim")
+    rack = Rack(tmp_path / "data", "127.0.0.3")
+    try:
+        await rack.start()
+        for agent in (*POWER_AGENTS, "fence_ifmib"):
+            command = rack.command(agent, "status")
+            assert "127.0.0.3" in command
+            assert (await rack.do(agent, "status"))[0] == ON
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", int(rack.reach()["redfish"]["url"].rsplit(":", 1)[1]))
+    finally:
+        await rack.stop()
 
 
 # --- ipmitool

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tests.root.machines.bmc.conftest import need
 
+from mooring.cluster.processes import mooring
 from mooring.cluster.stage import Stage, run
 
 pytestmark = pytest.mark.root
@@ -169,6 +170,20 @@ async def test_without_bmcs_the_command_says_so_in_one_line(stage: Stage):
         assert "`mooring up --bmc`" in said
         assert "\n" not in said
     assert devices(stage) == []
+
+
+async def test_without_ipmi_sim_up_says_in_one_line_which_package_has_it_and_leaves_nothing(
+    stage: Stage, tmp_path: Path
+):
+    for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+        for program in Path(folder).iterdir():
+            if program.name != "ipmi_sim" and not (tmp_path / program.name).is_symlink():
+                (tmp_path / program.name).symlink_to(program)
+    up = mooring("up", "--nodes", "1", "--port", "0", "--bmc", "--data-dir", str(stage.layout.root))
+    status, said = await run(up, {**os.environ, "PATH": str(tmp_path)})
+    assert status == 1
+    assert said.splitlines()[-1] == "error: BMCs need ipmi_sim: apt-get install openipmi"
+    assert stage.leftovers() == []
 
 
 async def test_what_is_wrong_is_told_in_a_line(stage: Stage):
