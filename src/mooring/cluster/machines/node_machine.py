@@ -120,6 +120,7 @@ class NodeMachine:
         self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
         boot = self._next_boot()
         await blocking(self._array.power_on, self.name)
+        await self.links.renew()
         await self.machine.boot(boot)
         self.on = True
         log.info("power on", node=self.name, boot_id=boot.boot_id)
