@@ -86,4 +86,4 @@ class RememberedLinks:
     async def worsen(self, quality: Quality) -> None: ...
 
     async def state(self) -> list[str]:
-        return ["cut from everything"] if self.cuts else []
+        return [f"cut from {cut.far} ({cut.direction})" for cut in self.cuts]

@@ -12,7 +12,7 @@ from heartbeat_machine import RememberedLinks
 
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.bmc.power_switch import DeviceError, PortState
-from mooring.cluster.machines.interface import Cut, Links, NotPossible, Power
+from mooring.cluster.machines.interface import Cut, Far, Links, NotPossible, Power
 
 
 class Slow:
@@ -111,6 +111,32 @@ def test_a_cut_by_other_means_is_not_the_ports(run: Callable[..., Any]):
     links = RememberedLinks()
     run(links.cut(Cut()))
     assert run(switch(Slow(), links).port("a")) is PortState.UP
+
+
+def test_a_port_whose_link_was_healed_and_then_cut_from_less_is_not_down(run: Callable[..., Any]):
+    links = RememberedLinks()
+    devices = switch(Slow(), links)
+
+    async def story() -> list[PortState]:
+        await links.cut(Cut(Far.PEERS))
+        await devices.set_port("a", PortState.DOWN)
+        down = await devices.port("a")
+        await links.heal()
+        await links.cut(Cut(Far.PEERS))
+        return [down, await devices.port("a")]
+
+    assert run(story()) == ["down", "up"]
+
+
+class DeadLinks(RememberedLinks):
+    async def cut(self, cut: Cut) -> None: ...
+
+
+def test_a_port_is_not_said_to_be_down_if_nothing_was_cut(run: Callable[..., Any]):
+    devices = switch(Slow(), DeadLinks())
+    with pytest.raises(DeviceError, match="a: its link was cut, and is not"):
+        run(devices.set_port("a", PortState.DOWN))
+    assert run(devices.port("a")) is PortState.UP
 
 
 class NoLinks(RememberedLinks):

@@ -40,7 +40,8 @@ class MachineSwitch:
         self._machines, self._power, self._links = machines, power, links
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """So that no `reset` switches on what another device has just switched off."""
-        self._down: set[str] = set()
+        self._down: dict[str, frozenset[str]] = {}
+        """Machines whose port was set down, and what their links said of it then."""
         self._buttons: set[asyncio.Task[None]] = set()
 
     def machines(self) -> Collection[str]:
@@ -81,23 +82,28 @@ class MachineSwitch:
             log.exception("a machine does not shut down", node=machine)
 
     async def port(self, machine: str) -> PortState:
-        """Down if it was set so and the link is still cut: it may have been healed by other means."""
-        if machine in self._down and any(
-            line.startswith("cut") for line in await self._link(machine).state()
-        ):
+        """Down if it was set so and its link is still cut as it was then: it may have been healed by other
+        means, and cut from something less."""
+        if machine in self._down and self._down[machine] <= await self._cuts(machine):
             return PortState.DOWN
-        self._down.discard(machine)
+        self._down.pop(machine, None)
         return PortState.UP
+
+    async def _cuts(self, machine: str) -> frozenset[str]:
+        return frozenset(line for line in await self._link(machine).state() if line.startswith("cut"))
 
     async def set_port(self, machine: str, state: PortState) -> None:
         links = self._link(machine)
         try:
             if state is PortState.DOWN:
                 await links.cut(Cut())
-                self._down.add(machine)
+                cuts = await self._cuts(machine)
+                if not cuts:
+                    raise DeviceError(f"{machine}: its link was cut, and is not")
+                self._down[machine] = cuts
             else:
                 await links.heal()
-                self._down.discard(machine)
+                self._down.pop(machine, None)
         except NotPossible as error:
             raise DeviceError(str(error)) from error
 
