@@ -32,6 +32,7 @@ from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup, kinds, ports
+from mooring.cluster.machines.bmc import ipmi
 from mooring.cluster.machines.bmc.bmcs import Bmcs
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.interface import Machine
@@ -156,6 +157,8 @@ class Cluster:
 
     async def _start(self) -> None:
         await blocking(kinds.check, self.options.machines)
+        if self.options.bmc:
+            ipmi.check()
         await blocking(self._plug_machines)
         if self.options.cloud:
             self._cloud = CloudParts(self.layout, self._nodes, self.options.cloud)

@@ -257,7 +257,7 @@ class UmlMachine(Machine):
                 try:
                     await self._order(f"remove ubd{letter}")
                 except mconsole.Refused as error:
-                    if "busy" not in str(error).lower():
+                    if "open" not in str(error).lower():
                         raise
                     raise DiskInUse(f"the kernel of {self.name} has it open") from error
                 await self._wire.ask("unplugged", device=f"ubd{letter}", link=self._link(disk))
