@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -187,3 +188,14 @@ async def test_after_kill_9_of_up_down_leaves_nothing_of_its_machines(data_dir: 
     assert status == 0
     assert "machine-node-1" in answer
     assert stage.leftovers() == []
+
+
+async def test_a_node_reports_the_uuid_that_its_machine_keeps_over_its_boots(stage: Stage) -> None:
+    uuid = (stage.layout.node(NODE) / "system-uuid").read_text().strip()
+    boot = await boot_of(stage)
+    for _ in range(2):
+        live = json.loads(await stage.client.request("GET", f"/api/v1/nodes/{NODE}"))
+        reported = live["status"]["nodeInfo"]
+        assert (reported["systemUUID"], reported["kernelVersion"][:4]) == (uuid, "6.1.")
+        await order(stage, "reset", NODE)
+        boot = await back_after(stage, boot)

@@ -322,7 +322,7 @@ def agent(
     from mooring.kube import config
     from mooring.kube.client import Client
     from mooring.kube.times import wall_clock
-    from mooring.node.hardware import machine_id
+    from mooring.node.hardware import machine_id, system_uuid
     from mooring.node.node_lease import HeldByAnother
     from mooring.node.options import AgentOptions
     from mooring.node.registration import AttachingKindChanged
@@ -343,6 +343,7 @@ def agent(
         or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
         machine_id=machine_id(),
+        system_uuid=os.environ.get("MOORING_SYSTEM_UUID") or system_uuid(),
         manifests_dir=manifests.absolute() if manifests else None,
         enable_controller_attach_detach=enable_controller_attach_detach,
         standalone=standalone,

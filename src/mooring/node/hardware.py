@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+SYSTEM_UUID = Path("/sys/class/dmi/id/product_uuid")  # SMBIOS, System Information
 MACHINE_ID = Path("/etc/machine-id")  # machine-id(5)
 PODS = "110"  # upstream's default for one node
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -31,6 +32,14 @@ def machine_id() -> str:
     """The ID of this operating system's installation; "" if it has none."""
     try:
         return MACHINE_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def system_uuid() -> str:
+    """The UUID that the firmware tells; "" if it tells none, or not to this user."""
+    try:
+        return SYSTEM_UUID.read_text().strip().lower()
     except OSError:
         return ""
 

@@ -25,6 +25,8 @@ class AgentOptions:
     """Chosen once by chance and kept in `root_dir`: an agent that is restarted is the same one."""
     machine_id: str = ""
     """Of the operating system's installation (machine-id(5)); clones have the same."""
+    system_uuid: str = ""
+    """What the machine's firmware tells, and its BMC as GUID. "": not known."""
     manifests_dir: Path | None = None
     """Where the manifests of static pods are."""
     enable_controller_attach_detach: bool = True

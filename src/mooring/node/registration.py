@@ -73,6 +73,7 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
                 "architecture": hardware.architecture,
                 "operatingSystem": "linux",
                 **({"machineID": options.machine_id} if options.machine_id else {}),
+                **({"systemUUID": options.system_uuid} if options.system_uuid else {}),
                 "kernelVersion": hardware.kernel,
                 "kubeletVersion": "mooring",
             },

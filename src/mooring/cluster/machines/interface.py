@@ -81,10 +81,20 @@ class Quality:
 @dataclass(frozen=True)
 class Boot:
     """One time that a machine is switched on: `boot_id` names it; `ended` is the one before, which is
-    certainly over ("" at the first)."""
+    certainly over ("" at the first). `system_uuid` is what the machine's firmware tells, at every boot."""
 
     boot_id: str
     ended: str
+    system_uuid: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What tells it to the node agent (`mooring agent`)."""
+        return {
+            "MOORING_BOOT_ID": self.boot_id,
+            "MOORING_ENDED_BOOT_ID": self.ended,
+            "MOORING_SYSTEM_UUID": self.system_uuid,
+        }
 
 
 class NotPossible(ClusterError):

@@ -16,6 +16,7 @@ import structlog
 
 from mooring.cluster.layout import Layout
 from mooring.cluster.machines.interface import Boot, Ending, Links, Machine, Power
+from mooring.cluster.machines.system_uuid import system_uuid
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceStillInUse
 from mooring.volumes.plugins.disk_array import DiskArray
@@ -128,8 +129,10 @@ class NodeMachine:
 
     def _next_boot(self) -> Boot:
         """The boot before is certainly over: this machine is off."""
-        record = self._layout.node(self.name) / "boot-id"
-        boot = Boot(str(uuid.uuid4()), record.read_text() if record.exists() else "")
+        directory = self._layout.node(self.name)
+        record = directory / "boot-id"
+        ended = record.read_text() if record.exists() else ""
+        boot = Boot(str(uuid.uuid4()), ended, str(system_uuid(directory)))
         record.write_text(boot.boot_id)
         return boot
 

@@ -85,7 +85,7 @@ class NamespaceMachine(Machine):
             command,
             run=self._layout.run,
             logs=self._layout.logs,
-            environ={"MOORING_BOOT_ID": boot.boot_id, "MOORING_ENDED_BOOT_ID": boot.ended},
+            environ=boot.environ,
         )
         await self._part.start(restart=False)
 

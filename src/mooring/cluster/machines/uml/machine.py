@@ -53,7 +53,7 @@ log = structlog.get_logger(component="cluster")
 UP_S = 60.0
 """So long may a machine take until its first process says that it is up, in seconds."""
 STATE_BYTES = 4 << 30
-MEMORY_BYTES = 512 << 20
+MEMORY_BYTES = 384 << 20
 SOURCES = str(Path(__file__).parents[4])
 RUN = Path("/run/mooring")
 LETTERS = "bcdefghijklmnop"
@@ -149,11 +149,7 @@ class UmlMachine(Machine):
             "directory": str(guest.directory),
             "disks": str(PluggedDevices.known),
             "programs": guest.programs,
-            "environ": {
-                **guest.environ,
-                "MOORING_BOOT_ID": boot.boot_id,
-                "MOORING_ENDED_BOOT_ID": boot.ended,
-            },
+            "environ": {**guest.environ, **boot.environ},
             "files": {path: source.read_text() for path, source in guest.files.items()},
             "network": self._wiring(),
         }
