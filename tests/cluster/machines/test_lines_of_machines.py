@@ -54,8 +54,9 @@ class Kernel:
     def _serve(self) -> None:
         request, back = self._socket.recvfrom(4096)
         self.asked.append(request)
-        for answer in self._answers:
-            self._socket.sendto(answer, back)
+        with self._socket:
+            for answer in self._answers:
+                self._socket.sendto(answer, back)
 
 
 def reply(text: str, *, failed: bool = False, more: bool = False) -> bytes:
