@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mooring.cloud.errors import VolumeBusy
 from mooring.cloud.interface import Devices
-from mooring.mounts import loop
+from mooring.mounts import loop, machine_ports
 from mooring.mounts.blocking import blocking
 from mooring.mounts.copies import copy_medium
 from mooring.mounts.errors import DeviceBusy
@@ -144,11 +144,12 @@ class LoopDevices(Devices):
     def _attach(self, volume_id: str, instance_id: str, device: str) -> None:
         medium = str(self._medium(volume_id))
         links = self._links(volume_id, instance_id, device)
-        if all(loop.is_device_of(str(link), medium) for link in links):
-            return
-        shown = self._left_over(volume_id) or loop.create(medium)
-        for link in links:
-            _point(link, shown)
+        if not all(loop.is_device_of(str(link), medium) for link in links):
+            shown = self._left_over(volume_id) or loop.create(medium)
+            for link in links:
+                _point(link, shown)
+        by_id = self.link_to(volume_id, instance_id)
+        machine_ports.plug(self.device_directory(instance_id), volume_id, os.path.realpath(by_id), str(by_id))
 
     def _left_over(self, volume_id: str) -> str | None:
         """A device of the volume without a link: the process that made it ended before it made the link."""
@@ -161,6 +162,10 @@ class LoopDevices(Devices):
     def _detach(self, volume_id: str, instance_id: str, force: bool) -> None:
         medium = str(self._medium(volume_id))
         links = self._links(volume_id, instance_id)
+        try:
+            machine_ports.unplug(self.device_directory(instance_id), volume_id)
+        except DeviceBusy as error:
+            raise VolumeBusy(volume_id, error.holders) from error
         for shown in {os.path.realpath(link) for link in links if loop.is_device_of(str(link), medium)}:
             if force:
                 _cut_off(shown)

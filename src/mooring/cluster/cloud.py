@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from mooring.cloud.data_directory import DataDirectory
 from mooring.cloud.devices import BY_ID, LoopDevices
 from mooring.cluster.csi import HOLE, CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.machines.guest_program import program
 from mooring.cluster.processes import Part, free_port, mooring
 
 DRIVER = "ebs.csi.aws.com"
@@ -108,6 +110,42 @@ class CloudParts:
         where = ["--device-dir", str(directory), "--allow-path", str(self._layout.node(node))]
         environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
         return self._part(f"ebs-{node}", environ, "ebs-driver", "node", *self._at(node), *where)
+
+    # --- for a machine with a kernel of its own, in which the driver's node service runs
+
+    def device_directory(self, node: str) -> Path:
+        """What serves the node's instance as /dev, here and in its machine."""
+        return LoopDevices(self._layout.cloud).device_directory(self.instances[node])
+
+    def attached(self, node: str) -> dict[str, tuple[str, str]]:
+        """Device and link of each volume that the node's instance has now. Blocks."""
+        links = (self.device_directory(node) / "disk" / "by-id").glob(f"{BY_ID}vol*")
+        return {
+            f"vol-{link.name.removeprefix(f'{BY_ID}vol')}": (os.path.realpath(link), str(link))
+            for link in links
+            if os.path.exists(link)
+        }
+
+    def metadata_address(self, node: str) -> tuple[str, int]:
+        """Of its instance's metadata service, on this host's loopback network."""
+        host, _, port = self._metadata[node].removeprefix("http://").partition(":")
+        return host, int(port)
+
+    def guest_programs(self, node: str, host: str, port: int) -> list[list[str]]:
+        """The driver's node service, and the way to the metadata service, which the host has at this port."""
+        where = [
+            "--device-dir",
+            str(self.device_directory(node)),
+            "--allow-path",
+            str(self._layout.node(node)),
+        ]
+        way = program("guest.relay", *self.metadata_address(node), host, port)
+        driver = mooring("ebs-driver", "node", *self._at(node), *where)
+        return [driver, [sys.executable, "-I", "-S", "-c", way]]
+
+    def guest_environ(self, node: str) -> dict[str, str]:
+        """Of the programs in the machine."""
+        return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
 
     def devices(self, node: str) -> list[str]:
         """The block devices that the node's instance has now. Blocks."""

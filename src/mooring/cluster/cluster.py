@@ -31,7 +31,7 @@ from mooring.cluster import control, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
-from mooring.cluster.machines import cgroup, kinds, ports
+from mooring.cluster.machines import cgroup, kinds, ports, relay
 from mooring.cluster.machines.bmc import ipmi
 from mooring.cluster.machines.bmc.bmcs import Bmcs
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
@@ -107,6 +107,7 @@ class Cluster:
     _controllers: Part | None = None
     _cloud: CloudParts | None = None
     _bmcs: Bmcs | None = None
+    _relays: dict[str, int] = field(default_factory=dict[str, int])
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> Cluster:
@@ -157,6 +158,11 @@ class Cluster:
 
     async def _start(self) -> None:
         await blocking(kinds.check, self.options.machines)
+        if self.options.csi and set(self.options.machines) - {kinds.NAMESPACE}:
+            raise ClusterError(
+                "--csi: a driver that listens on this host is not reached from machines with a kernel of their own: "
+                "use --machines namespace for it"
+            )
         if self.options.bmc:
             ipmi.check()
         await blocking(self._plug_machines)
@@ -282,6 +288,8 @@ class Cluster:
             if name in self.networks:
                 port = ports.serving(self.layout.array / "nodes" / name, machine)
                 await self._control.enter_async_context(port)
+                if self._cloud is not None:
+                    await self._join_cloud(name, machine)
             self.machines[name] = NodeMachine(machine, self.layout, self.array)
         await asyncio.gather(*(machine.start() for machine in self.machines.values()))
 
@@ -320,15 +328,23 @@ class Cluster:
     def _guest(self, name: str) -> Guest:
         layout = self.layout
         files = (layout.node_kubeconfig(name), layout.node_endpoint_token(name))
-        links = layout.array / "nodes" / name / "by-id"
-        return Guest(
-            [self._agent_command(name)],
-            dict[str, str](),
-            layout.node(name),
-            {str(path): path for path in files},
-            [layout.root],
-            links,
-        )
+        programs, environ = [self._agent_command(name)], dict[str, str]()
+        if self._cloud is not None:
+            programs += self._cloud.guest_programs(name, str(self.networks[name].host), self._relays[name])
+            environ = self._cloud.guest_environ(name)
+        return Guest(programs, environ, layout.node(name), {str(path): path for path in files}, [layout.root])
+
+    async def _join_cloud(self, name: str, machine: Machine) -> None:
+        """A machine with a kernel of its own is an instance: its volumes are plugged in, and it reaches its
+        metadata service."""
+        assert self._cloud is not None
+        network = self.networks[name]
+        service = relay.serving(str(network.host), str(network.address), self._cloud.metadata_address(name))
+        self._relays[name] = await self._control.enter_async_context(service)
+        directory = self._cloud.device_directory(name)
+        await self._control.enter_async_context(ports.serving(directory, machine))
+        for volume, (device, link) in (await blocking(self._cloud.attached, name)).items():
+            await machine.add_disk(volume, device, link)
 
     def _give_credentials(self, node: str) -> None:
         address = self.machines_address if node in self.networks else ""
@@ -345,7 +361,8 @@ class Cluster:
         flags += ["--lease-duration", str(max(4.0, self.options.node_monitor_grace_period))]
         if self.options.images:
             flags += ["--images", str(self.options.images)]
-        csi = csi_flags(self.csi.settings(name, self.layout.csi_trace))
+        trace = None if name in self.networks else self.layout.csi_trace
+        csi = csi_flags(self.csi.settings(name, trace))
         array = self._array_flags(self._mode)
         if (network := self.networks.get(name)) is not None:
             flags += ["--address", str(network.address), "--pod-network", str(network.addresses)]

@@ -32,8 +32,8 @@ class CSIDrivers:
     def __bool__(self) -> bool:
         return bool(self.addresses)
 
-    def settings(self, node: str, trace: Path) -> dict[str, str]:
-        """Settings of the CSI plugin in the agent of `node`."""
+    def settings(self, node: str, trace: Path | None) -> dict[str, str]:
+        """Settings of the CSI plugin in the agent of `node`; without `trace` its calls are not kept."""
         return self._all(
             {name: address.replace(HOLE, node) for name, address in self.addresses.items()}, trace
         )
@@ -43,12 +43,12 @@ class CSIDrivers:
         there = {name: address.replace(HOLE, first_node) for name, address in self.addresses.items()}
         return self._all(there | dict(self.controllers), trace)
 
-    def _all(self, addresses: Mapping[str, str], trace: Path) -> dict[str, str]:
+    def _all(self, addresses: Mapping[str, str], trace: Path | None) -> dict[str, str]:
         if not self:
             return {}
         known = {name: address for name, address in addresses.items() if address != REGISTERED}
         faults = {"faults": " ".join(self.faults)} if self.faults else {}
-        return {**known, **faults, "trace": str(trace)}
+        return {**known, **faults, **({"trace": str(trace)} if trace else {})}
 
 
 def parse_drivers(

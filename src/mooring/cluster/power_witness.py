@@ -88,6 +88,5 @@ class OwnKernel:
         return self._content == self._medium()
 
     def _medium(self) -> str:
-        path = self._stage.layout.array / "disks" / self._disk / "disk.img"
-        with path.open("rb") as file:
+        with self._stage.truth.medium(self._disk).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

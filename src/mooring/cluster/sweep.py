@@ -19,9 +19,9 @@ from mooring.cluster.machines.node_machine import take_devices
 from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.processes import Running, end, kill, load
 from mooring.cluster.propagation import clear
+from mooring.mounts.machine_ports import SOCKET
 from mooring.node.network import release
 from mooring.volumes.plugins.disk_array import DiskArray
-from mooring.volumes.plugins.disk_ports import SOCKET
 
 
 def sweep(layout: Layout) -> list[str]:
@@ -50,7 +50,8 @@ def _end_machines(layout: Layout) -> list[str]:
     """What is left of machines, by their cgroups; their sockets, and where disks were plugged in."""
     found = [f"machine of {name}" for name in cgroup.remove_empty(layout.root)]
     shutil.rmtree(run_directory(layout.root), ignore_errors=True)
-    for port in (layout.array / "nodes").glob(f"*/{SOCKET}"):
+    of_cloud = layout.cloud.glob(f"instances/*/dev/{SOCKET}")
+    for port in (*(layout.array / "nodes").glob(f"*/{SOCKET}"), *of_cloud):
         port.unlink(missing_ok=True)
     return found
 

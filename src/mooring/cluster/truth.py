@@ -48,6 +48,10 @@ class Truth(Protocol):
         """Where the volume's file system is mounted on a node, as paths are there."""
         ...
 
+    def medium(self, handle: str) -> Path:
+        """The file that holds all of the volume."""
+        ...
+
     async def slow_down(self, handle: str, seconds: float) -> None:
         """From now on attaching and detaching take so long, and so does the answer; 0: as always."""
         ...
@@ -75,6 +79,9 @@ class ArrayTruth(Truth):
         return (
             self._layout.node(node) / "plugins" / escape_plugin_name("mooring.dev/disk") / "mounts" / handle
         )
+
+    def medium(self, handle: str) -> Path:
+        return self._layout.array / "disks" / handle / "disk.img"
 
     async def slow_down(self, handle: str, seconds: float) -> None:
         self._array.set_delays(handle, Delays(attach=seconds, attach_reply=seconds, detach=seconds))
@@ -116,6 +123,9 @@ class CloudTruth(Truth):
             / unique
             / "globalmount"
         )
+
+    def medium(self, handle: str) -> Path:
+        return self._layout.cloud / "volumes" / f"{handle}.img"
 
     async def slow_down(self, handle: str, seconds: float) -> None:
         names = ("attaching_s", "detaching_s")

@@ -15,9 +15,9 @@ from mooring.cluster.machines.interface import DiskInUse
 from mooring.cluster.machines.ports import serving
 from mooring.mounts.blocking import blocking
 from mooring.mounts.errors import DeviceBusy
+from mooring.mounts.machine_ports import SOCKET, MachineDoesNotAnswer, plug, short_path, unplug
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_devices import DirectoryDevices, PluggedDevices
-from mooring.volumes.plugins.disk_ports import SOCKET, MachineDoesNotAnswer, plug, short_path, unplug
 
 
 class PlayedMachine:
@@ -29,7 +29,7 @@ class PlayedMachine:
         self.disks: dict[str, str] = {}
         self.open: set[str] = set()
 
-    async def add_disk(self, disk: str, device: str) -> None:
+    async def add_disk(self, disk: str, device: str, link: str) -> None:
         self.disks[disk] = device
 
     async def remove_disk(self, disk: str) -> None:
@@ -69,7 +69,7 @@ async def test_a_machine_whose_supervisor_is_away_makes_the_attach_fail_and_not_
 
 
 async def test_a_node_that_shares_the_kernel_needs_no_port(tmp_path: Path) -> None:
-    plug(tmp_path, "d", "/dev/loop0")
+    plug(tmp_path, "d", "/dev/loop0", "/d")
     unplug(tmp_path, "d")
 
 
@@ -85,7 +85,7 @@ def test_whatever_is_asked_is_answered_and_the_next_is_served(line: bytes) -> No
                 writer.write(line + b"\n")
                 assert (await reader.readline()).startswith(b"{")
                 writer.close()
-                await blocking(plug, node, "d", "/dev/loop0")
+                await blocking(plug, node, "d", "/dev/loop0", "/d")
                 machine.open = {"d"}
                 with pytest.raises(DeviceBusy):
                     await blocking(unplug, node, "d")

@@ -164,8 +164,8 @@ class Machine(Protocol):
         """The log of all that it has printed, this boot and those before."""
         ...
 
-    async def add_disk(self, disk: str, device: str) -> None:
-        """Plugs a block device of the host in; inside, it appears under the name of the disk. Idempotent."""
+    async def add_disk(self, disk: str, device: str, link: str) -> None:
+        """Plugs a block device of the host in; inside, `link` leads to it. Idempotent."""
         ...
 
     async def remove_disk(self, disk: str) -> None:

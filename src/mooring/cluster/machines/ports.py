@@ -1,5 +1,5 @@
 """Where the disk array plugs disks into a machine with a kernel of its own (the other end is
-`mooring.volumes.plugins.disk_ports`)."""
+`mooring.mounts.machine_ports`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any, cast
 import structlog
 
 from mooring.cluster.machines.interface import DiskInUse, Machine
-from mooring.volumes.plugins.disk_ports import LONGEST, SOCKET, short_path
+from mooring.mounts.machine_ports import LONGEST, SOCKET, short_path
 
 log = structlog.get_logger(component="cluster")
 
 
 @contextlib.asynccontextmanager
-async def serving(node: Path, machine: Machine) -> AsyncGenerator[None]:
-    """Plugs in and out, for whoever asks at the node's directory of the array, while the context is open."""
+async def serving(directory: Path, machine: Machine) -> AsyncGenerator[None]:
+    """Plugs in and out for the storage that keeps this directory for the machine, while the context is
+    open."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -35,25 +36,25 @@ async def serving(node: Path, machine: Machine) -> AsyncGenerator[None]:
             await writer.drain()
         writer.close()
 
-    node.mkdir(parents=True, exist_ok=True)
-    (node / SOCKET).unlink(missing_ok=True)
-    with short_path(node / SOCKET) as address:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / SOCKET).unlink(missing_ok=True)
+    with short_path(directory / SOCKET) as address:
         server = await asyncio.start_unix_server(answer, address, limit=LONGEST)
-    (node / SOCKET).chmod(0o600)
+    (directory / SOCKET).chmod(0o600)
     try:
         yield
     finally:
         server.close()
-        (node / SOCKET).unlink(missing_ok=True)
+        (directory / SOCKET).unlink(missing_ok=True)
 
 
 async def _obey(machine: Machine, line: bytes) -> dict[str, str]:
     request: Any = json.loads(line)
     words = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
     if "plug" in words:
-        await machine.add_disk(str(words["plug"]), str(words["device"]))
+        await machine.add_disk(str(words["plug"]), str(words["device"]), str(words["link"]))
     elif "unplug" in words:
         await machine.remove_disk(str(words["unplug"]))
     else:
-        raise ValueError("a request is {'plug': DISK, 'device': PATH} or {'unplug': DISK}")
+        raise ValueError("a request is {'plug': DISK, 'device': PATH, 'link': PATH} or {'unplug': DISK}")
     return {}

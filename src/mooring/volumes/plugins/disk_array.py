@@ -27,6 +27,7 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.mounts import machine_ports
 from mooring.mounts.errors import DeviceBusy
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
@@ -35,7 +36,6 @@ from mooring.volumes.errors import (
     VolumeInUse,
     VolumeNotFound,
 )
-from mooring.volumes.plugins import disk_ports
 from mooring.volumes.plugins.disk_devices import (
     DirectoryDevices,
     DiskDevices,
@@ -326,7 +326,8 @@ class DiskArray:
             if self.device(disk, node) is None:
                 self._link(disk, node).parent.mkdir(parents=True, exist_ok=True)
                 link_durably(self._link(disk, node), self._devices.create(self._medium(disk)))
-            disk_ports.plug(self._nodes / node, disk, os.path.realpath(self._link(disk, node)))
+            link = self._link(disk, node)
+            machine_ports.plug(self._nodes / node, disk, os.path.realpath(link), str(link))
 
     def _remove_devices(self, disk: str, keep: tuple[str, ...]) -> None:
         """Removes all devices and links of the disk but those of the nodes in `keep`, also a device without a
@@ -344,7 +345,7 @@ class DiskArray:
 
     def _unplug(self, disk: str, node: str) -> None:
         try:
-            disk_ports.unplug(self._nodes / node, disk)
+            machine_ports.unplug(self._nodes / node, disk)
         except DeviceBusy as error:
             raise DeviceStillInUse(disk, node, error.holders) from error
 

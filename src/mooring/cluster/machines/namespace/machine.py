@@ -126,7 +126,7 @@ class NamespaceMachine(Machine):
     def console(self) -> Path:
         return self._layout.logs / f"machine-{self.name}.log"
 
-    async def add_disk(self, disk: str, device: str) -> None:
+    async def add_disk(self, disk: str, device: str, link: str) -> None:
         """Nothing: the host's devices are the machine's."""
 
     async def remove_disk(self, disk: str) -> None:

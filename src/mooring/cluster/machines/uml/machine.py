@@ -26,6 +26,7 @@ import structlog
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup, looking
 from mooring.cluster.machines.cgroup import Cgroup
+from mooring.cluster.machines.guest_program import program
 from mooring.cluster.machines.interface import (
     MOST_OUTPUT,
     RUN_S,
@@ -54,7 +55,6 @@ UP_S = 60.0
 """So long may a machine take until its first process says that it is up, in seconds."""
 STATE_BYTES = 4 << 30
 MEMORY_BYTES = 384 << 20
-SOURCES = str(Path(__file__).parents[4])
 RUN = Path("/run/mooring")
 LETTERS = "bcdefghijklmnop"
 
@@ -70,8 +70,6 @@ class Guest:
     files: Mapping[str, Path]
     """Files of the host that are copied to paths in the machine, at each boot."""
     hidden: list[Path]
-    disk_links: Path
-    """The directory of links to its disks; `mooring-DISK` is one."""
 
 
 class UmlMachine(Machine):
@@ -102,7 +100,7 @@ class UmlMachine(Machine):
         self._wire = Wire(self._directory / "wire", self._told)
         self._up = asyncio.Event()
         self._part: Part | None = None
-        self._disks: dict[str, str] = {}
+        self._disks: dict[str, tuple[str, str]] = {}  # device and link, by disk
         self._letters: dict[str, str] = {}  # by disk: those that are plugged in
         self._disk_lock = asyncio.Lock()
         self._helpers: list[int] = []
@@ -121,13 +119,13 @@ class UmlMachine(Machine):
             self._group.entering(self._command()),
             run=self._layout.run,
             logs=self._layout.logs,
-            given=_program("guest.first_process", "hostfs", "/share", "/dev/ttyS0").encode(),
+            given=program("guest.first_process", "hostfs", "/share", "/dev/ttyS0").encode(),
         )
         await self._part.start(restart=False)
         await self._until_up()
         async with self._disk_lock:
-            for disk, device in self._disks.items():
-                await self._plug(disk, device)
+            for disk in self._disks:
+                await self._plug(disk)
 
     def _prepare(self, boot: Boot) -> None:
         self._group.make()
@@ -177,7 +175,7 @@ class UmlMachine(Machine):
             self._directory / "state",
             tap,
         )
-        launcher = [sys.executable, "-I", "-S", "-c", _program("uml.launcher")]
+        launcher = [sys.executable, "-I", "-S", "-c", program("uml.launcher")]
         places = [str(self._directory / name) for name in ("view", "share", "wire")]
         hidden = [str(path) for path in self._guest().hidden]
         return ["unshare", "--mount", *launcher, *places, *hidden, "--", *kernel.command(FIRST_PROCESS)]
@@ -231,20 +229,21 @@ class UmlMachine(Machine):
 
     # --- disks
 
-    async def add_disk(self, disk: str, device: str) -> None:
+    async def add_disk(self, disk: str, device: str, link: str) -> None:
         async with self._disk_lock:
-            self._disks[disk] = device
+            self._disks[disk] = device, link
             if self._up.is_set() and self.power() is Power.ON:
-                await self._plug(disk, device)
+                await self._plug(disk)
 
-    async def _plug(self, disk: str, device: str) -> None:
+    async def _plug(self, disk: str) -> None:
+        device, link = self._disks[disk]
         if disk not in self._letters:
             letter = next((each for each in LETTERS if each not in self._letters.values()), None)
             if letter is None:
                 raise NotPossible(f"{self.name} has {MOST_DISKS} disks, and its kernel takes no more")
             self._letters[disk] = letter
             await self._order(f"config ubd{letter}={device}")
-        await self._wire.ask("plugged", disk=disk, device=f"ubd{self._letters[disk]}", link=self._link(disk))
+        await self._wire.ask("plugged", disk=disk, device=f"ubd{self._letters[disk]}", link=link)
 
     async def remove_disk(self, disk: str) -> None:
         async with self._disk_lock:
@@ -256,12 +255,9 @@ class UmlMachine(Machine):
                     if "open" not in str(error).lower():
                         raise
                     raise DiskInUse(f"the kernel of {self.name} has it open") from error
-                await self._wire.ask("unplugged", device=f"ubd{letter}", link=self._link(disk))
+                await self._wire.ask("unplugged", device=f"ubd{letter}", link=self._disks[disk][1])
             self._letters.pop(disk, None)
             self._disks.pop(disk, None)
-
-    def _link(self, disk: str) -> str:
-        return str(self._guest().disk_links / f"mooring-{disk}")
 
     async def _order(self, command: str) -> str:
         return await blocking(mconsole.order, self._directory / self.name / "mconsole", command)
@@ -337,14 +333,6 @@ def ending(console: str) -> Ending:
     if "Failed to exec kernel" in console:
         return Ending.RESET
     return Ending.SHUT_DOWN if console.rstrip().endswith(("System halted", "Power down")) else Ending.DIED
-
-
-def _program(module: str, *arguments: str) -> str:
-    """The Python program that runs a module of the machines without what is installed beside: it starts in a
-    tenth of a second."""
-    words = ", ".join(map(repr, arguments))
-    name = f"mooring.cluster.machines.{module}"
-    return f"import sys; sys.path.append({SOURCES!r}); from {name} import main; main({words})"
 
 
 def _tail(log_file: Path, size: int = 600) -> str:
