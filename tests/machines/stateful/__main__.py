@@ -1,10 +1,10 @@
 """Real stateful sets under faults: `python -m tests.machines.stateful`. Needs root.
 
-python -m tests.machines.stateful --set etcd|postgres [--seed N] [--minutes M] [--machines KIND] [--faults A,B]
-                                  [--flags FLAGS] [-o json]
+python -m tests.machines.stateful --set etcd|postgres [--seed N] [--minutes M] [--machines KIND]
+                                  [--faults A,B] [--flags FLAGS] [-o json]
 
-Prints what happens, and a table at the end; status 1 if a promise was violated or not all could be judged, 2 if it
-cannot run here. A seed draws the same faults again; when they hit is up to the machine.
+Prints what happens, and a table at the end; status 1 if a promise was violated or not all could be judged, 2
+if it cannot run here. A seed draws the same faults again; when they hit is up to the machine.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 from tests.machines.stateful.history import Kind, Operation
 from tests.machines.stateful.linearizability import Verdict, judge
-from tests.machines.stateful.software import Addresses, Findings, Unanswered
+from tests.machines.stateful.software import Addresses, Client, Findings, Unanswered
 from tests.machines.stateful.tally import Tally
 
 PATIENCE_S = 2.0
@@ -24,7 +24,8 @@ CLIENTS = 4
 REGISTERS = 3
 """So many at a time."""
 ROUND_S = 15.0
-"""After so long, other registers are taken: the time that a history needs to be judged grows with its length."""
+"""After so long, other registers are taken: the time that a history needs to be judged grows with its
+length."""
 PAUSE_S = 0.04
 
 
@@ -35,7 +36,7 @@ class Etcd:
     replicas = 3
     manifest = Path(__file__).with_name("etcd.yaml")
     packages = "etcd-server"
-    programs = ("/usr/bin/etcd",)
+    programs: tuple[str, ...] = ("/usr/bin/etcd",)
 
     def __init__(self, addresses: Addresses, clock: Callable[[], float]) -> None:
         self.tally = Tally(clock)
@@ -56,7 +57,7 @@ class Etcd:
         ):
             raise Unanswered("etcd accepts no write")
 
-    def clients(self, random: Random) -> list[Callable[[], object]]:
+    def clients(self, random: Random) -> list[Client]:
         """Writers and readers, mixed."""
         seeds = [random.random() for _ in range(CLIENTS)]
         return [lambda seed=seed: self._client(Random(seed)) for seed in seeds]

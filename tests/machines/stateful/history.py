@@ -36,7 +36,8 @@ class Operation:
         return self.returned != NEVER
 
     def apply(self, state: int) -> int | None:
-        """Returns the register's state after this operation; None if what was seen is impossible in `state`."""
+        """Returns the register's state after this operation; None if what was seen is impossible in
+        `state`."""
         match self.kind:
             case Kind.PUT:
                 return self.value

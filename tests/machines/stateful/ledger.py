@@ -1,5 +1,5 @@
-"""What clients of a table did and saw: rows that were inserted, each with a number of its own, and reads of all
-of them. Pure.
+"""What clients of a table did and saw: rows that were inserted, each with a number of its own, and reads of
+all of them. Pure.
 
 Promised: a row whose insert was acknowledged is in every read that began after that, for ever; a row that no
 client has sent is in none; a row that one read has shown is in every read that began after that one ended.
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.machines.stateful.history import NEVER
-
 
 PAGE = 500
 """Rows are read by pages of so many numbers: a read of all of them would be too long after an hour."""

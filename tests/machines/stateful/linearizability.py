@@ -1,9 +1,9 @@
 """Whether a history of registers is linearizable: whether each operation can have taken effect at one moment
 between its call and its return, so that all together explain what was seen. Pure.
 
-The search is Wing and Gong's (1993), with the memory of what was already tried that Lowe added (2017); registers
-are judged one by one, since linearizability is local. There is no such checker for Python in a package that is
-maintained; this one is compared with the definition itself by a property test.
+The search is Wing and Gong's (1993), with the memory of what was already tried that Lowe added (2017);
+registers are judged one by one, since linearizability is local. There is no such checker for Python in a
+package that is maintained; this one is compared with the definition itself by a property test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of one register. `stuck` are operations of which none can be the next where the search came furthest."""
+    """Of one register. `stuck` are operations of which none can be the next where the search came
+    furthest."""
 
     key: str
     verdict: Verdict
@@ -48,8 +49,8 @@ def judge_register(key: str, history: Sequence[Operation], steps: int = STEPS) -
     operations = sorted(_telling(history), key=lambda each: each.called)
     count, needed = len(operations), sum(each.known for each in operations)
     tried: set[tuple[int, frozenset[int], int]] = set()
-    start = (0, frozenset[int](), 0)
-    todo, looked, furthest, stuck = [(start, 0)], 0, -1, ()
+    todo: list[tuple[tuple[int, frozenset[int], int], int]] = [((0, frozenset(), 0), 0)]
+    looked, furthest, stuck = 0, -1, ()
     while todo:
         configuration, done = todo.pop()
         if configuration in tried:
@@ -73,17 +74,17 @@ def judge_register(key: str, history: Sequence[Operation], steps: int = STEPS) -
 
 
 def _telling(history: Sequence[Operation]) -> list[Operation]:
-    """Those that can matter. A get without an answer says nothing. A write without one whose value no operation has
-    seen or expected explains nothing: in a linearization that has it nothing depends on it, so that there is one
-    without it, too."""
+    """Those that can matter. A get without an answer says nothing. A write without one whose value no
+    operation has seen or expected explains nothing: in a linearization that has it nothing depends on it, so
+    that there is one without it, too."""
     seen = {each.value for each in history if each.kind is Kind.GET and each.known}
     seen |= {each.expected for each in history if each.kind is Kind.CAS}
     return [each for each in history if each.known or (each.kind is not Kind.GET and each.value in seen)]
 
 
 def _enabled(operations: Sequence[Operation], first: int, beyond: frozenset[int]) -> list[int]:
-    """Those not taken yet that were called before every other one of them returned, the earliest return first.
-    All before `first` are taken, and those in `beyond`."""
+    """Those not taken yet that were called before every other one of them returned, the earliest return
+    first. All before `first` are taken, and those in `beyond`."""
     limit, found = NEVER, list[int]()
     for each in range(first, len(operations)):
         if operations[each].called > limit:

@@ -1,5 +1,5 @@
-"""The addresses of a StatefulSet's pods, as they are now: for its clients, and for its pods in a ConfigMap. There
-is no DNS in a cluster of `mooring up`; this stands for it."""
+"""The addresses of a StatefulSet's pods, as they are now: for its clients, and for its pods in a ConfigMap.
+There is no DNS in a cluster of `mooring up`; this stands for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEMBERS = "members"
 
 
 async def follow(stage: Stage, app: str, addresses: dict[str, str]) -> None:
-    """Keeps `addresses` and the ConfigMap up to date until it is cancelled. While the API server does not answer,
-    those of the last look stay."""
+    """Keeps `addresses` and the ConfigMap up to date until it is cancelled. While the API server does not
+    answer, those of the last look stay."""
     published = ""
     while True:
         with suppress(KubeError, TimeoutError):

@@ -1,7 +1,7 @@
 """Plays the faults of a plan on a cluster, from outside, and heals each.
 
-Guarantees: what a fault has done is taken back before the next one begins, also where it failed in its middle; a
-fault that cannot be played here is reported with the reason, and is never counted.
+Guarantees: what a fault has done is taken back before the next one begins, also where it failed in its
+middle; a fault that cannot be played here is reported with the reason, and is never counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The faults of a run, drawn by a seed. Pure.
 
-Each fault is dealt once before any is dealt a second time, so that a run of some length has each of them; with some
-of them another one of the control plane happens meanwhile.
+Each fault is dealt once before any is dealt a second time, so that a run of some length has each of them;
+with some of them another one of the control plane happens meanwhile.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from random import Random
 
 
 class Family(StrEnum):
-    """The six that the pod safety proposal of 2016 wants to be played with real stateful sets; and beside them what
-    happens to machines, and what users do."""
+    """The six that the pod safety proposal of 2016 wants to be played with real stateful sets; and beside
+    them what happens to machines, and what users do."""
 
     NODE_API = "node and API server"
     NODES = "node and node"
@@ -28,8 +28,8 @@ class Family(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """`name` is a method of `nemesis.Nemesis`. `shortest`, `longest`: how long it lasts, in seconds. `cut`: it needs
-    links that can be cut from that end, as `mooring node cut --from` names it."""
+    """`name` is a method of `nemesis.Nemesis`. `shortest`, `longest`: how long it lasts, in seconds. `cut`:
+    it needs links that can be cut from that end, as `mooring node cut --from` names it."""
 
     name: str
     family: Family
@@ -88,8 +88,8 @@ SHARE_BESIDE = 0.3
 
 @dataclass(frozen=True)
 class Step:
-    """After `pause` seconds, the fault, for `lasts` seconds, on that node or pod (numbers that are taken modulo how
-    many there are); and `beside` in its middle."""
+    """After `pause` seconds, the fault, for `lasts` seconds, on that node or pod (numbers that are taken
+    modulo how many there are); and `beside` in its middle."""
 
     fault: Fault
     pause: float

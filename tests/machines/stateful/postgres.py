@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 from tests.machines.stateful.history import NEVER
 from tests.machines.stateful.ledger import PAGE, Insert, Read, violations
-from tests.machines.stateful.software import Addresses, Findings, Unanswered
+from tests.machines.stateful.software import Addresses, Client, Findings, Unanswered
 from tests.machines.stateful.tally import Tally
 
 PATIENCE_S = 2.0
 CLIENTS = 3
 PAUSE_S = 0.03
 READ_PAUSE_S = 0.5
+_connect: Any = cast(Any, asyncpg).connect  # its types are incomplete
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
@@ -30,7 +31,7 @@ class Postgres:
     replicas = 2
     manifest = Path(__file__).with_name("postgres.yaml")
     packages = "postgresql-15"
-    programs = ("/usr/lib/postgresql/15/bin/postgres",)
+    programs: tuple[str, ...] = ("/usr/lib/postgresql/15/bin/postgres",)
 
     def __init__(self, addresses: Addresses, clock: Callable[[], float]) -> None:
         self.tally = Tally(clock)
@@ -47,19 +48,19 @@ class Postgres:
                 "CREATE TABLE IF NOT EXISTS ledger (row bigint PRIMARY KEY)", timeout=PATIENCE_S
             )
 
-    def clients(self, random: Random) -> list[Callable[[], object]]:
+    def clients(self, random: Random) -> list[Client]:
         """Writers, and one reader."""
         seeds = [random.random() for _ in range(CLIENTS)]
-        writers: list[Callable[[], object]] = [lambda seed=seed: self._writer(Random(seed)) for seed in seeds]
+        writers: list[Client] = [lambda seed=seed: self._writer(Random(seed)) for seed in seeds]
         seed = random.random()
         return [*writers, lambda: self._reader(Random(seed))]
 
     @asynccontextmanager
-    async def _connected(self, ordinal: int):
+    async def _connected(self, ordinal: int) -> AsyncGenerator[Any]:
         """A connection to a pod. Raises `Unanswered` if anything fails meanwhile."""
         connection: Any = None
         try:
-            connection = await asyncpg.connect(
+            connection = await _connect(
                 host=self._addresses[f"{self.name}-{ordinal}"],
                 user="postgres",
                 database="postgres",
@@ -105,9 +106,11 @@ class Postgres:
 
     async def _read(self, connection: Any, page: int, where: str = "the primary") -> None:
         began = self._clock()
-        rows = await connection.fetch(
-            "SELECT row FROM ledger WHERE row >= $1 AND row < $2", page * PAGE, (page + 1) * PAGE, timeout=10
-        )
+        query = "SELECT row FROM ledger WHERE row >= $1 AND row < $2"
+        try:
+            rows = await connection.fetch(query, page * PAGE, (page + 1) * PAGE, timeout=10)
+        except asyncpg.UndefinedTableError:  # it was made, and acknowledged: what is in it is lost
+            rows = []
         found = frozenset(each["row"] for each in rows)
         self.reads.append(Read(page, began, self._clock(), found, where))
         self.tally.reads += 1

@@ -1,4 +1,5 @@
-"""One run: a cluster, a StatefulSet, its clients, the faults, and what the clients' history says in the end."""
+"""One run: a cluster, a StatefulSet, its clients, the faults, and what the clients' history says in the
+end."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ RECOVERY_S = 180.0
 
 @dataclass(frozen=True)
 class Options:
-    """`seconds` of faults; none longer than `longest`. `flags`: of the software, in addition. `faults`: those that
-    may be drawn."""
+    """`seconds` of faults; none longer than `longest`. `flags`: of the software, in addition. `faults`:
+    those that may be drawn."""
 
     software: str
     seed: int
@@ -58,6 +59,7 @@ class Report:
     unknown: int = 0
     reads: int = 0
     longest_silence: float = 0
+    silence_began: float = 0
     played: dict[str, int] = field(default_factory=dict[str, int])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     checked: str = ""
@@ -108,7 +110,7 @@ async def run(options: Options, say: Callable[[str], None]) -> Report:
     report.doubts += findings.doubts
     tally = software.tally
     report.acknowledged, report.unknown, report.reads = tally.acknowledged, tally.unknown, tally.reads
-    report.longest_silence = tally.longest_silence
+    report.longest_silence, report.silence_began = tally.longest_silence, tally.silence_began
     return report
 
 
@@ -148,7 +150,7 @@ async def _play(
     try:
         await _answered(stage, "the software answers", software.set_up, BEGINNING_S)
         note(f"{software.name} answers; its clients begin")
-        clients = [asyncio.ensure_future(each()) for each in software.clients(random)]  # type: ignore[arg-type]
+        clients = [asyncio.create_task(each()) for each in software.clients(random)]
         await _faults(stage, software, random, options, report, note)
         await stage.until("all pods are ready", lambda: _ready(stage, software), patience=RECOVERY_S)
         had = software.tally.acknowledged
@@ -252,7 +254,10 @@ def table(report: Report) -> str:
         ("writes acknowledged", str(report.acknowledged)),
         ("writes of unknown outcome", str(report.unknown)),
         ("reads", str(report.reads)),
-        ("longest time without a write", f"{report.longest_silence:.1f} s"),
+        (
+            "longest time without a write",
+            f"{report.longest_silence:.1f} s, from {report.silence_began:.1f} s on",
+        ),
         *((f"faults: {family}", str(count)) for family, count in families.items()),
         *((f"  {name}", str(count)) for name, count in sorted(report.played.items())),
         *((f"  left out: {name}", why) for name, why in report.left_out.items()),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.machines.stateful.tally import Tally
 
@@ -18,6 +18,10 @@ class Findings:
     checked: str
     violations: list[str]
     doubts: list[str] = field(default_factory=list[str])
+
+
+Client = Callable[[], Coroutine[Any, Any, None]]
+"""Goes on until it is cancelled."""
 
 
 class Software(Protocol):
@@ -36,8 +40,8 @@ class Software(Protocol):
         """Makes what clients need, once it answers. Raises `Unanswered` while it does not."""
         ...
 
-    def clients(self, random: Random) -> list[Callable[[], object]]:
-        """Returns coroutine functions, each of which is a client that goes on until it is cancelled."""
+    def clients(self, random: Random) -> list[Client]:
+        """Returns the clients; the random numbers are theirs."""
         ...
 
     async def last_look(self) -> None:
@@ -56,4 +60,5 @@ class Unanswered(Exception):
 
 
 Addresses = Mapping[str, str]
-"""Of the pods, by their names: kept up to date by `names`; those of the last look, where there is no newer."""
+"""Of the pods, by their names: kept up to date by `names`; those of the last look, where there is no
+newer."""

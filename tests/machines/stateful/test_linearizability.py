@@ -68,8 +68,8 @@ def small_histories(draw: st.DrawFn) -> list[Operation]:
 
 
 def made_by_a_register(seed: int, count: int = 60) -> list[Operation]:
-    """What five clients see of a correct register: each operation takes effect within its time; the answers of some
-    are lost, and some of those have had no effect."""
+    """What five clients see of a correct register: each operation takes effect within its time; the answers
+    of some are lost, and some of those have had no effect."""
     random, state, history = Random(seed), 0, list[Operation]()
     effects = sorted(random.uniform(0, count) for _ in range(count))
     for value, at in enumerate(effects, 1):
