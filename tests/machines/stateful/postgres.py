@@ -107,10 +107,11 @@ class Postgres:
     async def _read(self, connection: Any, page: int, where: str = "the primary") -> None:
         began = self._clock()
         query = "SELECT row FROM ledger WHERE row >= $1 AND row < $2"
+        rows: list[Any] = []
         try:
             rows = await connection.fetch(query, page * PAGE, (page + 1) * PAGE, timeout=10)
-        except asyncpg.UndefinedTableError:  # it was made, and acknowledged: what is in it is lost
-            rows = []
+        except asyncpg.UndefinedTableError:
+            pass  # it was made, and acknowledged: what was in it is lost
         found = frozenset(each["row"] for each in rows)
         self.reads.append(Read(page, began, self._clock(), found, where))
         self.tally.reads += 1

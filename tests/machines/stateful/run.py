@@ -30,7 +30,6 @@ SOFTWARE: dict[str, Callable[..., Software]] = {"etcd": Etcd, "postgres": Postgr
 NODES = 3
 BEGINNING_S = 90.0
 RECOVERY_S = 180.0
-"""So long after the last fault all pods have to be ready again, and everything to be readable."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,9 @@ class Options:
     longest: float = 20
     faults: tuple[Fault, ...] = FAULTS
     flags: str = ""
+    recovery: float = RECOVERY_S
+    """So many seconds after the last fault all pods have to be ready, writes to be acknowledged, and
+    everything to be readable."""
 
 
 @dataclass
@@ -152,15 +154,14 @@ async def _play(
         note(f"{software.name} answers; its clients begin")
         clients = [asyncio.create_task(each()) for each in software.clients(random)]
         await _faults(stage, software, random, options, report, note)
-        await stage.until("all pods are ready", lambda: _ready(stage, software), patience=RECOVERY_S)
-        had = software.tally.acknowledged
-        await stage.until(
-            "writes are acknowledged", lambda: software.tally.acknowledged > had + 20, patience=RECOVERY_S
-        )
+        try:
+            await _recovered(stage, software, options.recovery)
+        except Disappointed as error:  # all the same: what is still there?
+            report.violations.append(f"it does not go on: {error}")
         for client in clients:
             client.cancel()
         await _gathered(clients)
-        await _answered(stage, "everything can be read", software.last_look, RECOVERY_S)
+        await _answered(stage, "everything can be read", software.last_look, options.recovery)
         note("everything was read")
     finally:
         for task in (following, *clients):
@@ -210,6 +211,14 @@ async def _apply(stage: Stage, software: Software, flags: str) -> None:
     manifest = stage.layout.root / "manifest.yaml"
     manifest.write_text(yaml.safe_dump_all(documents))
     await stage.apply(manifest)
+
+
+async def _recovered(stage: Stage, software: Software, patience: float) -> None:
+    await stage.until("all pods are ready", lambda: _ready(stage, software), patience=patience)
+    had = software.tally.acknowledged
+    await stage.until(
+        "writes are acknowledged", lambda: software.tally.acknowledged > had + 20, patience=patience
+    )
 
 
 async def _ready(stage: Stage, software: Software) -> bool:
