@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -108,10 +108,8 @@ class Postgres:
         began = self._clock()
         query = "SELECT row FROM ledger WHERE row >= $1 AND row < $2"
         rows: list[Any] = []
-        try:
+        with suppress(asyncpg.UndefinedTableError):  # it was made, and acknowledged: its rows are lost
             rows = await connection.fetch(query, page * PAGE, (page + 1) * PAGE, timeout=10)
-        except asyncpg.UndefinedTableError:
-            pass  # it was made, and acknowledged: what was in it is lost
         found = frozenset(each["row"] for each in rows)
         self.reads.append(Read(page, began, self._clock(), found, where))
         self.tally.reads += 1
