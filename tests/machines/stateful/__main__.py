@@ -58,4 +58,5 @@ def main() -> int:
     return 0 if report.verdict == "kept" else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
