@@ -126,6 +126,7 @@ class Etcd:
             ", ".join(f"{number} registers {verdict}" for verdict, number in counts.items()),
             [f"register {each.key} is not linearizable: none can be next of {each.stuck}" for each in bad],
             [f"register {each.key}: the checker gave up after {each.steps} steps" for each in unsure],
+            self.history,
         )
 
     async def close(self) -> None:

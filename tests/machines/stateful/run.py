@@ -110,6 +110,10 @@ async def run(options: Options, say: Callable[[str], None]) -> Report:
     report.checked = findings.checked
     report.violations += findings.violations
     report.doubts += findings.doubts
+    if report.verdict != "kept":
+        _, path = tempfile.mkstemp(prefix="stateful-history-")
+        Path(path).write_text("".join(f"{each}\n" for each in findings.history))
+        note(f"the history is kept in {path}")
     tally = software.tally
     report.acknowledged, report.unknown, report.reads = tally.acknowledged, tally.unknown, tally.reads
     report.longest_silence, report.silence_began = tally.longest_silence, tally.silence_began

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -18,6 +18,8 @@ class Findings:
     checked: str
     violations: list[str]
     doubts: list[str] = field(default_factory=list[str])
+    history: Iterable[object] = ()
+    """All that was judged."""
 
 
 Client = Callable[[], Coroutine[Any, Any, None]]
