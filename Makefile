@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud test check audit soak mutation bench assets test-real e2e setup lock clean tools
+.PHONY: demo demo-cloud test check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -84,6 +84,12 @@ lock: $(STAMP)
 	@for group in dev audit; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
+
+# Real stateful sets under faults that a seed draws; STATEFUL="--set etcd --minutes 10 --seed 1", ... as
+# tests/machines/stateful says.
+STATEFUL ?= --set etcd
+stateful: $(STAMP) tools
+	@$(BIN)/python -m tests.machines.stateful $(STATEFUL)
 
 clean:
 	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out mutation-out

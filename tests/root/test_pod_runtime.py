@@ -125,6 +125,15 @@ async def test_the_pod_has_its_own_hostname_processes_and_root(pods: Pods, tmp_p
     assert socket.gethostname() != "web-0"
 
 
+async def test_shared_memory_of_a_pod_is_its_own_and_ends_with_it(pods: Pods) -> None:
+    await sandbox(pods)
+    before = Path("/proc/sysvipc/shm").read_text()
+    code, output = await pods.run("ipcmk --shmem 4096 >&2; tail -n +2 /proc/sysvipc/shm | wc -l")
+    assert code == 0
+    assert output[-1] == "1"
+    assert Path("/proc/sysvipc/shm").read_text() == before
+
+
 @pytest.mark.parametrize("outer", ["", ".."])
 async def test_no_process_of_the_pod_shows_what_is_masked(pods: Pods, tmp_path: Path, outer: str) -> None:
     """Each process's root is a link below /proc; that of the pod's first one is not the container's."""

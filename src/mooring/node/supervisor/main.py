@@ -58,7 +58,9 @@ def main() -> None:
     _lock(pod["directory"])
     go_out, go_in = os.pipe()
     ready_out, ready_in = os.pipe()
-    syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS)
+    syscalls.unshare(
+        syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC
+    )
     pid = os.fork()
     if pid == 0:
         os.close(go_in)
