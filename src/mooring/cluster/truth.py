@@ -111,7 +111,12 @@ class CloudTruth(Truth):
 
     def is_of(self, mount: Mount, handle: str, node: str) -> bool:
         device = self.device(handle, node)
-        return device is not None and mount.device == device_number(device)
+        if device is None:
+            return False
+        if mount.source.startswith("/dev/loop"):
+            return mount.device == device_number(device)
+        # A kernel of its own numbers devices in its own way; the path names the volume.
+        return mount.mount_point == str(self.staged_at(handle, node))
 
     def staged_at(self, handle: str, node: str) -> Path:
         unique = hashlib.sha256(handle.encode()).hexdigest()
