@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud test check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines test test-machines check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -32,10 +32,18 @@ demo: $(STAMP) tools
 demo-cloud: $(STAMP) tools
 	@$(BIN)/mooring demo --cloud
 
-# Everything but what needs the real Kubernetes beside it (test-real). In as many processes as there are CPUs;
+# The same stories, and a fourth, on machines with a kernel of their own.
+demo-machines: $(STAMP) tools
+	@$(BIN)/mooring demo --machines uml
+
+# Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs;
 # what needs the machine for itself runs in one of them (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real -n auto --dist loadgroup
+	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines -n auto --dist loadgroup
+
+# Machines with a kernel of their own: some minutes; what this host lacks for them is said, and they are skipped.
+test-machines: $(STAMP) tools
+	@$(BIN)/pytest -q tests/machines -n 2 --timeout 600
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests

@@ -21,6 +21,7 @@ import msgspec
 from tests.machines.stateful.plan import Fault, Step
 
 from mooring.apiserver.data_directory import STORE
+from mooring.cluster.layout import ClusterError
 from mooring.cluster.processes import Running
 from mooring.cluster.stage import Disappointed, Stage
 from mooring.kube.errors import KubeError
@@ -163,10 +164,24 @@ class Nemesis:
     # agents
 
     async def kill_agent(self, step: Step, node: str) -> None:
+        if self._stage.own_kernel(node):
+            await self._signal_inside(node, "KILL")
+            return
         self._agent(node).send(signal.SIGKILL)
 
     async def stop_agent(self, step: Step, node: str) -> None:
+        if self._stage.own_kernel(node):
+            self._heal.push_async_callback(self._signal_inside, node, "CONT")
+            await self._signal_inside(node, "STOP")
+            await asyncio.sleep(step.lasts)
+            return
         await self._stop(self._agent(node), step.lasts)
+
+    async def _signal_inside(self, node: str, signal_name: str) -> None:
+        """To the agent of a machine with a kernel of its own, at its console."""
+        script = f"pkill -{signal_name} -f 'mooring.cli.main agent --name {node}'"
+        with suppress(ClusterError):  # it is off
+            await self._stage.run_in(node, script)
 
     # machines
 
