@@ -32,7 +32,7 @@ class PowerWitness(Protocol):
         ...
 
     async def unchanged(self) -> bool:
-        """Whether nothing was written since the power loss, at a moment when nobody else has the disk."""
+        """Whether nothing was written since the power loss, while no other node has the disk."""
         ...
 
 

@@ -9,7 +9,7 @@ machine's serial line, on descriptors 3 and 4.
 
 The kernel gets a name under which no program can be found: when its guest resets, User-mode Linux starts
 itself anew in the same process, where it cannot open its network any more. Without a program of that name it
-ends, with status 1, and whoever started it decides.
+ends, with status 1, and its supervisor decides.
 
 Standard library only.
 """

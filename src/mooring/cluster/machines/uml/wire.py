@@ -46,7 +46,7 @@ class Wire:
         for name in ("in", "out"):
             (self._directory / name).unlink(missing_ok=True)
             os.mkfifo(self._directory / name, 0o600)
-        flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC  # both ends: it has no end, whoever ends
+        flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC  # both ends: it has no end, whichever of them ends
         self._to = os.open(self._directory / "in", flags)
         self._from = os.open(self._directory / "out", flags)
         self._held = b""
