@@ -183,7 +183,10 @@ class Script:
             limit[0],
             [*limit, "/bin/sh", "-c", str(request["script"])],
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, self._output, number) for number in (1, 2)],
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                *((os.POSIX_SPAWN_DUP2, self._output, number) for number in (1, 2)),
+            ],
             setsigdef=[signal.SIGCHLD],
         )
 
