@@ -14,7 +14,7 @@ from mooring.cluster.stage import Stage
 from mooring.kube.objects import PersistentVolumeClaim, Pod
 
 SOAK = "MOORING_SOAK" in os.environ
-ROUNDS = 20 if SOAK else 2
+ROUNDS = 20 if SOAK else 1
 LONGEST_S = 2.5
 """So long after its order may the power go, in seconds: until then all of it has been done, or most."""
 SCRIPT = (
