@@ -44,6 +44,7 @@ from mooring.cluster.machines.uml.kernel import MOST_DISKS
 from mooring.cluster.machines.uml.machine import Guest, UmlMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.cluster.storage import servers
 from mooring.cluster.sweep import sweep
 from mooring.kube import config
 from mooring.kube.client import Client
@@ -106,7 +107,11 @@ class Cluster:
     _controllers: Part | None = None
     _cloud: CloudParts | None = None
     _bmcs: Bmcs | None = None
+    _storage: servers.Servers = field(init=False)
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    def __post_init__(self) -> None:
+        self._storage = servers.Servers(self.layout, self.networks, self._renew_links)
 
     async def __aenter__(self) -> Cluster:
         self.layout.make()
@@ -178,6 +183,7 @@ class Cluster:
             *csi_flags(self.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
         )
         await self._controllers.start()
+        await self._storage.start()
         await self._start_machines()
         if self.options.bmc:
             self._bmcs = Bmcs(self.layout, self._switch())
@@ -307,7 +313,11 @@ class Cluster:
         return machine
 
     def _ends(self) -> Ends:
-        return Ends(ADDRESSES, self.port)
+        return Ends(ADDRESSES, self.port, self._storage.addresses)
+
+    async def _renew_links(self) -> None:
+        for machine in self.machines.values():
+            await machine.links.renew()
 
     def _devices(self, node: str) -> list[str]:
         """Of the array, and of the cloud's instance. Blocks."""
@@ -322,7 +332,7 @@ class Cluster:
             [self._agent_command(name)],
             dict[str, str](),
             layout.node(name),
-            {str(path): path for path in files},
+            {str(path): path for path in files} | {servers.INITIATOR: servers.initiator_name(layout, name)},
             [layout.root],
             links,
         )
@@ -356,6 +366,8 @@ class Cluster:
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
         if command == machine_states.SAID:
             return await machine_states.said(self.machines, self._bmcs.says if self._bmcs else None)
+        if command in servers.ORDERS:
+            return await self._storage.obey(command, node, options)
         return await orders.obey(self.machines, command, node, options)
 
     async def stop(self, *, grace: float = 30.0) -> None:
@@ -367,6 +379,7 @@ class Cluster:
         if self._controllers is not None:
             await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
+        await self._storage.stop()
         if self._cloud is not None:
             await self._cloud.stop()
         if self._apiserver is not None:
