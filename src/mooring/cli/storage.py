@@ -1,5 +1,5 @@
-"""`mooring storage …`: servers of NFS, iSCSI and NBD that the machines of a running cluster use, and who is shut
-out of them."""
+"""`mooring storage …`: servers of NFS, iSCSI and NBD that the machines of a running cluster use, and who is
+shut out of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ HEADER = ("NAME", "KIND", "ADDRESS", "SIZE", "DISKS", "CONNECTED", "SHUT OUT", "
 
 @click.group()
 def storage() -> None:
-    """Storage servers (NFS, iSCSI, NBD) with addresses of their own, for machines with a kernel of their own."""
+    """Storage servers (NFS, iSCSI, NBD) with addresses of their own, for machines with a kernel of their
+    own."""
 
 
 def _sized(function: Callable[..., None]) -> Callable[..., None]:
@@ -87,8 +88,8 @@ def list_servers(data_dir: str | None, output: str) -> None:
 @click.argument("node")
 @DATA_DIR
 def shut_out(name: str, node: str, data_dir: str | None) -> None:
-    """A node's machine and pods cannot use a server any more: what it has open there is closed, and it is refused
-    until it is let in. Returns when that is so."""
+    """A node's machine and pods cannot use a server any more: what it has open there is closed, and it is
+    refused until it is let in. Returns when that is so."""
     _order(data_dir, "storage-shut-out", name, node=node)
 
 
@@ -97,8 +98,8 @@ def shut_out(name: str, node: str, data_dir: str | None) -> None:
 @click.argument("node")
 @DATA_DIR
 def let_in(name: str, node: str, data_dir: str | None) -> None:
-    """A node may use a server again. What its kernel still holds back for the server is written then: restart the
-    machine first if another has taken over."""
+    """A node may use a server again. What its kernel still holds back for the server is written then:
+    restart the machine first if another has taken over."""
     _order(data_dir, "storage-let-in", name, node=node)
 
 
@@ -107,8 +108,8 @@ def let_in(name: str, node: str, data_dir: str | None) -> None:
 @click.option("--delete-data", is_flag=True, help="Also what it served.")
 @DATA_DIR
 def remove(name: str, delete_data: bool, data_dir: str | None) -> None:
-    """Takes a server away; refused while a machine that may use it is connected. Its data is kept for a server of
-    the same name, kind and size."""
+    """Takes a server away; refused while a machine that may use it is connected. Its data is kept for a
+    server of the same name, kind and size."""
     _order(data_dir, "storage-remove", name, delete_data=delete_data)
 
 

@@ -1,7 +1,8 @@
 """The addresses of storage servers: `10.88.0.2` and on, in the host's part of the machines' addresses.
 
 A server on the host has its address on the bridge, one in a machine has it on its tap; both with a label made
-from the server's directory, as nodes have theirs (`mooring.node.bridge`). So it is found again after any crash.
+from the server's directory, as nodes have theirs (`mooring.node.bridge`). So it is found again after any
+crash.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A storage server on the host, as the `mooring up` that runs it sees it: its address, its process (`serving`), what
-that is told."""
+"""A storage server on the host, as the `mooring up` that runs it sees it: its address, its process
+(`serving`), what that is told."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An iSCSI server: tgtd at an address of its own, with its own control socket, kept as its clients are to be.
 
-Guarantee: when `allow` has returned, no connection of a client that is not allowed is left, and none is let in.
-Persistent reservations are tgtd's, in its memory: they end with it, as on an array without APTPL.
+Guarantee: when `allow` has returned, no connection of a client that is not allowed is left, and none is let
+in. Persistent reservations are tgtd's, in its memory: they end with it, as on an array without APTPL.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 import structlog
 
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.storage.programs import ENVIRON
 from mooring.cluster.storage import tgt
+from mooring.cluster.storage.programs import ENVIRON
 from mooring.cluster.storage.record import ISCSI_PORT, Server, disk_files
 
 log = structlog.get_logger(component="storage")
@@ -72,8 +72,8 @@ class Tgtd:
             await asyncio.sleep(0.05)
 
     async def allow(self, clients: Mapping[str, IPv4Network]) -> None:
-        """From now on these clients are let in, and no others. Idempotent. Raises ClusterError: then it is not
-        known who is connected."""
+        """From now on these clients are let in, and no others. Idempotent. Raises ClusterError: then it is
+        not known who is connected."""
         deadline = asyncio.get_running_loop().time() + CLOSE_S
         while True:
             access = await self._access()

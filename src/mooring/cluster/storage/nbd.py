@@ -1,9 +1,9 @@
 """An NBD server: one nbdkit for each connection.
 
-This program accepts, looks who comes, and hands the connection to a nbdkit of its own (`nbdkit --single`). So a
-client is shut out by the death of its nbdkit: the kernel then vouches that it writes no more, and the
-connections of others go on. One nbdkit (or qemu-nbd) for all can refuse new clients, but not take one that is
-connected away.
+This program accepts, looks who comes, and hands the connection to a nbdkit of its own (`nbdkit --single`).
+So a client is shut out by the death of its nbdkit: the kernel then vouches that it writes no more, and the
+connections of others go on. One nbdkit (or qemu-nbd) for all can refuse new clients, but not take one that
+is connected away.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mooring.cluster.storage.record import NBD_PORT, Server
 log = structlog.get_logger(component="storage")
 
 MOST_CONNECTIONS = 64
-_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-"""A client that lost its power is found out within half a minute."""
+_ALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
+"""A client that lost its power is found out within two minutes; a cut that is shorter is survived."""
 
 
 class Nbdkits:

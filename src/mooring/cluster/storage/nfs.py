@@ -1,4 +1,5 @@
-"""An NFS server: the kernel's nfsd in a machine of its own, which boots again whenever it goes off, until `stop`.
+"""An NFS server: the kernel's nfsd in a machine of its own, which boots again whenever it goes off, until
+`stop`.
 
 Its data is on the machine's own disk, and outlives its power.
 """
@@ -106,8 +107,8 @@ class NfsServer:
         return [sys.executable, "-I", "-S", "-c", program("guest.nfs_server", what, str(INSIDE), parts)]
 
     async def allow(self, clients: Mapping[str, IPv4Network]) -> None:
-        """From now on these clients are let in, and no others. Idempotent. Raises ClusterError: then it is not
-        known who is connected."""
+        """From now on these clients are let in, and no others. Idempotent. Raises ClusterError: then it is
+        not known who is connected."""
         async with self._changing:
             await self._run(self._program("allow", ",".join(map(str, clients.values()))))
 

@@ -6,7 +6,8 @@
   clients.json    who may use it now: `CLIENTS` by node, written at each start and each change
   disks/disk-N    what it serves, for iSCSI and NBD; an NFS server has a machine, `machines/storage-NAME`
 
-The record is written before anything is done, so a server that starts again shuts out whom it shut out before.
+The record is written before anything is done, so a server that starts again shuts out whom it shut out
+before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The storage servers of a running cluster: makes them, starts and stops them, shuts nodes out, says how they are
-used.
+"""The storage servers of a running cluster: makes them, starts and stops them, shuts nodes out, says how
+they are used.
 
 Guarantees: what was ordered is written down before it is done, so a node that was shut out stays so whatever
-dies; "is shut out" is answered only when the server has closed what the node had open and refuses it. A server
-that cannot run does not keep the cluster from running: `list` says why it does not.
+dies; "is shut out" is answered only when the server has closed what the node had open and refuses it. A
+server that cannot run does not keep the cluster from running: `list` says why it does not.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def directories(layout: Layout) -> list[Path]:
 
 
 def initiator_name(layout: Layout, node: str) -> Path:
-    """A file with the iSCSI name of a node's machine, as open-iscsi reads it: all of them would have the host's
-    otherwise. Blocks."""
+    """A file with the iSCSI name of a node's machine, as open-iscsi reads it: all of them would have the
+    host's otherwise. Blocks."""
     path = layout.machine(node) / "initiatorname.iscsi"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"InitiatorName={record.initiator(node)}\n")
@@ -64,8 +64,8 @@ def initiator_name(layout: Layout, node: str) -> Path:
 
 
 class Servers:
-    """Those of one cluster. `networks` are the nodes' machines with a kernel of their own, by node; `changed` is
-    awaited whenever the servers' addresses have changed."""
+    """Those of one cluster. `networks` are the nodes' machines with a kernel of their own, by node;
+    `changed` is awaited whenever the servers' addresses have changed."""
 
     def __init__(
         self,
@@ -177,8 +177,8 @@ class Servers:
             raise ClusterError(f"there is a server {name} already, of {before.kind}")
         if before is not None and (before.kind, before.size, before.disks) != (kind, size, disks):
             raise ClusterError(
-                f"the data of {name} is kept, of {before.kind} with {before.disks} x {before.size} bytes: name these, or "
-                f"`mooring storage remove {name} --delete-data`"
+                f"the data of {name} is kept, of {before.kind} with {before.disks} x {before.size} bytes: name these, "
+                f"or `mooring storage remove {name} --delete-data`"
             )
         if len(self.addresses) >= record.MOST_SERVERS:
             raise ClusterError(f"there are {record.MOST_SERVERS} servers, and there can be no more")

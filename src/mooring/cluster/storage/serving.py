@@ -1,9 +1,9 @@
-"""The process of a storage server on the host: runs what serves, keeps its clients as they are to be, answers the
-`mooring up` that started it.
+"""The process of a storage server on the host: runs what serves, keeps its clients as they are to be,
+answers the `mooring up` that started it.
 
-It is a process of its own so that its clients go on when `mooring up` is killed, as with a real array. What it
-is to serve and to whom it reads from the server's directory (`record`), at its start and whenever it is told
-that this has changed; so one that was killed lets in nobody who was shut out.
+It is a process of its own so that its clients go on when `mooring up` is killed, as with a real array. What
+it is to serve and to whom it reads from the server's directory (`record`), at its start and whenever it is
+told that this has changed; so one that was killed lets in nobody who was shut out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _of(server: Server, directory: Path, sockets: Path) -> Serving:
 
 
 async def serve(directory: Path, sockets: Path) -> None:
-    """Until it is cancelled. Raises ClusterError if the server ends by itself, and what `record.load` raises."""
+    """Until it is cancelled. Raises ClusterError if the server ends by itself, and what `record.load`
+    raises."""
     server = record.load(directory)
     serving = _of(server, directory, sockets)
 

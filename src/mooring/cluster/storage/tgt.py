@@ -1,8 +1,8 @@
-"""What an iSCSI target of tgt lets in and who is connected, as `tgtadm --op show --mode target` prints it; and what
-has to be done so that it is as it should be. Pure.
+"""What an iSCSI target of tgt lets in and who is connected, as `tgtadm --op show --mode target` prints it;
+and what has to be done so that it is as it should be. Pure.
 
-Taking an initiator's address out of the ACL refuses its next login alone: its sessions go on, so each of their
-connections is closed too (tgtadm(8)).
+Taking an initiator's address out of the ACL refuses its next login alone: its sessions go on, so each of
+their connections is closed too (tgtadm(8)).
 """
 
 from __future__ import annotations

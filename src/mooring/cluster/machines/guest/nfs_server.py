@@ -1,14 +1,13 @@
 """The program of an NFS server's machine: the kernel's nfsd, NFS 4.2 alone, and who may use it.
 
-    serve DIRECTORY PARTS    until SIGUSR1; DIRECTORY is on the machine's own disk, PARTS those of the clients'
-                             addresses that are let in, as 10.88.1.0/24,10.88.2.0/24
-    allow DIRECTORY PARTS    from now on these and no others: takes the export away, then ends the others' state.
-                             The kernel answers that only when no request of such a client is in progress (`ctl`
-                             of nfsd's clients, Linux 5.9), so nothing of it is written later
-    connected                prints the addresses of the clients that the kernel knows
+`serve DIRECTORY PARTS` runs until SIGUSR1; DIRECTORY is on the machine's own disk, PARTS are those of the
+clients' addresses that are let in, as 10.88.1.0/24,10.88.2.0/24. `allow DIRECTORY PARTS`: from now on these and
+no others. It takes the export away, then ends the others' state, which the kernel answers only when no
+request of such a client is in progress (`ctl` of nfsd's clients): nothing of it is written later. `connected`
+prints the addresses of the clients that the kernel knows.
 
-Which clients were there is on the disk (nfsdcld), so they reclaim their locks when the machine boots again. Runs
-in a machine; standard library only.
+Which clients were there is on the disk (nfsdcld), so they reclaim their locks when the machine boots again.
+Runs in a machine; standard library only.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ EXPORT, CLIENTS_KNOWN = "export", "nfsdcld"
 """Below DIRECTORY: what is exported, and nfsdcld's records."""
 OPTIONS = "rw,sync,no_subtree_check,no_root_squash,fsid=0"
 THREADS = 8
+BLOCK_BYTES = 1 << 20
+"""The most of a read or write."""
 LEASE_S = 10
 """So long does the kernel wait for a client that says nothing, and for clients of before after its boot."""
 NFSD = Path("/proc/fs/nfsd")
@@ -89,6 +90,7 @@ def serve(directory: Path, parts: list[IPv4Network]) -> None:
     Path("/var/lib/nfs").mkdir(parents=True, exist_ok=True)
     _run("exportfs", "-ra")
     mountd = subprocess.Popen(["rpc.mountd", "-F", "-N", "2", "-N", "3"])
+    (NFSD / "max_block_size").write_text(str(BLOCK_BYTES))  # by its little memory it would be 32 KiB
     times = ("-G", str(LEASE_S), "-L", str(LEASE_S))
     _run("rpc.nfsd", "-N", "3", "-V", "4.2", *times, str(THREADS))
     signal.sigwait({signal.SIGUSR1})
