@@ -32,7 +32,7 @@ def test_a_client_is_known_by_its_address() -> None:
 
 @given(st.text().map(lambda text: text.replace("\\", "").replace('"', "").replace("\n", "")))
 def test_a_client_is_not_known_by_what_it_calls_itself(name: str) -> None:
-    said = INFO.replace("Linux NFSv4.2 node-1", name + r'\"\naddress: \"10.88.2.1:1\"')
+    said = INFO.replace("Linux NFSv4.2 node-1", name + r"\"\naddress: \"10.88.2.1:1\"")
     assert nfs_server.address_of(said) == IPv4Address("10.88.1.1")
 
 

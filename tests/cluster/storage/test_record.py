@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_a_record_is_read_as_it_was_written(server: Server) -> None:
     assert record.parse(record.to_json(server)) == server
 
 
-@given(st.text() | st.recursive(st.none() | st.text(), lambda each: st.lists(each)).map(repr))
+@given(st.text() | st.recursive(st.none() | st.text(), st.lists).map(repr))
 def test_any_text_is_a_record_or_damaged(text: str) -> None:
     for parse in (record.parse, record.parse_clients):
         try:
@@ -42,10 +43,10 @@ def test_any_text_is_a_record_or_damaged(text: str) -> None:
 
 @given(st.sampled_from(["kind", "name", "size", "disks", "address", "shutOut"]), st.data())
 def test_a_record_with_a_word_that_is_none_is_damaged(word: str, data: st.DataObject) -> None:
-    import json
-
     said = json.loads(record.to_json(DATA))
-    said[word] = data.draw(st.none() | st.booleans() | st.lists(st.integers(), min_size=1) | st.just("../x y"))
+    said[word] = data.draw(
+        st.none() | st.booleans() | st.lists(st.integers(), min_size=1) | st.just("../x y")
+    )
     with pytest.raises(Damaged):
         record.parse(json.dumps(said))
 

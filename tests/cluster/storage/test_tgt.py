@@ -43,7 +43,9 @@ def test_what_is_shown_is_understood() -> None:
     assert tgt.parse(SHOWN) == Access(rules, (FIRST, SECOND))
 
 
-@given(st.text() | st.lists(st.sampled_from([*SHOWN.splitlines(), "            Connection: x"])).map("\n".join))
+@given(
+    st.text() | st.lists(st.sampled_from([*SHOWN.splitlines(), "            Connection: x"])).map("\n".join)
+)
 def test_any_text_is_understood_as_far_as_it_goes(text: str) -> None:
     for connection in tgt.parse(text).connections:
         assert connection.session.isdecimal()
@@ -77,7 +79,10 @@ def test_nobody_is_let_in_where_nobody_may_come_in() -> None:
     assert tgt.unwelcome(Access(frozenset(), (FIRST,)), {}) == [FIRST]
 
 
-@given(st.frozensets(st.sampled_from([*tgt.wanted(CLIENTS), "ALL", "10.0.0.1"])), st.sets(st.sampled_from(sorted(CLIENTS))))
+RULES = [*tgt.wanted(CLIENTS), "ALL", "10.0.0.1"]
+
+
+@given(st.frozensets(st.sampled_from(RULES)), st.sets(st.sampled_from(sorted(CLIENTS))))
 def test_the_orders_lead_from_any_acl_to_the_wanted_one(rules: frozenset[str], nodes: set[str]) -> None:
     clients = {node: CLIENTS[node] for node in nodes}
     held = set(rules)

@@ -1,7 +1,8 @@
 """An iSCSI server: tgtd at an address of its own, with its own control socket, kept as its clients are to be.
 
-Guarantee: when `allow` has returned, no connection of a client that is not allowed is left, and none is let
-in. Persistent reservations are tgtd's, in its memory: they end with it, as on an array without APTPL.
+Guarantee: when `allow` has returned, no connection of a client that is not allowed is left, by tgtd's word
+and by the kernel's, and none is let in. Persistent reservations are tgtd's, in its memory: they end with
+it, as on an array without APTPL.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import structlog
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.storage import tgt
+from mooring.cluster.storage.peers import peers
 from mooring.cluster.storage.programs import ENVIRON
 from mooring.cluster.storage.record import ISCSI_PORT, Server, disk_files
+from mooring.mounts.blocking import blocking
 
 log = structlog.get_logger(component="storage")
 
@@ -84,16 +87,20 @@ class Tgtd:
             for connection in unwelcome:
                 with contextlib.suppress(ClusterError):  # it has gone by itself; the next look tells
                     await self._order(*tgt.closing(connection))
-            if not unwelcome and access.lets_in == tgt.wanted(clients):
+            strangers = [each for each in await self._peers() if not _is_in(each, clients)]
+            if not unwelcome and not strangers and access.lets_in == tgt.wanted(clients):
                 return
             if asyncio.get_running_loop().time() > deadline:
-                raise ClusterError(f"tgtd has not closed all connections within {CLOSE_S:g} s: try again")
+                who = f" to {', '.join(map(str, strangers))}" if strangers else ""
+                raise ClusterError(f"tgtd has not closed all connections{who} within {CLOSE_S:g} s")
             await asyncio.sleep(0.05)
 
     async def connected(self) -> list[str]:
         """The addresses of its clients."""
-        access = await self._access()
-        return sorted({str(each.address) for each in access.connections if each.address is not None})
+        return sorted(map(str, await self._peers()))
+
+    async def _peers(self) -> set[IPv4Address]:
+        return await blocking(peers, self._server.address, ISCSI_PORT)
 
     async def _access(self) -> tgt.Access:
         return tgt.parse(await self._order("--op", "show", "--mode", "target"))
@@ -128,3 +135,7 @@ class Tgtd:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+
+
+def _is_in(address: IPv4Address, clients: Mapping[str, IPv4Network]) -> bool:
+    return any(address in part for part in clients.values())

@@ -1,10 +1,10 @@
 """The program of an NFS server's machine: the kernel's nfsd, NFS 4.2 alone, and who may use it.
 
 `serve DIRECTORY PARTS` runs until SIGUSR1; DIRECTORY is on the machine's own disk, PARTS are those of the
-clients' addresses that are let in, as 10.88.1.0/24,10.88.2.0/24. `allow DIRECTORY PARTS`: from now on these and
-no others. It takes the export away, then ends the others' state, which the kernel answers only when no
-request of such a client is in progress (`ctl` of nfsd's clients): nothing of it is written later. `connected`
-prints the addresses of the clients that the kernel knows.
+clients' addresses that are let in, as 10.88.1.0/24,10.88.2.0/24. `allow DIRECTORY PARTS`: from now on these
+and no others. It takes the export away, then ends the others' state, which the kernel answers only when no
+request of such a client is in progress (`ctl` of nfsd's clients): nothing of it is written later.
+`connected` prints the addresses of the clients that the kernel knows.
 
 Which clients were there is on the disk (nfsdcld), so they reclaim their locks when the machine boots again.
 Runs in a machine; standard library only.
