@@ -27,10 +27,12 @@ QUICK = (
     "iscsiadm -m node -o update -n node.session.timeo.replacement_timeout -v 2 && iscsiadm -m node --login"
 )
 """Its kernel gives I/O up after two seconds without a session, where it would after two minutes."""
-WRITES = (
-    "(i=0; while ! test -e /run/enough && dd if=/dev/zero of=FILE bs=4k count=1 seek=$i oflag=direct conv=notrunc; do i=$((i+1)); done; \
-touch /run/ended-NAME) > /dev/null 2>&1 &"
-)
+WRITES = """(
+i=0
+while ! test -e /run/enough && dd if=/dev/zero of=FILE bs=4k count=1 seek=$i oflag=direct conv=notrunc
+do i=$((i+1)); sleep 0.01; done
+touch /run/ended-NAME
+) > /dev/null 2>&1 &"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -169,14 +171,14 @@ async def test_a_machine_that_is_shut_out_writes_no_more_and_the_other_goes_on(
     }
     for name, server in servers.items():
         await stage.until(f"writes to {name} fail", lambda name=name: there(stage, f"/run/ended-{name}"))
-        assert (await stage.run_in(ONE, write(server)))[0] != 0
+        assert (await stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}"))[0] != 0
         await inside(stage, f"! test -e /run/ended-{name}", TWO)
         await inside(stage, write(server), TWO)
     await inside(stage, "touch /run/enough", TWO)
     # What serves has died, by turns, and does not let in who was shut out.
     await killed(stage, servers)
     for name, server in servers.items():
-        assert (await stage.run_in(ONE, write(server)))[0] != 0
+        assert (await stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}"))[0] != 0
         await storage(stage, "let-in", name, ONE)
     await inside(stage, "cat /mnt/nfs/$(hostname) > /dev/null", ONE)
 
@@ -206,18 +208,18 @@ async def test_a_machine_that_is_cut_from_storage_waits_and_goes_on_when_it_is_h
     answer = await order(stage, "cut", ONE, "--from", "storage")
     assert "cut from storage" in answer
     for name, server in servers.items():
-        await inside(stage, f"({write(server)}; touch /run/ended-{name}) > /dev/null 2>&1 &", ONE)
+        await inside(stage, f"({write(server)}; touch /run/healed-{name}) > /dev/null 2>&1 &", ONE)
     status, _ = await stage.run_in(
         ONE, f"timeout 1 bash -c 'exec 3<>/dev/tcp/{servers['nbd']['address']}/10809'"
     )
     assert status != 0
     for name in servers:
-        assert not await there(stage, f"/run/ended-{name}")
+        assert not await there(stage, f"/run/healed-{name}")
     assert (await stage.client.request("GET", "/readyz"))[0] == 200
     await order(stage, "heal", ONE)
     for name in servers:
         await stage.until(
-            f"the write to {name} has ended", lambda name=name: there(stage, f"/run/ended-{name}")
+            f"the write to {name} has ended", lambda name=name: there(stage, f"/run/healed-{name}")
         )
 
 
