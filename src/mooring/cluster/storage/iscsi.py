@@ -43,7 +43,7 @@ class Tgtd:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Runs tgtd with the server's target and disks; nobody is let in yet. Raises ClusterError."""
+        """Runs tgtd with the server's target and disks; no client is let in yet. Raises ClusterError."""
         portal = f"portal={self._server.address}:{ISCSI_PORT},nop_interval=10,nop_count=3"
         command = ["setpriv", "--pdeathsig", "KILL", "tgtd", "-f", "-C", _CONTROL, "--iscsi", portal]
         self._process = await asyncio.create_subprocess_exec(

@@ -44,7 +44,7 @@ class Nbdkits:
         self._starting = asyncio.Lock()  # nobody is shut out while a connection is between accept and nbdkit
 
     async def start(self) -> None:
-        """Listens; nobody is let in yet. Raises ClusterError."""
+        """Listens; no client is let in yet. Raises ClusterError."""
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
