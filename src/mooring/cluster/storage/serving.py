@@ -3,7 +3,7 @@ answers the `mooring up` that started it.
 
 It is a process of its own so that its clients go on when `mooring up` is killed, as with a real array. What
 it is to serve and to whom it reads from the server's directory (`record`), at its start and whenever it is
-told that this has changed; so one that was killed lets in nobody who was shut out.
+told that this has changed; so one that was killed lets in no client that was shut out.
 """
 
 from __future__ import annotations
