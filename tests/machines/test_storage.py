@@ -70,6 +70,7 @@ async def servers(stage: Stage) -> AsyncIterator[dict[str, dict[str, Any]]]:
         for node in server["shutOut"]:
             await storage(stage, "let-in", name, node)
     for node in NODES:
+        await order(stage, "heal", node)
         await stage.run_in(node, "umount -f /mnt/nfs; iscsiadm -m node --logout; nbd-client -d /dev/nbd0")
 
 
@@ -215,7 +216,7 @@ async def test_a_machine_that_is_cut_from_storage_waits_and_goes_on_when_it_is_h
     assert status != 0
     for name in servers:
         assert not await there(stage, f"/run/healed-{name}")
-    assert (await stage.client.request("GET", "/readyz"))[0] == 200
+    assert await stage.ready_nodes(2)
     await order(stage, "heal", ONE)
     for name in servers:
         await stage.until(

@@ -238,7 +238,9 @@ def how_to_use(server: Server) -> dict[str, str]:
             }
         case Kind.NBD:
             return {
+                # A device that udevd has just open cannot be connected.
+                "prepare": "modprobe nbd && { ! pidof systemd-udevd > /dev/null || udevadm settle; }",
                 # Without a time limit, what is on its way when the connection ends never returns.
-                "connect": f"modprobe nbd && nbd-client {at} {NBD_PORT} /dev/nbd0 -N disk-1 -t 30",
+                "connect": f"nbd-client {at} {NBD_PORT} /dev/nbd0 -N disk-1 -t 30",
                 "disconnect": "nbd-client -d /dev/nbd0",
             }
