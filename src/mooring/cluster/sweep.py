@@ -28,6 +28,7 @@ from mooring.volumes.plugins.disk_ports import SOCKET
 def sweep(layout: Layout) -> list[str]:
     """Ends and removes everything; returns what it found, in words. Blocks."""
     found: list[str] = []
+    layout.control.unlink(missing_ok=True)  # what finds it takes the cluster for running
     for record in sorted(layout.run.glob("*.json")):
         if record.stem == "up":
             continue
