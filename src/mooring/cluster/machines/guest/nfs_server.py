@@ -17,6 +17,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def serve(directory: Path, parts: list[IPv4Network]) -> None:
         if not os.path.ismount(where):
             _run("mount", "-t", kind, kind, str(where))
     tracker = subprocess.Popen(["nfsdcld", "-F", "-p", str(PIPES), "-s", str(directory / CLIENTS_KNOWN)])
+    while not (directory / CLIENTS_KNOWN / "main.sqlite").exists() or not _listens(tracker.pid):
+        time.sleep(0.02)  # the kernel keeps its records elsewhere if it does not find it
     EXPORTS.write_text(exports(directory, parts))
     Path("/var/lib/nfs").mkdir(parents=True, exist_ok=True)
     _run("exportfs", "-ra")
@@ -99,6 +102,12 @@ def serve(directory: Path, parts: list[IPv4Network]) -> None:
     for program in (mountd, tracker):
         program.kill()
         program.wait()
+
+
+def _listens(pid: int) -> bool:
+    """Whether nfsdcld waits for the kernel's pipe."""
+    links = (os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return any("inotify" in link for link in links)
 
 
 def _run(*words: str) -> None:
