@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
@@ -15,9 +16,12 @@ from tests.machines.conftest import FLAGS
 from tests.machines.machines import inside, order
 
 from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines.uml import mconsole
+from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.stage import Stage
 from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
+from mooring.mounts.blocking import blocking
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -222,6 +226,22 @@ async def test_a_machine_that_is_cut_from_storage_waits_and_goes_on_when_it_is_h
         await stage.until(
             f"the write to {name} has ended", lambda name=name: there(stage, f"/run/healed-{name}")
         )
+
+
+async def test_an_nfs_server_whose_kernel_panics_boots_again_and_its_client_keeps_its_lock(
+    stage: Stage, servers: dict[str, dict[str, Any]]
+) -> None:
+    await connect(stage, servers[Kind.NFS], ONE)
+    await inside(stage, "(exec 9> /mnt/nfs/lock; flock 9; sleep 60) > /dev/null 2>&1 &", ONE)
+    await connect(stage, servers[Kind.NFS], TWO)
+    locked = "timeout -s KILL 40 flock -n /mnt/nfs/lock true"
+    assert (await stage.run_in(TWO, locked))[0] == 1
+    console = run_directory(stage.layout.root) / "storage-nfs" / "storage-nfs" / "mconsole"
+    with contextlib.suppress(mconsole.NoAnswer):
+        await blocking(mconsole.order, console, "sysrq c")
+    assert (await stage.run_in(TWO, locked))[0] == 1
+    assert "Kernel panic" in (stage.layout.logs / "machine-storage-nfs.log").read_text()
+    assert "lost" not in await inside(stage, "dmesg", ONE)
 
 
 async def test_servers_are_back_after_the_next_up_with_their_data_and_who_is_shut_out(
