@@ -41,7 +41,9 @@ class Nbdkits:
         self._reapers: set[asyncio.Task[None]] = set()
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._starting = asyncio.Lock()  # no client is shut out while a connection is between accept and nbdkit
+        self._starting = (
+            asyncio.Lock()
+        )  # no client is shut out while a connection is between accept and nbdkit
 
     async def start(self) -> None:
         """Listens; no client is let in yet. Raises ClusterError."""
