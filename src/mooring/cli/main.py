@@ -18,6 +18,7 @@ from mooring.cli import (
     nodes,
     parts,
     simulate,
+    storage,
     why,
 )
 from mooring.cli.output import fail
@@ -36,6 +37,7 @@ for command in (
     *cluster.COMMANDS,
     *nodes.COMMANDS,
     *machines.COMMANDS,
+    *storage.COMMANDS,
     *disks.COMMANDS,
     *logs.COMMANDS,
     *why.COMMANDS,

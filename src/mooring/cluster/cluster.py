@@ -45,6 +45,7 @@ from mooring.cluster.machines.uml.kernel import MOST_DISKS
 from mooring.cluster.machines.uml.machine import Guest, UmlMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.cluster.storage import servers
 from mooring.cluster.sweep import sweep
 from mooring.kube import config
 from mooring.kube.client import Client
@@ -108,7 +109,11 @@ class Cluster:
     _cloud: CloudParts | None = None
     _bmcs: Bmcs | None = None
     _relays: dict[str, int] = field(default_factory=dict[str, int])
+    _storage: servers.Servers = field(init=False)
     _control: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    def __post_init__(self) -> None:
+        self._storage = servers.Servers(self.layout, self.networks, self._renew_links)
 
     async def __aenter__(self) -> Cluster:
         self.layout.make()
@@ -187,6 +192,7 @@ class Cluster:
             *csi_flags(self.csi.controller_settings(f"{NODE}1", self.layout.csi_trace)),
         )
         await self._controllers.start()
+        await self._storage.start()
         await self._start_machines()
         if self.options.bmc:
             self._bmcs = Bmcs(self.layout, self._switch())
@@ -318,7 +324,11 @@ class Cluster:
         return machine
 
     def _ends(self) -> Ends:
-        return Ends(ADDRESSES, self.port)
+        return Ends(ADDRESSES, self.port, self._storage.addresses)
+
+    async def _renew_links(self) -> None:
+        for machine in self.machines.values():
+            await machine.links.renew()
 
     def _devices(self, node: str) -> list[str]:
         """Of the array, and of the cloud's instance. Blocks."""
@@ -332,7 +342,9 @@ class Cluster:
         if self._cloud is not None:
             programs += self._cloud.guest_programs(name, str(self.networks[name].host), self._relays[name])
             environ = self._cloud.guest_environ(name)
-        return Guest(programs, environ, layout.node(name), {str(path): path for path in files}, [layout.root])
+        written = {str(path): path for path in files}
+        written[servers.INITIATOR] = servers.initiator_name(layout, name)
+        return Guest(programs, environ, layout.node(name), written, [layout.root])
 
     async def _join_cloud(self, name: str, machine: Machine) -> None:
         """A machine with a kernel of its own is an instance: its volumes are plugged in, and it reaches its
@@ -376,6 +388,8 @@ class Cluster:
     async def _obey(self, command: str, node: str, options: Mapping[str, Any]) -> str:
         if command == machine_states.SAID:
             return await machine_states.said(self.machines, self._bmcs.says if self._bmcs else None)
+        if command in servers.ORDERS:
+            return await self._storage.obey(command, node, options)
         return await orders.obey(self.machines, command, node, options)
 
     async def stop(self, *, grace: float = 30.0) -> None:
@@ -387,6 +401,7 @@ class Cluster:
         if self._controllers is not None:
             await self._controllers.stop()
         await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
+        await self._storage.stop()
         if self._cloud is not None:
             await self._cloud.stop()
         if self._apiserver is not None:

@@ -10,6 +10,7 @@
   bmc/                  the machines' BMCs, power strip and switch, with `up --bmc`
   cloud/                the cloud, with `up --cloud`
   nodes/<name>/         a node's root directory
+  storage/<name>/       a storage server: its record, who may use it, its disks
   machines/<name>/      the disk of a machine with a kernel of its own, and its mount table while it runs
   run/<part>.json       pid and start time of each running part
   run/ebs/              sockets of the cloud's driver

@@ -26,6 +26,7 @@ from mooring.cluster.machines import looking
 from mooring.cluster.machines.links import tables
 from mooring.cluster.machines.network import plugged
 from mooring.cluster.processes import Running, load, mooring
+from mooring.cluster.storage import addresses, servers
 from mooring.cluster.truth import ArrayTruth, CloudTruth, Truth
 from mooring.kube import config
 from mooring.kube.client import Client
@@ -243,6 +244,14 @@ class Stage:
         found += [f"nftables' {family} table {name}" for family, name in tables(self.layout.root)]
         found += [f"machine of {node.name}" for node in nodes if looking.has_power(self.layout, node.name)]
         found += [f"pod network of {node.name}" for node in nodes if claimed(node)]
+        for storage in servers.directories(self.layout):
+            found += [f"address of storage server {storage.name}"] if addresses.held(storage) else []
+            machine = f"storage-{storage.name}"
+            found += (
+                [f"machine of storage server {storage.name}"]
+                if looking.has_power(self.layout, machine)
+                else []
+            )
         return found + [f"network of machine {node.name}" for node in nodes if plugged(node)]
 
 

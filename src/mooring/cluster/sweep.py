@@ -19,6 +19,7 @@ from mooring.cluster.machines.node_machine import take_devices
 from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.processes import Running, end, kill, load
 from mooring.cluster.propagation import clear
+from mooring.cluster.storage import addresses, servers
 from mooring.mounts.machine_ports import SOCKET
 from mooring.node.network import release
 from mooring.volumes.plugins.disk_array import DiskArray
@@ -27,6 +28,7 @@ from mooring.volumes.plugins.disk_array import DiskArray
 def sweep(layout: Layout) -> list[str]:
     """Ends and removes everything; returns what it found, in words. Blocks."""
     found: list[str] = []
+    layout.control.unlink(missing_ok=True)  # what finds it takes the cluster for running
     for record in sorted(layout.run.glob("*.json")):
         if record.stem == "up":
             continue
@@ -63,9 +65,14 @@ def _clear_nodes(layout: Layout) -> list[str]:
 
 def _release_networks(layout: Layout) -> list[str]:
     """The pods' links have gone with their processes; what is left is each node's part of the addresses, and
-    the taps of machines."""
+    the taps of machines; and the addresses of storage servers."""
     roots = sorted(path for path in layout.nodes.glob("*") if path.is_dir())
     taps = [f"tap of {root.name}" for root in roots if unplug(root)]
+    taps += [
+        f"address of storage server {at.name}"
+        for at in servers.directories(layout)
+        if addresses.take_back(at)
+    ]
     pods = [f"pod network of {root.name}" for root in roots if release(root)]
     return pods + [f"network of machine {root.name}" for root in roots if unplug(root)] + taps
 

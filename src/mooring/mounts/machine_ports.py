@@ -1,10 +1,10 @@
 """How a storage plugs a disk into a machine with a kernel of its own, for which a device of this host is not
 enough.
 
-The supervisor of the machine listens on the socket `port.sock` in the directory that the storage keeps for the
-machine; without that socket the machine shares this host's kernel, and nothing has to be done. One JSON
-object each way on a line: `{"plug": DISK, "device": PATH, "link": PATH}` or `{"unplug": DISK}` → `{}`,
-`{"busy": WHO}` or `{"error": TEXT}`. Both are idempotent. Blocking.
+The supervisor of the machine listens on the socket `port.sock` in the directory that the storage keeps for
+it; without that socket the machine shares this host's kernel, and nothing has to be done. One JSON object
+each way on a line: `{"plug": DISK, "device": PATH, "link": PATH}` or `{"unplug": DISK}` → `{}`, `{"busy":
+WHO}` or `{"error": TEXT}`. Both are idempotent. Blocking.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ does; `unplug` takes it away, also after a crash of everything that knew of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -45,9 +46,11 @@ class MachineNetwork:
     """Of the machine's interface."""
 
 
-def plug(root: Path, addresses: IPv4Network) -> MachineNetwork:
-    """The tap and the part of the machine with this root directory: those that it has, or new ones, on the
-    bridge and up. Idempotent. Blocks. Raises NetworkUnavailable."""
+def plug(
+    root: Path, addresses: IPv4Network, first_free: Callable[[IPv4Network], IPv4Address] = free_part
+) -> MachineNetwork:
+    """The tap and the part of the machine with this root directory: those that it has, or new ones (the
+    address that `first_free` gives), on the bridge and up. Idempotent. Blocks. Raises NetworkUnavailable."""
     tap = tap_name(root)
     with alone():
         make_bridge(addresses)
@@ -55,7 +58,7 @@ def plug(root: Path, addresses: IPv4Network) -> MachineNetwork:
         if held is not None and held.network != addresses:
             ip("link", "delete", tap)  # it was plugged in among other addresses
             held = None
-        first = held.first if held else free_part(addresses)
+        first = held.first if held else first_free(addresses)
         if not exists(tap):
             _make(tap)
         if held is None:

@@ -86,7 +86,9 @@ class UmlMachine(Machine):
         group: Cgroup,
         network: MachineNetwork | None,
         memory: int = MEMORY_BYTES,
+        state_bytes: int = STATE_BYTES,
     ) -> None:
+        """`state_bytes` is the size of its own disk, which has it from its first boot on."""
         self.name = name
         self.links: Links = NoLinks(f"{name}: its link has no end")
         self.address = str(network.address) if network else "127.0.0.1"
@@ -95,6 +97,7 @@ class UmlMachine(Machine):
         self._group = group
         self._network = network
         self._memory = memory
+        self._state_bytes = state_bytes
         self._directory = run_directory(layout.root) / name
         self._home = layout.machine(name)
         self._wire = Wire(self._directory / "wire", self._told)
@@ -133,7 +136,7 @@ class UmlMachine(Machine):
         for name in ("view", "share"):
             (self._directory / name).mkdir(exist_ok=True)
         shutil.rmtree(self._directory / self.name, ignore_errors=True)  # of the kernel before
-        make_state(self._home / "state.img")
+        make_state(self._home / "state.img", self._state_bytes)
         link = self._directory / "state"
         link.unlink(missing_ok=True)
         link.symlink_to(self._home / "state.img")
@@ -313,14 +316,14 @@ def run_directory(data_dir: Path) -> Path:
     return RUN / cgroup.cluster(data_dir)
 
 
-def make_state(image: Path) -> None:
+def make_state(image: Path, size: int = STATE_BYTES) -> None:
     """An ext4 file system for the machine's own files, if there is none. Blocks. Raises ClusterError."""
     if image.exists():
         return
     image.parent.mkdir(parents=True, exist_ok=True)
     draft = image.with_suffix(".new")
     with draft.open("wb") as file:
-        file.truncate(STATE_BYTES)
+        file.truncate(size)
     command = ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", str(draft)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
