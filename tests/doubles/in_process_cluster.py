@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 import waiting
-from machines import StoryMachine
 
+from machines import StoryMachine
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import (

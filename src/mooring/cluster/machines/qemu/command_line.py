@@ -74,7 +74,7 @@ class Hardware:
         """The command line; standard output is the console."""
         return [
             *bare(program, computing, self.memory, kernel, self.initrd, "unknown_nmi_panic"),
-            *("-name", json.dumps(self.name)[1:-1].replace(",", ",,")),
+            *("-name", self.name.replace(",", ",,")),
             *("-chardev", f"socket,id=monitor,path={self.monitor},server=on,wait=off"),
             *("-mon", "chardev=monitor,mode=control"),
             *("-device", "virtio-serial-pci", "-chardev", f"pipe,id={WIRE},path={self.directory}/wire/wire"),
