@@ -81,10 +81,10 @@ async def test_a_virtual_machine_runs_the_agent_on_a_kernel_of_its_own_and_keeps
     await inside(stage, f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo kept > /d/file")
     with pytest.raises(DeviceStillInUse, match=f"kernel of {NODE} has it open"):
         await blocking(stage.array.detach, "d", NODE)
-    await inside(stage, f"umount /d && (exec sleep 600 < {link}) > /dev/null 2>&1 & sleep 1")
+    await inside(stage, f"umount /d; (exec sleep 600 < {link}) > /dev/null 2>&1 & sleep 1")
     with pytest.raises(DeviceStillInUse, match=r"process \d+ has it open"):
         await blocking(stage.array.detach, "d", NODE)
-    await inside(stage, "pkill -f 'sleep 600'")
+    await inside(stage, "pkill -x sleep")
     await blocking(stage.array.detach, "d", NODE)
     assert await inside(stage, f"ls -l {link} 2>/dev/null | wc -l; ls /dev/vd* | wc -l") == "0\n1"
     assert b"kept" in medium(stage, "d").read_bytes()

@@ -103,8 +103,15 @@ class Hardware:
 
 
 def block_device(node: str, driver: str, path: str) -> dict[str, object]:
-    """QEMU's block device `node` on a file or device of the host."""
-    return {"driver": "raw", "node-name": node, "file": {"driver": driver, "filename": path}}
+    """QEMU's block device `node` on a file or device of the host. Of a device nothing is kept in this host's
+    cache, so that all see what is on it."""
+    direct = {"cache": {"direct": driver == "host_device"}}
+    return {
+        "driver": "raw",
+        "node-name": node,
+        **direct,
+        "file": {"driver": driver, "filename": path, **direct},
+    }
 
 
 def drive(node: str) -> dict[str, object]:
