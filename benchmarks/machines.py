@@ -2,10 +2,10 @@
 
 In each round each kind, in turn, gets a cluster of one node. Measured: from `mooring up` to the node being
 Ready, and from `node start` after a power loss to it being Ready in another boot (seconds); what its
-processes hold of this host's memory then (MiB; of what is shared, their part); how fast it writes to a disk of the
-array and syncs, and reads that again, mounted anew (this host has it in its cache); how long it computes (a
-fixed piece of Python); how fast it receives from this host (MB/s over TCP). Prints the median of the rounds,
-and the least and the greatest.
+processes hold of this host's memory then (MiB; of what is shared, their part); how fast it writes to a disk
+of the array and syncs, and reads that again, mounted anew (this host has it in its cache); how long it
+computes (a fixed piece of Python); how fast it receives from this host (MB/s over TCP). Prints the median
+of the rounds, and the least and the greatest.
 
 What cannot be had here is left out, and said.
 """

@@ -40,8 +40,9 @@ GONE_S = 30.0
 LISTENS_S = 10.0
 SLOWEST = 1
 """Bytes in a second; 0 stands for no limit."""
-SWALLOWED = "read 0 64k"
-"""The first request under a limit is served; those after it wait until it is paid for, most of a day."""
+SWALLOWED = "aio_read -q 0 64k"
+"""The first request under a limit is served; those after it wait until it is paid for, most of a day. QEMU
+does not wait for this one, as a request of the guest may have come first."""
 RESETS = ("guest-reset", "host-qmp-system-reset")
 
 
