@@ -1,4 +1,4 @@
-"""The kinds of machines: how they are written, and what is said of a host that cannot have one."""
+"""Virtual machines among the kinds: how kinds are written, what a host is told that cannot have one, KVM's trial."""
 
 from __future__ import annotations
 
