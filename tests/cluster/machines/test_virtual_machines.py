@@ -1,4 +1,4 @@
-"""Virtual machines among the kinds: how kinds are written, what a host is told that cannot have one, KVM's trial."""
+"""Virtual machines among the kinds: what a host is told that cannot have one, and KVM's trial boot."""
 
 from __future__ import annotations
 

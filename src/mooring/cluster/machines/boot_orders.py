@@ -10,13 +10,13 @@ from pathlib import Path
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.guest_program import program
 from mooring.cluster.machines.interface import Boot
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.volumes.plugins.disk_devices import PluggedDevices
 
 STATE_BYTES = 4 << 30
 RUN = Path("/run/mooring")
-SOURCES = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,6 @@ def _wiring(interface: str, network: MachineNetwork | None) -> dict[str, object]
         "interface": interface,
         "modules": ["bridge"],
     }
-
-
-def program(module: str, *arguments: str) -> str:
-    """The Python program that runs a module of the machines without what is installed beside: it starts in a
-    tenth of a second."""
-    words = ", ".join(map(repr, arguments))
-    name = f"mooring.cluster.machines.{module}"
-    return f"import sys; sys.path.append({SOURCES!r}); from {name} import main; main({words})"
 
 
 def run_directory(data_dir: Path) -> Path:

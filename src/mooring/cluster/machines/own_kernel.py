@@ -25,11 +25,11 @@ from mooring.cluster.machines.boot_orders import (
     Fittings,
     Guest,
     make_state,
-    program,
     run_directory,
     write_orders,
 )
 from mooring.cluster.machines.cgroup import Cgroup
+from mooring.cluster.machines.guest_program import program
 from mooring.cluster.machines.interface import MOST_OUTPUT, RUN_S, Boot, Ending, Links, Machine, Power
 from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.machines.network import MachineNetwork
