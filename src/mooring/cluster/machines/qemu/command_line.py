@@ -17,7 +17,8 @@ WIRE = "wire"
 """The serial line, /dev/vport0p1 in the machine, as it is on the first of its virtio devices."""
 STATE = "state"
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
-"""A reset ends it, so that its supervisor decides what comes next."""
+"""A reset ends it, so that its supervisor decides what comes next. After a panic the kernel asks for one, when
+it has told all on its console; that it was a panic QEMU has said before (`GUEST_PANICKED`)."""
 
 
 class Computing(StrEnum):
@@ -83,7 +84,7 @@ class Hardware:
             *self._files(SHARE_TAG, self.view / "share"),
             *("-blockdev", json.dumps(block_device(STATE, "file", str(self.directory / "state")))),
             *("-device", json.dumps(drive(STATE))),
-            *("-device", "pvpanic-pci", "-device", "i6300esb", "-action", "watchdog=reset,panic=shutdown"),
+            *("-device", "pvpanic-pci", "-device", "i6300esb", "-action", "watchdog=reset,panic=none"),
             *self._cable(),
         ]
 
