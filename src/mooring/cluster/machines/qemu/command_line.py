@@ -17,7 +17,7 @@ WIRE = "wire"
 """The serial line, /dev/vport0p1 in the machine, as it is on the first of its virtio devices."""
 STATE = "state"
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
-"""A reset ends it, so that its supervisor decides what comes next. After a panic the kernel asks for one, when
+"""A reset ends it, so that its supervisor decides what comes next. After a panic the kernel asks for one when
 it has told all on its console; that it was a panic QEMU has said before (`GUEST_PANICKED`)."""
 
 
