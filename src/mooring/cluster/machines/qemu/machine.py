@@ -17,7 +17,7 @@ from mooring.cluster.machines.boot_orders import Fittings, Guest
 from mooring.cluster.machines.cgroup import Cgroup
 from mooring.cluster.machines.interface import DiskInUse, Ending
 from mooring.cluster.machines.network import MachineNetwork
-from mooring.cluster.machines.own_kernel import MEMORY_BYTES, OwnKernelMachine
+from mooring.cluster.machines.own_kernel import MEMORY_BYTES, OwnKernelMachine, log
 from mooring.cluster.machines.qemu import host
 from mooring.cluster.machines.qemu.boot_files import P9, SHARE_TAG, boot_files
 from mooring.cluster.machines.qemu.command_line import (
@@ -35,6 +35,7 @@ from mooring.cluster.machines.view import FIRST_PROCESS
 KINDS: Mapping[Computing, str] = {Computing.KVM: "qemu", Computing.TCG: "qemu-tcg"}
 UP_S: Mapping[Computing, float] = {Computing.KVM: 60.0, Computing.TCG: 180.0}
 PANIC_S = 20.0
+"""So long may the kernel take to tell its panic, in seconds; its power is cut then."""
 GONE_S = 30.0
 """So long may the guest take to give up a disk, in seconds."""
 LISTENS_S = 10.0
@@ -192,10 +193,13 @@ class QemuMachine(OwnKernelMachine):
     async def _limit(self, node: str, rate: int) -> None:
         """At most so many bytes in a second; 0 for no limit."""
         others = dict.fromkeys(("bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
-        await self._monitor.order("block_set_io_throttle", {"id": f"drive-{node}", "bps": rate, **others})
+        part = f"/machine/peripheral/drive-{node}/virtio-backend"  # of the PCI device: it does the I/O
+        await self._monitor.order("block_set_io_throttle", {"id": part, "bps": rate, **others})
         if rate:
-            swallow = {"command-line": f'qemu-io -d drive-{node} "{SWALLOWED}"'}
-            await self._monitor.order("human-monitor-command", swallow)
+            swallow = f'qemu-io -d {part} "{SWALLOWED}"'
+            said = str(await self._monitor.order("human-monitor-command", {"command-line": swallow})).strip()
+            if said:
+                log.warning("a request may still be served", node=self.name, disk=node, said=said[:200])
 
     def _io_hangs(self) -> bool:
         return self._hangs
