@@ -77,7 +77,9 @@ async def measure(targets: Sequence[Target]) -> list[Figures]:
     does weighs on all alike."""
     async with AsyncExitStack() as stack:
         for target in targets:
-            connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=str(target.authority)))
+            connector = aiohttp.TCPConnector(
+                limit=0, ssl=ssl.create_default_context(cafile=str(target.authority))
+            )
             headers = {"Authorization": f"Bearer {target.token}"}
             session = aiohttp.ClientSession(connector=connector, headers=headers)
             target.session = await stack.enter_async_context(session)
@@ -97,14 +99,18 @@ def real(folder: Path) -> Iterator[Target]:
     began = time.perf_counter()
     with real_server(programs, folder, durable=True) as server:
         ready = time.perf_counter() - began
-        yield Target("kube-apiserver", server.url, server.token, server.authority, _pids_under(str(folder)), ready)
+        yield Target(
+            "kube-apiserver", server.url, server.token, server.authority, _pids_under(str(folder)), ready
+        )
 
 
 @contextmanager
 def ours(folder: Path) -> Iterator[Target]:
     """The embedded server."""
     kubeconfig = folder / "kubeconfig"
-    command = mooring("apiserver", "--data-dir", str(folder), "--port", "0", "--kubeconfig-out", str(kubeconfig))
+    command = mooring(
+        "apiserver", "--data-dir", str(folder), "--port", "0", "--kubeconfig-out", str(kubeconfig)
+    )
     began = time.perf_counter()
     with process(command, folder / "log") as running:
         while not kubeconfig.exists():
@@ -129,7 +135,9 @@ def _pids_under(word: str) -> list[int]:
 def main() -> None:
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
-        targets = [stack.enter_context(each(folder)) for each, folder in zip((real, ours), folders, strict=True)]
+        targets = [
+            stack.enter_context(each(folder)) for each, folder in zip((real, ours), folders, strict=True)
+        ]
         theirs, mine = asyncio.run(measure(targets))
     print(f"{'':56}  {'kube-apiserver + etcd':>22}  {'mooring':>10}  {'ratio':>6}")
     for name, figure in theirs.items():

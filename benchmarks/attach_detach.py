@@ -56,7 +56,9 @@ def upstream(programs: Path, kubeconfig: Path) -> list[str]:
 
 
 def ours(programs: Path, kubeconfig: Path) -> list[str]:
-    return mooring("controller", "--controllers=attachdetach", "--kubeconfig", str(kubeconfig), "--log-level=warning")
+    return mooring(
+        "controller", "--controllers=attachdetach", "--kubeconfig", str(kubeconfig), "--log-level=warning"
+    )
 
 
 def cpu(pid: int) -> float:

@@ -69,7 +69,9 @@ def unlimited(programs: Path, kubeconfig: Path) -> list[str]:
 
 
 def ours(programs: Path, kubeconfig: Path) -> list[str]:
-    return mooring("controller", "--controllers=binding", "--kubeconfig", str(kubeconfig), "--log-level=warning")
+    return mooring(
+        "controller", "--controllers=binding", "--kubeconfig", str(kubeconfig), "--log-level=warning"
+    )
 
 
 async def prepare(client: Client, volumes: int) -> None:
@@ -212,7 +214,9 @@ class Clusters:
             try:
                 return asyncio.run(measure(kubeconfig, start))
             except TimeoutError:
-                sys.exit(f"bench: not bound; the log ends:\n{(folder / 'controller.log').read_text()[-2000:]}")
+                sys.exit(
+                    f"bench: not bound; the log ends:\n{(folder / 'controller.log').read_text()[-2000:]}"
+                )
 
 
 def main() -> None:
@@ -229,7 +233,9 @@ def main() -> None:
                 theirs.append(clusters.run(unlimited))
                 mine.append(clusters.run(ours))
                 print(f"{volumes} free volumes, run {number} of {RUNS} is done", file=sys.stderr, flush=True)
-            print(f"\n{volumes} free volumes; {PROBES} claims one by one, then {BURST} at once; {RUNS} runs each")
+            print(
+                f"\n{volumes} free volumes; {PROBES} claims one by one, then {BURST} at once; {RUNS} runs each"
+            )
             print_beside({"kube-controller-manager": theirs, "mooring": mine}, 32, 32)
             if volumes == sizes[0]:
                 print(f"\n{volumes} free volumes; upstream with its default limits, one run")

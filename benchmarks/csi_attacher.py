@@ -116,7 +116,9 @@ class Attachments:
         await self.client.create(CSIDriver, {"metadata": {"name": NAME}, "spec": {"attachRequired": True}})
         for node in range(NODES):
             entry = {"name": NAME, "nodeID": f"i-{node}", "topologyKeys": None}
-            await self.client.create(CSINode, {"metadata": {"name": f"n{node}"}, "spec": {"drivers": [entry]}})
+            await self.client.create(
+                CSINode, {"metadata": {"name": f"n{node}"}, "spec": {"drivers": [entry]}}
+            )
         await each(self._volume, range(count))
 
     async def _volume(self, number: int) -> None:
@@ -125,7 +127,9 @@ class Attachments:
         await self.client.create(PersistentVolume, {"metadata": {"name": f"pv-{number}"}, "spec": spec})
 
     def name(self, number: int) -> str:
-        return volume_attachment_name(CSI_PLUGIN, csi_volume_name(NAME, f"vol-{number}"), f"n{number % NODES}")
+        return volume_attachment_name(
+            CSI_PLUGIN, csi_volume_name(NAME, f"vol-{number}"), f"n{number % NODES}"
+        )
 
     async def create(self, number: int) -> float:
         """When it was there."""
@@ -173,7 +177,10 @@ async def alone(cluster: Attachments, numbers: Sequence[int]) -> Figures:
     for number in numbers:
         began = await cluster.delete(number)
         detach.append(await cluster.until(cluster.gone, [number]) - began)
-    return {**_percentiles("alone: created -> attached", attach), **_percentiles("alone: deleted -> gone", detach)}
+    return {
+        **_percentiles("alone: created -> attached", attach),
+        **_percentiles("alone: deleted -> gone", detach),
+    }
 
 
 def _percentiles(name: str, seconds: Sequence[float]) -> Figures:
@@ -229,7 +236,9 @@ def run(programs: Path, command: Command, count: int) -> Figures:
         with process(driving, folder / "driver.log"):
 
             def start() -> int:
-                return stack.enter_context(process(command(programs, kubeconfig, socket), folder / "attacher.log")).pid
+                return stack.enter_context(
+                    process(command(programs, kubeconfig, socket), folder / "attacher.log")
+                ).pid
 
             try:
                 figures = asyncio.run(measure(kubeconfig, start, count))

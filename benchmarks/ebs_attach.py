@@ -82,7 +82,10 @@ class Cloud:
             aws_secret_access_key=self._environment["AWS_SECRET_ACCESS_KEY"],
         )
         zone = self.control("GET", "")["instances"][0]["zone"]
-        made = [ec2.create_volume(AvailabilityZone=zone, Size=1, VolumeType="gp3")["VolumeId"] for _ in range(count)]
+        made = [
+            ec2.create_volume(AvailabilityZone=zone, Size=1, VolumeType="gp3")["VolumeId"]
+            for _ in range(count)
+        ]
         self.control("PATCH", "/settings", {"throttling": True, "creating_s": [1.5, 4.0]})
         return made
 
@@ -94,7 +97,9 @@ def cloud(folder: Path) -> Iterator[Cloud]:
     with process([*command, "--log-level=warning"], folder / "cloud.log"):
         while "for a client" not in (folder / "cloud.log").read_text():
             subprocess.run(["sleep", "0.1"], check=True)
-        told = subprocess.run(mooring("cloud", "env", data), check=True, capture_output=True, text=True).stdout
+        told = subprocess.run(
+            mooring("cloud", "env", data), check=True, capture_output=True, text=True
+        ).stdout
         lines = (line.removeprefix("export ").split("=", 1) for line in told.splitlines())
         environment = dict(lines)
         os.environ.update(environment)
@@ -156,7 +161,9 @@ async def _ready(client: Client) -> None:
 def show(name: str, count: int, it: Result) -> None:
     bound = (count - BURST) / RATE
     print(f"{name}:")
-    print(f"  {it.seconds:.1f} s for {count} attachments, {it.seconds / bound:.3f} of the bound ({bound:.0f} s)")
+    print(
+        f"  {it.seconds:.1f} s for {count} attachments, {it.seconds / bound:.3f} of the bound ({bound:.0f} s)"
+    )
     print(f"  {it.describes} Describe calls, {it.describes / it.seconds:.2f} a second")
     print(f"  {it.throttled} of {it.calls} calls throttled ({100 * it.throttled / it.calls:.1f} %)")
     print(f"  {it.attaches} AttachVolume calls, {it.retries} calls of the driver repeated")

@@ -85,7 +85,10 @@ class PlayedCluster:
         metadata = {"name": name, "annotations": {CONTROLLER_MANAGED: "true"}}
         await self._client.create(Node, {"metadata": metadata})
         await self._client.patch(
-            Node, name, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, subresource="status"
+            Node,
+            name,
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            subresource="status",
         )
 
     async def _prepare_volume(self, number: int) -> None:
@@ -95,7 +98,12 @@ class PlayedCluster:
         created = await self._client.create(
             PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default"
         )
-        reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name, "uid": created.uid}
+        reference = {
+            "kind": "PersistentVolumeClaim",
+            "namespace": "default",
+            "name": name,
+            "uid": created.uid,
+        }
         source = {"driver": DRIVER, "volumeHandle": name}
         spec = {**shape, "capacity": {"storage": "1Gi"}, "csi": source, "claimRef": reference}
         await self._client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
@@ -109,7 +117,11 @@ class PlayedCluster:
         """A pod that is bound to its node at once, whose kubelet wants its volume from then on, and says so.
         When the API server had it."""
         name = _volume(number)
-        container = {"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+        container = {
+            "name": "main",
+            "image": "none",
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         spec = {"nodeName": _node(number % self._nodes), "containers": [container], "volumes": [volume]}
         await self._client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
@@ -165,7 +177,10 @@ class PlayedCluster:
     def _node_changed(self, event: str, node: Node) -> None:
         self.node_writes += 1
         now = time.perf_counter()
-        before, listed = self._listed[node.name], {_number(entry.name) for entry in node.status.volumes_attached}
+        before, listed = (
+            self._listed[node.name],
+            {_number(entry.name) for entry in node.status.volumes_attached},
+        )
         self._listed[node.name] = listed
         self.reported |= dict.fromkeys(listed - before, now)
         for number in before - listed:

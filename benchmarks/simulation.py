@@ -24,7 +24,9 @@ def main() -> None:
         f"{summary.per_second:.1f} seeds/s, {summary.hours_per_cpu_hour:.0f} simulated hours per CPU hour"
     )
     each = f"{summary.busy / summary.runs * 1000:.0f} ms of a processor, {summary.steps // summary.runs} callbacks"
-    print(f"a seed: {each}, {summary.requests // summary.runs} requests; {len(summary.failed)} with violations")
+    print(
+        f"a seed: {each}, {summary.requests // summary.runs} requests; {len(summary.failed)} with violations"
+    )
 
 
 if __name__ == "__main__":

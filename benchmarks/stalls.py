@@ -44,7 +44,10 @@ def main() -> int:
             took = time.monotonic() - begun
             longest = max(longest, stalls.longest)
             grown = _resident_mib() - resting
-            print(f"{name:36} {answer.status:6} {stalls.longest * 1e3:9.1f} {grown:9.1f} {took:7.1f}", flush=True)
+            print(
+                f"{name:36} {answer.status:6} {stalls.longest * 1e3:9.1f} {grown:9.1f} {took:7.1f}",
+                flush=True,
+            )
             if stalls.longest * 1e3 > MOST_MS:
                 print(f"    {stalls.what}")
     print(f"{'longest':36} {'':6} {longest * 1e3:9.1f}")

@@ -28,7 +28,9 @@ class Target:
     session: aiohttp.ClientSession = field(init=False)
 
     async def call(self, method: str, path: str, body: Any = None) -> bytes:
-        content = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+        content = {
+            "Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"
+        }
         data = None if body is None else json.dumps(body).encode()
         async with self.session.request(method, self.url + path, data=data, headers=content) as answer:
             found = await answer.read()
@@ -39,7 +41,9 @@ class Target:
 
 def resident(pids: Sequence[int]) -> int:
     """Bytes of resident memory of processes."""
-    return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * os.sysconf("SC_PAGE_SIZE")
+    return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
 
 
 def pod(name: str) -> dict[str, Any]:

@@ -85,7 +85,11 @@ class Watches:
         self._connections = {each.socket.fileno(): each for each in connected}
         self.began = time.perf_counter()
         for connection, path in zip(connected, order["paths"], strict=True):
-            lines = (f"GET {path} HTTP/1.1", f"Host: {address.netloc}", f"Authorization: Bearer {order['token']}")
+            lines = (
+                f"GET {path} HTTP/1.1",
+                f"Host: {address.netloc}",
+                f"Authorization: Bearer {order['token']}",
+            )
             connection.send("\r\n".join((*lines, "", "")).encode())
         for connection in connected:
             self._read_head(connection)

@@ -82,7 +82,9 @@ async def latency(target: Target) -> Figures:
     do."""
     await target.call("POST", CONFIG_MAPS, {"metadata": {"name": "latency"}})
     paths = [await _watch(target, CONFIG_MAPS)] * WATCHERS
-    figures = await _delays(target, paths, WATCHERS, lambda number: _mark(target, f"{CONFIG_MAPS}/latency", number))
+    figures = await _delays(
+        target, paths, WATCHERS, lambda number: _mark(target, f"{CONFIG_MAPS}/latency", number)
+    )
     told = {f"each of {WATCHERS} watchers told, {name}": figure for name, figure in figures.items()}
 
     bound = [f"bound-{number}" for number in range(EVENTS)]
@@ -92,7 +94,9 @@ async def latency(target: Target) -> Figures:
         await target.call("POST", PODS_PATH, made)
     every = await _watch(target, "/api/v1/pods")
     paths = [f"{every}&fieldSelector=spec.nodeName%3Dnode-{number}" for number in range(WATCHERS)]
-    figures = await _delays(target, paths, 1, lambda number: _mark(target, f"{PODS_PATH}/{bound[number]}", number))
+    figures = await _delays(
+        target, paths, 1, lambda number: _mark(target, f"{PODS_PATH}/{bound[number]}", number)
+    )
     return told | {f"one of {WATCHERS} watchers told, {name}": figure for name, figure in figures.items()}
 
 
@@ -106,7 +110,9 @@ async def _mark(target: Target, path: str, number: int) -> None:
     await target.call("PATCH", path, {"metadata": {"annotations": {"mark": f"@{number}"}}})
 
 
-async def _delays(target: Target, paths: Sequence[str], told: int, write: Callable[[int], Awaitable[None]]) -> Figures:
+async def _delays(
+    target: Target, paths: Sequence[str], told: int, write: Callable[[int], Awaitable[None]]
+) -> Figures:
     """How late each of `told` watchers learns of a write, counted from the writer's answer and from its
     request.
 

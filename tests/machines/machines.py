@@ -38,7 +38,7 @@ async def boot_of(stage: Stage, node: str = NODE) -> str:
     return (await stage.client.get(Node, node)).status.node_info.boot_id
 
 
-async def back_after(stage: Stage, boot: str, node: str = NODE) -> str:
+async def back_after(stage: Stage, boot: str, node: str = NODE, *, patience: float = 60.0) -> str:
     """Waits until the node is Ready in another boot; that boot."""
 
     async def again() -> str | None:
@@ -46,7 +46,7 @@ async def back_after(stage: Stage, boot: str, node: str = NODE) -> str:
         other = live.status.node_info.boot_id
         return other if live.ready == "True" and other != boot else None
 
-    found: str = await stage.until("the node is back in another boot", again)
+    found: str = await stage.until("the node is back in another boot", again, patience=patience)
     return found
 
 

@@ -39,8 +39,8 @@ def enter_rootless() -> None:
     default="namespace",
     show_default=True,
     metavar="KIND[=N],...",
-    help="What the nodes run on: `namespace` (processes of this host), or `uml` (User-mode Linux: a kernel of its own "
-    "for each); namespace=2,uml=1 has both.",
+    help="What the nodes run on: `namespace` (processes of this host), or with a kernel of their own each: `uml` "
+    "(User-mode Linux), `qemu` (KVM), `qemu-tcg` (computes in software, slowly); namespace=2,uml=1 has both.",
 )
 @DATA_DIR
 @click.option(
@@ -136,6 +136,9 @@ def up(
         fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
     if set(of_nodes) != {kinds.NAMESPACE} and os.geteuid() != 0:
         fail(f"--machines {machines} needs root: it makes network links and cgroups")
+    for kind in dict.fromkeys(of_nodes):
+        if warning := kinds.WARNINGS.get(kind):
+            click.echo(warning, err=True)
     enter_rootless()
     from mooring.cluster.cloud import CloudOptions
     from mooring.cluster.cluster import Options

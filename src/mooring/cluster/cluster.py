@@ -35,6 +35,7 @@ from mooring.cluster.machines import cgroup, kinds, ports, relay
 from mooring.cluster.machines.bmc import ipmi
 from mooring.cluster.machines.bmc.bmcs import Bmcs
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
+from mooring.cluster.machines.boot_orders import Guest
 from mooring.cluster.machines.interface import Machine
 from mooring.cluster.machines.link_rules import Ends
 from mooring.cluster.machines.links import GroupLinks, NoLinks, TapLinks
@@ -42,7 +43,6 @@ from mooring.cluster.machines.namespace.machine import NO_GROUP, NamespaceMachin
 from mooring.cluster.machines.network import MachineNetwork, plug
 from mooring.cluster.machines.node_machine import NodeMachine
 from mooring.cluster.machines.uml.kernel import MOST_DISKS
-from mooring.cluster.machines.uml.machine import Guest, UmlMachine
 from mooring.cluster.processes import Part, Running, free_port, load, mooring, save
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.storage import servers
@@ -319,7 +319,8 @@ class Cluster:
                 cloud=self._cloud,
             )
         assert group is not None
-        machine = UmlMachine(name, self.layout, lambda: self._guest(name), group=group, network=network)
+        make = kinds.OWN_KERNEL[self._kind(name)]
+        machine = make(name, self.layout, lambda: self._guest(name), group=group, network=network)
         machine.links = TapLinks(self.layout.root, name, network.tap, self._ends, machine.run)
         return machine
 

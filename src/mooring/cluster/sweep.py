@@ -13,10 +13,10 @@ import shutil
 from mooring.cloud.devices import LoopDevices
 from mooring.cluster.layout import Layout
 from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.machines.links import heal_all
 from mooring.cluster.machines.network import unplug
 from mooring.cluster.machines.node_machine import take_devices
-from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.processes import Running, end, kill, load
 from mooring.cluster.propagation import clear
 from mooring.cluster.storage import addresses, servers

@@ -20,7 +20,7 @@ from mooring.cluster.machines.guest.wire import parse as parse_line
 from mooring.cluster.machines.interface import Ending
 from mooring.cluster.machines.uml import mconsole
 from mooring.cluster.machines.uml.machine import ending
-from mooring.cluster.machines.uml.wire import LIMIT, Unanswered, Wire
+from mooring.cluster.machines.wire import LIMIT, Unanswered, Wire
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ class Guest:
     """The other end of a line, by its FIFOs."""
 
     def __init__(self, directory: Path) -> None:
-        self._to = os.open(directory / "out", os.O_RDWR | os.O_NONBLOCK)
-        self._from = os.open(directory / "in", os.O_RDWR | os.O_NONBLOCK)
+        self._to = os.open(directory / "wire.out", os.O_RDWR | os.O_NONBLOCK)
+        self._from = os.open(directory / "wire.in", os.O_RDWR | os.O_NONBLOCK)
 
     def say(self, line: bytes) -> None:
         os.write(self._to, line)

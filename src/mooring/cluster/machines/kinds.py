@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from mooring.cluster.machines.own_kernel import OwnKernelMachine
+from mooring.cluster.machines.qemu import host as qemu
+from mooring.cluster.machines.qemu.command_line import Computing
+from mooring.cluster.machines.qemu.machine import QemuMachine
 from mooring.cluster.machines.uml import kernel as uml
+from mooring.cluster.machines.uml.machine import UmlMachine
 
-NAMESPACE, UML = "namespace", "uml"
-CHECKS: Mapping[str, Callable[[], None]] = {NAMESPACE: lambda: None, UML: uml.check}
+NAMESPACE, UML, QEMU, QEMU_TCG = "namespace", "uml", "qemu", "qemu-tcg"
+CHECKS: Mapping[str, Callable[[], None]] = {
+    NAMESPACE: lambda: None,
+    UML: uml.check,
+    QEMU: partial(qemu.check, Computing.KVM),
+    QEMU_TCG: partial(qemu.check, Computing.TCG),
+}
 """By kind: raises ClusterError, which says what is missing here."""
+OWN_KERNEL: Mapping[str, Callable[..., OwnKernelMachine]] = {
+    UML: UmlMachine,
+    QEMU: partial(QemuMachine, computing=Computing.KVM),
+    QEMU_TCG: partial(QemuMachine, computing=Computing.TCG),
+}
+"""By kind: makes a machine that has a kernel of its own, as `OwnKernelMachine` is made."""
+WARNINGS: Mapping[str, str] = {QEMU_TCG: qemu.SLOW}
+"""By kind: what its user is told at the start."""
 
 
 def parse(text: str, nodes: int | None) -> tuple[str, ...]:

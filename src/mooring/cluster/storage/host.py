@@ -12,7 +12,7 @@ from typing import Any
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError, Layout
-from mooring.cluster.machines.uml.machine import run_directory
+from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.processes import Part, mooring
 from mooring.cluster.storage import serving
 from mooring.cluster.storage.addresses import give_host

@@ -18,10 +18,11 @@ import structlog
 
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.boot_orders import Guest
 from mooring.cluster.machines.guest_program import program
 from mooring.cluster.machines.interface import Boot
 from mooring.cluster.machines.system_uuid import system_uuid
-from mooring.cluster.machines.uml.machine import Guest, UmlMachine
+from mooring.cluster.machines.uml.machine import UmlMachine
 from mooring.cluster.storage import record
 from mooring.cluster.storage.addresses import give_machine
 from mooring.cluster.storage.record import Server

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
         address: str
         addresses: str
+        interface: str
         modules: list[str]
 
     class BootOrders(TypedDict):
@@ -66,6 +67,7 @@ class FirstProcess:
         self._wire = wire
         self._running: dict[int, int] = {}  # pid to the index of its program
         self._scripts: dict[int, Script] = {}
+        self._held = disks.Held()
         self._agent = 0
         self._stopping = False
 
@@ -148,16 +150,21 @@ class FirstProcess:
             self._scripts[script.pid] = script
             return
         try:
-            self._do(str(request.pop("do", "")), request)
+            answer |= self._do(str(request.pop("do", "")), request)
         except Exception as error:  # the host reads it: whatever it is, it belongs to this request
             answer["error"] = f"{type(error).__name__}: {error}"
         self._wire.write(answer)
 
-    def _do(self, what: str, request: dict[str, Any]) -> None:
+    def _do(self, what: str, request: dict[str, Any]) -> dict[str, Any]:
         if what == "plugged":
             disks.plugged(self._orders["disks"], request["disk"], request["device"], request["link"])
+        elif what == "hold":
+            return {"user": self._held.hold(request["link"])}
+        elif what == "release":
+            self._held.release(request["link"])
         elif what == "unplugged":
-            disks.unplugged(self._orders["disks"], request["device"], request["link"])
+            disks.unplugged(self._orders["disks"], request["link"])
+            self._held.release(request["link"])
         elif what == "power-button":
             self._stopping = True
             if self._agent:
@@ -169,6 +176,7 @@ class FirstProcess:
             _libc.reboot(ctypes.c_uint(RB_AUTOBOOT))
         else:
             raise ValueError(f"unknown request {what!r}")
+        return {}
 
 
 class Script:
@@ -211,7 +219,10 @@ def set_up(orders: BootOrders) -> None:
         for module in wiring["modules"]:
             _run("modprobe", module)
         network.configure(
-            Path(orders["directory"]), IPv4Address(wiring["address"]), IPv4Network(wiring["addresses"])
+            Path(orders["directory"]),
+            IPv4Address(wiring["address"]),
+            IPv4Network(wiring["addresses"]),
+            wiring["interface"],
         )
 
 
@@ -237,11 +248,13 @@ def power_off() -> NoReturn:
     raise OSError(ctypes.get_errno(), "the kernel does not switch the machine off")
 
 
-def main(share_type: str, share_source: str, serial: str) -> None:
-    """Does not return."""
+def main(share_type: str, share_source: str, share_options: str, serial: str, modules: str) -> None:
+    """Does not return. `modules` is the directory of the kernel's, with `RELEASE` where its release is
+    meant."""
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     try:
-        root.build(share_type, share_source)
+        release = os.uname().release
+        root.build((share_type, share_source, share_options), modules.replace("RELEASE", release))
         _libc.reboot(ctypes.c_uint(RB_DISABLE_CAD))
         wire = Wire(serial)
         with open(f"{root.SHARE}/boot.json") as file:

@@ -16,20 +16,22 @@ from pathlib import Path
 from mooring.node.bridge import BRIDGE, exists, ip, label, mac, settle
 
 INTERFACE = "vec0"
-"""Of User-mode Linux's vector transport."""
+"""Its name in every machine, as User-mode Linux's vector transport has it."""
 MODULES = ("llc", "stp", "crc-ccitt", "ipv6", "bridge", "veth")
 """The guest's kernel needs them, in this order where no `modprobe` resolves what they depend on."""
 
 
 def configure(root: Path, address: IPv4Address, addresses: IPv4Network, interface: str = INTERFACE) -> None:
-    """Gives the machine its address; `root` is the root directory that its agent is given. Idempotent.
-    Blocks. Raises NetworkUnavailable."""
+    """Gives the machine its address; `root` is the root directory that its agent is given, `interface` what
+    its kernel calls the interface at first. Idempotent. Blocks. Raises NetworkUnavailable."""
     ip("link", "set", "lo", "up")
     if not exists(BRIDGE):
         ip("link", "add", BRIDGE, "address", mac(address), "type", "bridge")
-    ip("link", "set", interface, "address", mac(address))
-    ip("link", "set", interface, "master", BRIDGE)
-    ip("link", "set", interface, "up")
+    if interface != INTERFACE and not exists(INTERFACE):
+        ip("link", "set", interface, "name", INTERFACE)
+    ip("link", "set", INTERFACE, "address", mac(address))
+    ip("link", "set", INTERFACE, "master", BRIDGE)
+    ip("link", "set", INTERFACE, "up")
     ip("link", "set", BRIDGE, "up")
     ip("address", "replace", f"{address}/32", "dev", BRIDGE, "label", label(root))
     settle(addresses)

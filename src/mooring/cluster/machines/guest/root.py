@@ -14,16 +14,16 @@ from mooring.node.supervisor import syscalls
 
 SHARE = "/run/machine"
 """What the host shares with this machine: its orders for this boot (`boot.json`)."""
-_MODULES = "/usr/lib/uml/modules"
 _SYS_FINIT_MODULE = {"x86_64": 313}
 _NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 _MS_MOVE = 8192
 
 
-def build(share_type: str, share_source: str) -> None:
-    """Makes the root and enters it. `share_*` is how the host's share is mounted."""
+def build(share: tuple[str, str, str], modules: str) -> None:
+    """Makes the root and enters it. `share` is how the host's is mounted: type, source, options; `modules` is
+    the directory with the modules of this kernel."""
     syscalls.mount("proc", "/proc", "proc", _NOSUID_NODEV_NOEXEC)
-    _insert("fs/overlayfs/overlay.ko")
+    _insert(f"{modules}/kernel/fs/overlayfs/overlay.ko")
     syscalls.mount("memory", "/mnt", "tmpfs", 0, "mode=755")
     for name in ("above", "work", "root"):
         os.mkdir(f"/mnt/{name}")
@@ -31,14 +31,15 @@ def build(share_type: str, share_source: str) -> None:
     syscalls.mount("root", root, "overlay", 0, "lowerdir=/,upperdir=/mnt/above,workdir=/mnt/work")
     _system_mounts(root)
     os.mkdir(f"{root}{SHARE}")
-    syscalls.mount("none", f"{root}{SHARE}", share_type, syscalls.MS_RDONLY, share_source)
+    kind, source, options = share
+    syscalls.mount(source, f"{root}{SHARE}", kind, syscalls.MS_RDONLY, options)
     syscalls.mount("proc", f"{root}/proc", "proc", _NOSUID_NODEV_NOEXEC)
     # Moved over the old root: paths in mount tables, also in those of pods, then begin where they should.
     os.chdir(root)
     syscalls.mount(".", "/", "", _MS_MOVE)
     os.chroot(".")
     os.chdir("/")
-    _let_modprobe_find(os.uname().release)
+    _let_modprobe_find(modules)
 
 
 def _system_mounts(root: str) -> None:
@@ -57,9 +58,8 @@ def _system_mounts(root: str) -> None:
     syscalls.mount("cgroup", f"{root}/sys/fs/cgroup", "cgroup2", _NOSUID_NODEV_NOEXEC)
 
 
-def _insert(module: str) -> None:
+def _insert(path: str) -> None:
     """Loads a module of the kernel; nothing if it is there already, or built in."""
-    path = f"{_MODULES}/{os.uname().release}/kernel/{module}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -72,11 +72,11 @@ def _insert(module: str) -> None:
     os.close(descriptor)
 
 
-def _let_modprobe_find(release: str) -> None:
-    there = f"{_MODULES}/{release}"
-    if os.path.isdir(there) and not os.path.exists(f"/lib/modules/{release}"):
+def _let_modprobe_find(modules: str) -> None:
+    there = f"/lib/modules/{os.uname().release}"
+    if os.path.isdir(modules) and not os.path.exists(there):
         os.makedirs("/lib/modules", exist_ok=True)
-        os.symlink(there, f"/lib/modules/{release}")
+        os.symlink(modules, there)
 
 
 def mount_state(device: str, directory: str) -> None:

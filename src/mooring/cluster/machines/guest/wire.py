@@ -24,7 +24,8 @@ class Wire:
 
     def __init__(self, device: str) -> None:
         self.fileno = os.open(device, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        _make_raw(self.fileno)
+        if os.isatty(self.fileno):
+            _make_raw(self.fileno)
         self._held = b""
 
     def read(self) -> list[dict[str, Any]]:

@@ -43,12 +43,12 @@ class Wire:
         """Makes the FIFOs and listens."""
         self.close()
         self._directory.mkdir(parents=True, exist_ok=True)
-        for name in ("in", "out"):
+        for name in ("wire.in", "wire.out"):
             (self._directory / name).unlink(missing_ok=True)
             os.mkfifo(self._directory / name, 0o600)
         flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC  # both ends: it has no end, whichever of them ends
-        self._to = os.open(self._directory / "in", flags)
-        self._from = os.open(self._directory / "out", flags)
+        self._to = os.open(self._directory / "wire.in", flags)
+        self._from = os.open(self._directory / "wire.out", flags)
         self._held = b""
         asyncio.get_running_loop().add_reader(self._from, self._read)
 
