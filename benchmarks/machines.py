@@ -72,7 +72,7 @@ def possible(kind: str) -> bool:
 
 
 def table(figures: Mapping[str, Mapping[str, list[float]]]) -> str:
-    """As docs/machines-kinds.md has it."""
+    """As docs/machines.md has it."""
     lines = ["| | " + " | ".join(f"`{kind}`" for kind in figures) + " |", "|---|" + "---|" * len(figures)]
     for name, title in MEASURED.items():
         lines.append(

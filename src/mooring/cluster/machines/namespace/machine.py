@@ -168,7 +168,7 @@ class NamespaceMachine(Machine):
     async def skew(self, seconds: float) -> None:
         raise NotPossible(
             f"{self.name} runs on the host's kernel (--machines namespace), which has one clock for all: "
-            "use --machines uml"
+            "use machines with a kernel of their own (--machines uml)"
         )
 
     async def run(self, script: str) -> tuple[int, str]:
