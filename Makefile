@@ -39,11 +39,11 @@ demo-machines: $(STAMP) tools
 # Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs;
 # what needs the machine for itself runs in one of them (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines -n auto --dist loadgroup
+	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -n auto --dist loadgroup
 
 # Machines with a kernel of their own: some minutes; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools
-	@$(BIN)/pytest -q tests/machines -n 2 --timeout 600
+	@$(BIN)/pytest -q tests/machines tests/root/machines -n 2 --timeout 600
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests

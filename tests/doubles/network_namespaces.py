@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -50,7 +51,7 @@ class Namespace:
     """A network namespace with a server; its `interface` is plugged into the bridge by the link `outside`."""
 
     def __init__(self, outside: str, interface: str) -> None:
-        self.name = f"motest-{outside}"
+        self.name = f"motest-{os.getpid()}-{outside}"
         ip("netns", "add", self.name)
         ip("link", "add", outside, "type", "veth", "peer", "name", interface, "netns", self.name)
         ip("link", "set", outside, "master", bridge.BRIDGE, "up")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ def hierarchy(mounts: Path = _MOUNTS) -> Path | None:
             (root / PARENT).mkdir(exist_ok=True)
         except OSError:
             continue
-        return root
+        if os.access(root / PARENT, os.W_OK):
+            return root
     return None
 
 

@@ -27,7 +27,9 @@ def first_process(layout: Layout, node: str) -> Running | None:
 def has_power(layout: Layout, node: str) -> bool:
     """Whether anything of it runs."""
     group = cgroup.of(layout.root, node)
-    return group.populated() if group is not None else first_process(layout, node) is not None
+    if group is not None and group.path.is_dir():
+        return group.populated()
+    return first_process(layout, node) is not None  # it has no group, or is off
 
 
 def mount_table(layout: Layout, node: str) -> tuple[Mount, ...] | None:
