@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -16,14 +17,22 @@ from tests.machines.conftest import FLAGS
 from tests.machines.machines import inside, order
 
 from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.machines.uml import mconsole
-from mooring.cluster.machines.uml.machine import run_directory
 from mooring.cluster.stage import Stage
 from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
 from mooring.mounts.blocking import blocking
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.root,
+    pytest.mark.timeout(300),
+    pytest.mark.soak,
+    pytest.mark.skipif(
+        "MOORING_SOAK" not in os.environ, reason="two to three minutes: `make soak` plays them"
+    ),
+]
 
 ONE, TWO = "node-1", "node-2"
 NODES = (ONE, TWO)
