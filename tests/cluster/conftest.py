@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from standing_cluster import standing
 from tests.cluster.scripted import Shell, cluster_and_shell
 
 from mooring.cluster.stage import Stage
@@ -27,15 +28,8 @@ TWO_NODES = ("--nodes", "2", "--port", "0", "--node-monitor-grace-period", "8")
 @pytest.fixture
 async def stage(data_dir: Path) -> AsyncIterator[Stage]:
     """A cluster of two nodes; afterwards nothing of it is left."""
-    stage = Stage(data_dir)
-    try:
-        await stage.up(*TWO_NODES)
-        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
+    async with standing(data_dir, *TWO_NODES, nodes=2) as stage:
         yield stage
-    finally:
-        status, answer = await stage.down()
-    assert status == 0, answer
-    assert stage.leftovers() == []
 
 
 @pytest.fixture(scope="package")

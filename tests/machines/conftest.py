@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from standing_cluster import standing
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.uml import kernel
@@ -36,12 +37,5 @@ def data_dir() -> Iterator[Path]:
 @pytest.fixture
 async def stage(data_dir: Path) -> AsyncIterator[Stage]:
     """A cluster of two such machines; afterwards nothing of it is left."""
-    stage = Stage(data_dir)
-    try:
-        await stage.up(*FLAGS)
-        await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
+    async with standing(data_dir, *FLAGS, nodes=2) as stage:
         yield stage
-    finally:
-        status, answer = await stage.down()
-    assert status == 0, answer
-    assert stage.leftovers() == []

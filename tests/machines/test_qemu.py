@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from standing_cluster import standing
+from tests.machines import stories
 from tests.machines.machines import NODE, back_after, boot_of, inside, medium, order, plugged, silent
 
 from mooring.cluster.layout import ClusterError
@@ -49,16 +51,9 @@ def kind() -> str:
 @pytest.fixture
 async def stage(data_dir: Path) -> AsyncIterator[Stage]:
     """A cluster of one virtual machine; afterwards nothing of it is left."""
-    stage = Stage(data_dir)
-    try:
-        flags = ("--machines", f"{kind()}=1", "--port", "0", "--node-monitor-grace-period", "20")
-        await stage.up(*flags)
-        await stage.until("the node is Ready", lambda: stage.ready_nodes(1), patience=PATIENCE_S)
+    flags = ("--machines", f"{kind()}=1", "--port", "0", "--node-monitor-grace-period", "20")
+    async with standing(data_dir, *flags, nodes=1, patience=PATIENCE_S) as stage:
         yield stage
-    finally:
-        status, answer = await stage.down()
-    assert status == 0, answer
-    assert stage.leftovers() == []
 
 
 async def again(stage: Stage, boot: str) -> str:
@@ -92,47 +87,17 @@ async def test_a_virtual_machine_runs_the_agent_on_a_kernel_of_its_own_and_keeps
 
 @soak
 async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) -> None:
-    first, second = await plugged(stage, "one"), await plugged(stage, "two")
-    medium(stage, "two").write_bytes(b"second" + bytes(64 << 20)[6:])
-    await blocking(stage.array.detach, "one", NODE)
-    third = await plugged(stage, "three")
-    assert await inside(stage, f"head -c 6 {second}") == "second"
-    assert len({await inside(stage, f"readlink {link}") for link in (second, third)}) == 2
-    assert await inside(stage, f"test -e {first} && echo there || echo gone") == "gone"
+    await stories.a_second_disk_keeps_its_own_name(stage)
 
 
 @soak
 async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
-    link = await plugged(stage, "d")
-    await inside(
-        stage,
-        f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo synced > /d/a && sync && echo lost > /d/b &&"
-        " (while :; do date >> /d/log; sync -d /d/log; sleep 0.02; done > /dev/null 2>&1 &)",
-    )
-    await asyncio.sleep(3)
-    await order(stage, "kill", NODE)
-    assert not stage.has_power(NODE)
-    content = medium(stage, "d").read_bytes()
-    await asyncio.sleep(1)
-    assert medium(stage, "d").read_bytes() == content
-    with pytest.raises(ClusterError, match=f"{NODE} is off"):
-        await stage.run_in(NODE, "true")
-    await order(stage, "start", NODE)
-    await inside(stage, f"mkdir -p /d && mount {link} /d")
-    assert await inside(stage, "cat /d/a; cat /d/b | wc -c") == "synced\n0"
-    assert int(await inside(stage, "wc -l < /d/log")) > 1
+    await stories.a_power_loss_takes_what_was_not_synced(stage, writes_s=3, more_than=1)
 
 
 @soak
 async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boot(stage: Stage) -> None:
-    boot = await boot_of(stage)
-    await order(stage, "panic", NODE)
-    assert not stage.has_power(NODE)
-    assert "Kernel panic" in (stage.layout.logs / f"machine-{NODE}.log").read_text()
-    await silent(stage)
-    assert not stage.has_power(NODE)
-    await order(stage, "start", NODE)
-    assert await again(stage, boot) != boot
+    await stories.a_panic_leaves_the_machine_off(stage, patience=PATIENCE_S)
 
 
 @soak

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.machines import stories
 from tests.machines.machines import (
     NODE,
     back_after,
     boot_of,
     inside,
-    medium,
     order,
     plugged,
     silent,
@@ -56,45 +56,15 @@ async def test_a_disk_is_plugged_in_while_the_machine_runs_and_refused_while_it_
 
 
 async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) -> None:
-    first, second = await plugged(stage, "one"), await plugged(stage, "two")
-    medium(stage, "two").write_bytes(b"second" + bytes(64 << 20)[6:])
-    await blocking(stage.array.detach, "one", NODE)
-    third = await plugged(stage, "three")
-    assert await inside(stage, f"head -c 6 {second}") == "second"
-    assert len({await inside(stage, f"readlink {link}") for link in (second, third)}) == 2
-    assert await inside(stage, f"test -e {first} && echo there || echo gone") == "gone"
+    await stories.a_second_disk_keeps_its_own_name(stage)
 
 
 async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
-    link = await plugged(stage, "d")
-    await inside(
-        stage,
-        f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo synced > /d/a && sync && echo lost > /d/b &&"
-        " (while :; do date >> /d/log; sync -d /d/log; sleep 0.02; done > /dev/null 2>&1 &)",
-    )
-    await asyncio.sleep(1)
-    await order(stage, "kill", NODE)
-    assert not stage.has_power(NODE)
-    content = medium(stage, "d").read_bytes()
-    await asyncio.sleep(1)
-    assert medium(stage, "d").read_bytes() == content
-    with pytest.raises(ClusterError, match=f"{NODE} is off"):
-        await stage.run_in(NODE, "true")
-    await order(stage, "start", NODE)
-    await inside(stage, f"mkdir -p /d && mount {link} /d")
-    assert await inside(stage, "cat /d/a; cat /d/b | wc -c") == "synced\n0"
-    assert int(await inside(stage, "wc -l < /d/log")) > 5
+    await stories.a_power_loss_takes_what_was_not_synced(stage, writes_s=1, more_than=5)
 
 
 async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boot(stage: Stage) -> None:
-    boot = await boot_of(stage)
-    await order(stage, "panic", NODE)
-    assert not stage.has_power(NODE)
-    assert "Kernel panic" in (stage.layout.logs / f"machine-{NODE}.log").read_text()
-    await silent(stage)
-    assert not stage.has_power(NODE)
-    await order(stage, "start", NODE)
-    assert await back_after(stage, boot) != boot
+    await stories.a_panic_leaves_the_machine_off(stage, patience=60.0)
 
 
 async def test_a_watchdog_that_is_not_fed_resets_the_machine(stage: Stage) -> None:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mooring.cli.output import fail, log_lines
+from mooring.cli.output import fail, log_lines, print_table
 from mooring.cli.parts import LOG_LEVEL, run_until_signalled
 from mooring.cli.tasks import answer_signal
-from mooring.kube.printable import printable
 
 if TYPE_CHECKING:
     from mooring.cloud.data_directory import DataDirectory
@@ -131,19 +130,12 @@ def _greet(server: Server, root: Path, real: bool) -> None:
         "attached volumes are block devices" if real else "there are only records of volumes (--devices=off)"
     )
     click.echo(f"EC2 ({server.cloud.settings.region}) on {server.endpoint}; {what}")
-    _table([["INSTANCE", "TYPE", "ZONE", "METADATA"], *map(_row, server.shown()["instances"])])
+    print_table([["INSTANCE", "TYPE", "ZONE", "METADATA"], *map(_row, server.shown()["instances"])])
     click.echo(f'for a client:  eval "$(mooring cloud env --data-dir {shlex.quote(str(root))})"')
 
 
 def _row(instance: dict[str, str]) -> list[str]:
     return [instance[name] for name in ("instance_id", "instance_type", "zone", "metadata_endpoint")]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def parsed(given: Sequence[str]) -> dict[str, Any]:
@@ -220,11 +212,11 @@ def status(context: click.Context, data_dir: Path | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(shown, indent=2))
         return
-    _table([["INSTANCE", "TYPE", "ZONE", "METADATA"], *map(_row, shown["instances"])])
+    print_table([["INSTANCE", "TYPE", "ZONE", "METADATA"], *map(_row, shown["instances"])])
     click.echo()
     names = ("volume_id", "size", "type", "zone", "state", "attached", "name")
     rows = [[str(each[name]) for name in names] for each in shown["volumes"]]
-    _table([["VOLUME", "GIB", "TYPE", "ZONE", "STATE", "ATTACHED", "NAME"], *rows])
+    print_table([["VOLUME", "GIB", "TYPE", "ZONE", "STATE", "ATTACHED", "NAME"], *rows])
 
 
 @cloud.command()
@@ -258,7 +250,7 @@ def counters(context: click.Context, data_dir: Path | None, output: str, reset: 
         [action, *(str(counts[kind]) for kind in ("calls", "errors", "throttles"))]
         for action, counts in shown.items()
     ]
-    _table([["ACTION", "CALLS", "ERRORS", "THROTTLED"], *rows])
+    print_table([["ACTION", "CALLS", "ERRORS", "THROTTLED"], *rows])
 
 
 class _Running:

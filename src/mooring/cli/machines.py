@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.cli.nodes import DATA_DIR
-from mooring.cli.output import fail, log_lines
+from mooring.cli.output import fail, log_lines, print_table
 from mooring.kube.printable import printable
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def list_machines(data_dir: str | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(shown, indent=2))
         return
-    _table([HEADER, *(_row(each) for each in shown)])
+    print_table([HEADER, *(_row(each) for each in shown)])
 
 
 @machine.command()
@@ -198,13 +197,6 @@ def _in_words(found: dict[str, Any]) -> str:
     if "password" in found:
         lines += [f"Password:    {found['password']}", f"Community:   {found['community']}"]
     return "\n".join([*lines, "", *found["commands"].values()])
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 COMMANDS = (machine,)

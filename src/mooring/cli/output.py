@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -24,6 +24,14 @@ def fail(message: str, status: int = 1) -> NoReturn:
     """Ends the program with one line."""
     click.echo(f"{click.style('error:', fg='red')} {printable(message)}", err=True)
     sys.exit(status)
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as needed, two spaces apart; the first row is the header."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def log_lines(level: str = "info", file: TextIO | None = None) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mooring.cli.nodes import DATA_DIR
-from mooring.cli.output import log_lines
+from mooring.cli.output import log_lines, print_table
 from mooring.kube.printable import printable
 
 HEADER = ("NAME", "KIND", "ADDRESS", "SIZE", "DISKS", "CONNECTED", "SHUT OUT", "STATE")
@@ -77,7 +77,7 @@ def list_servers(data_dir: str | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(found, indent=2))
         return
-    _table([HEADER, *map(_row, found)])
+    print_table([HEADER, *map(_row, found)])
     for each in found:
         for command in each.get("commands", {}).values():
             click.echo(f"\n{printable(each['name'])}: {printable(command)}")
@@ -145,13 +145,6 @@ def _row(shown: dict[str, Any]) -> list[str]:
     state = shown["problem"] or ("serves" if shown["serves"] else "does not run")
     size = format_bytes(shown["size"])
     return [shown["name"], shown["kind"], shown["address"] or "-", size, str(shown["disks"]), *lists, state]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 COMMANDS = (storage,)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from mooring.cloud.data_directory import DataDirectory
 from mooring.cloud.devices import BY_ID, LoopDevices
 from mooring.cluster.csi import HOLE, CSIDrivers
 from mooring.cluster.layout import ClusterError, Layout
-from mooring.cluster.machines.guest_program import program
+from mooring.cluster.machines.guest_program import command
 from mooring.cluster.processes import Part, free_port, mooring
 
 DRIVER = "ebs.csi.aws.com"
@@ -104,18 +103,23 @@ class CloudParts:
 
     def node_driver(self, node: str) -> Part:
         """The driver's node service on a node's machine, not started yet."""
-        instance = self.instances[node]
-        directory = LoopDevices(self._layout.cloud).device_directory(instance)
-        directory.mkdir(parents=True, exist_ok=True)
-        where = ["--device-dir", str(directory), "--allow-path", str(self._layout.node(node))]
-        environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
-        return self._part(f"ebs-{node}", environ, "ebs-driver", "node", *self._at(node), *where)
+        self.device_directory(node).mkdir(parents=True, exist_ok=True)
+        return self._part(f"ebs-{node}", self.node_environ(node), *self._node_service(node))
 
-    # --- for a machine with a kernel of its own, in which the driver's node service runs
+    def _node_service(self, node: str) -> list[str]:
+        directory, allowed = self.device_directory(node), self._layout.node(node)
+        where = ["--device-dir", str(directory), "--allow-path", str(allowed)]
+        return ["ebs-driver", "node", *self._at(node), *where]
+
+    def node_environ(self, node: str) -> dict[str, str]:
+        """What the node service is told of its instance."""
+        return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
 
     def device_directory(self, node: str) -> Path:
         """What serves the node's instance as /dev, here and in its machine."""
         return LoopDevices(self._layout.cloud).device_directory(self.instances[node])
+
+    # --- for a machine with a kernel of its own, in which the driver's node service runs
 
     def attached(self, node: str) -> dict[str, tuple[str, str]]:
         """Device and link of each volume that the node's instance has now. Blocks."""
@@ -133,19 +137,8 @@ class CloudParts:
 
     def guest_programs(self, node: str, host: str, port: int) -> list[list[str]]:
         """The driver's node service, and the way to the metadata service, which the host has at this port."""
-        where = [
-            "--device-dir",
-            str(self.device_directory(node)),
-            "--allow-path",
-            str(self._layout.node(node)),
-        ]
-        way = program("guest.relay", *self.metadata_address(node), host, port)
-        driver = mooring("ebs-driver", "node", *self._at(node), *where)
-        return [driver, [sys.executable, "-I", "-S", "-c", way]]
-
-    def guest_environ(self, node: str) -> dict[str, str]:
-        """Of the programs in the machine."""
-        return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata[node]}
+        way = command("guest.relay", *self.metadata_address(node), host, port)
+        return [mooring(*self._node_service(node)), way]
 
     def devices(self, node: str) -> list[str]:
         """The block devices that the node's instance has now. Blocks."""

@@ -342,7 +342,7 @@ class Cluster:
         programs, environ = [self._agent_command(name)], dict[str, str]()
         if self._cloud is not None:
             programs += self._cloud.guest_programs(name, str(self.networks[name].host), self._relays[name])
-            environ = self._cloud.guest_environ(name)
+            environ = self._cloud.node_environ(name)
         written = {str(path): path for path in files}
         written[servers.INITIATOR] = servers.initiator_name(layout, name)
         return Guest(programs, environ, layout.node(name), written, [layout.root])

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard, cast
@@ -19,6 +18,7 @@ from typing import Any, TypeGuard, cast
 import structlog
 
 from mooring.cluster.layout import ClusterError
+from mooring.mounts.machine_ports import short_path
 
 log = structlog.get_logger(component="cluster")
 
@@ -72,16 +72,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_TEXT
 
 
-@contextlib.contextmanager
-def short(path: Path) -> Generator[str]:
-    """A path of the same socket that fits into a socket address (108 bytes), however long `path` is."""
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
-
-
 @contextlib.asynccontextmanager
 async def serving(path: Path, handler: Handler):
     """Answers commands while the context is open."""
@@ -101,7 +91,7 @@ async def serving(path: Path, handler: Handler):
         writer.close()
 
     path.unlink(missing_ok=True)
-    with short(path) as address:
+    with short_path(path) as address:
         server = await asyncio.start_unix_server(answer, address)
     path.chmod(0o600)
     try:
@@ -118,7 +108,7 @@ async def say(path: Path, command: str, node: str, options: Mapping[str, Any] | 
             f"no cluster runs on {path.parent}: start it with `mooring up` (or name its --data-dir)"
         )
     try:
-        with short(path) as address:
+        with short_path(path) as address:
             reader, writer = await asyncio.open_unix_connection(address)
     except OSError as error:
         raise ClusterError(f"the cluster on {path.parent} does not answer: {error.strerror}") from error

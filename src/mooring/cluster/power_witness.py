@@ -2,7 +2,8 @@
 it.
 
 Of a machine that shares this host's kernel, a file that was opened in it before: every later write to it has
-to fail. Of a machine with a kernel of its own, the disk itself: not a byte of it may change.
+to fail. Of a machine with a kernel of its own, its processes: none may be left. And of both the disk itself:
+not a byte of it may change until another node has it (`content`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,6 @@ class PowerWitness(Protocol):
 
     async def after(self, killing: asyncio.Task[tuple[int, str]]) -> str:
         """Waits for the power loss; how a later write ended: `EIO`, `nothing runs`, or `succeeded`."""
-        ...
-
-    async def unchanged(self) -> bool:
-        """Whether nothing was written since the power loss, while no other node has the disk."""
         ...
 
 
@@ -62,16 +59,12 @@ class SharedKernel:
             with contextlib.suppress(OSError):
                 os.close(self._file)
 
-    async def unchanged(self) -> bool:
-        return True  # that writes fail was seen already
-
 
 class OwnKernel:
-    """At the disk's medium, and by the processes that could still write."""
+    """By the processes that could still write."""
 
     def __init__(self, stage: Stage, node: str, disk: str) -> None:
         self._stage, self._node, self._disk = stage, node, disk
-        self._content = ""
 
     async def begin(self) -> None:
         where = self._stage.truth.staged_at(self._disk, self._node)
@@ -81,12 +74,10 @@ class OwnKernel:
 
     async def after(self, killing: asyncio.Task[tuple[int, str]]) -> str:
         await killing
-        self._content = self._medium()
         return "succeeded" if self._stage.has_power(self._node) else "nothing runs"
 
-    async def unchanged(self) -> bool:
-        return self._content == self._medium()
 
-    def _medium(self) -> str:
-        with self._stage.truth.medium(self._disk).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+def content(stage: Stage, disk: str) -> str:
+    """A checksum of all that is on a disk: what nothing writes to does not change. Blocks."""
+    with stage.truth.medium(disk).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

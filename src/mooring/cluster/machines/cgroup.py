@@ -14,6 +14,7 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 PARENT = "mooring"
@@ -21,8 +22,10 @@ PATIENCE_S = 10.0
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
+@cache
 def hierarchy(mounts: Path = _MOUNTS) -> Path | None:
-    """Where cgroups of version 2 are mounted so that groups can be made there; None if nowhere. Blocks."""
+    """Where cgroups of version 2 are mounted so that groups can be made there; None if nowhere: it
+    stays so while this process runs. Blocks at the first call."""
     for line in mounts.read_text().splitlines():
         fields = line.split()
         if fields[fields.index("-") + 1] != "cgroup2":

@@ -3,6 +3,7 @@ second."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 SOURCES = str(Path(__file__).parents[3])
@@ -13,3 +14,8 @@ def program(module: str, *arguments: object) -> str:
     words = ", ".join(map(repr, arguments))
     name = f"mooring.cluster.machines.{module}"
     return f"import sys; sys.path.append({SOURCES!r}); from {name} import main; main({words})"
+
+
+def command(module: str, *arguments: object) -> list[str]:
+    """The command line that runs it."""
+    return [sys.executable, "-I", "-S", "-c", program(module, *arguments)]

@@ -11,7 +11,6 @@ import abc
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,7 @@ from mooring.cluster.machines.boot_orders import (
     write_orders,
 )
 from mooring.cluster.machines.cgroup import Cgroup
-from mooring.cluster.machines.guest_program import program
+from mooring.cluster.machines.guest_program import command
 from mooring.cluster.machines.interface import MOST_OUTPUT, RUN_S, Boot, Ending, Links, Machine, Power
 from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.machines.network import MachineNetwork
@@ -148,7 +147,7 @@ class OwnKernelMachine(Machine, abc.ABC):
         """The command line that starts the kernel with its view of the host's files."""
         places = [str(self._directory / name) for name in ("view", "share", "wire")]
         hidden = [str(path) for path in self._guest().hidden]
-        python = [sys.executable, "-I", "-S", "-c", program(launcher)]
+        python = command(launcher)
         return ["unshare", "--mount", *python, *places, *hidden, "--", *kernel]
 
     async def _until_up(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 import uuid
 from collections.abc import Mapping
 from ipaddress import IPv4Network
@@ -19,7 +18,7 @@ import structlog
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup
 from mooring.cluster.machines.boot_orders import Guest
-from mooring.cluster.machines.guest_program import program
+from mooring.cluster.machines.guest_program import command
 from mooring.cluster.machines.interface import Boot
 from mooring.cluster.machines.system_uuid import system_uuid
 from mooring.cluster.machines.uml.machine import UmlMachine
@@ -105,7 +104,7 @@ class NfsServer:
         return Guest([self._program("serve", parts)], {}, INSIDE, {}, [self._layout.root])
 
     def _program(self, what: str, parts: str = "") -> list[str]:
-        return [sys.executable, "-I", "-S", "-c", program("guest.nfs_server", what, str(INSIDE), parts)]
+        return command("guest.nfs_server", what, str(INSIDE), parts)
 
     async def allow(self, clients: Mapping[str, IPv4Network]) -> None:
         """From now on these clients are let in, and no others. Idempotent. Raises ClusterError: then it is

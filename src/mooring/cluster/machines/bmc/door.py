@@ -20,10 +20,10 @@ from typing import TypeVar
 
 import structlog
 
-from mooring.cluster.control import short
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.bmc.misbehaving import NONE, Misbehaving, Rule, parse
 from mooring.cluster.machines.bmc.power_switch import Device, DeviceError, Silence, Verb, obey
+from mooring.mounts.machine_ports import short_path
 
 log = structlog.get_logger(component="bmc")
 
@@ -122,7 +122,7 @@ async def serving(path: Path, door: Door) -> AsyncGenerator[None]:
     """Answers while the context is open."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with short(path) as address:
+    with short_path(path) as address:
         listener.bind(address)
     path.chmod(0o600)
     server = await asyncio.start_unix_server(door.serve, sock=listener, limit=LINE)
@@ -137,7 +137,7 @@ async def ask(path: Path, line: str, timeout: float | None = None) -> str:
     """What the door answers to a line; "" is an answer. Raises DeviceError for an error, NotServed if
     nothing serves the socket, Silence for no answer (within `timeout` seconds, if that is given)."""
     try:
-        with short(path) as address:
+        with short_path(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=LINE * 8)
     except OSError as error:
         raise NotServed(f"nothing answers for the machines: {error.strerror}") from error

@@ -1,0 +1,56 @@
+"""Stories that machines of every kind with a kernel of its own must end alike."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.machines.machines import NODE, back_after, boot_of, inside, medium, order, plugged, silent
+
+from mooring.cluster.layout import ClusterError
+from mooring.cluster.stage import Stage
+from mooring.mounts.blocking import blocking
+
+
+async def a_second_disk_keeps_its_own_name(stage: Stage) -> None:
+    first, second = await plugged(stage, "one"), await plugged(stage, "two")
+    medium(stage, "two").write_bytes(b"second" + bytes(64 << 20)[6:])
+    await blocking(stage.array.detach, "one", NODE)
+    third = await plugged(stage, "three")
+    assert await inside(stage, f"head -c 6 {second}") == "second"
+    assert len({await inside(stage, f"readlink {link}") for link in (second, third)}) == 2
+    assert await inside(stage, f"test -e {first} && echo there || echo gone") == "gone"
+
+
+async def a_power_loss_takes_what_was_not_synced(stage: Stage, *, writes_s: float, more_than: int) -> None:
+    """The machine writes for so many seconds before; more synced lines than that are left."""
+    link = await plugged(stage, "d")
+    await inside(
+        stage,
+        f"mkfs.ext4 -q {link} && mkdir -p /d && mount {link} /d && echo synced > /d/a && sync && echo lost > /d/b &&"
+        " (while :; do date >> /d/log; sync -d /d/log; sleep 0.02; done > /dev/null 2>&1 &)",
+    )
+    await asyncio.sleep(writes_s)
+    await order(stage, "kill", NODE)
+    assert not stage.has_power(NODE)
+    content = medium(stage, "d").read_bytes()
+    await asyncio.sleep(1)
+    assert medium(stage, "d").read_bytes() == content
+    with pytest.raises(ClusterError, match=f"{NODE} is off"):
+        await stage.run_in(NODE, "true")
+    await order(stage, "start", NODE)
+    await inside(stage, f"mkdir -p /d && mount {link} /d")
+    assert await inside(stage, "cat /d/a; cat /d/b | wc -c") == "synced\n0"
+    assert int(await inside(stage, "wc -l < /d/log")) > more_than
+
+
+async def a_panic_leaves_the_machine_off(stage: Stage, *, patience: float) -> None:
+    """Until it is started, in another boot, within so many seconds."""
+    boot = await boot_of(stage)
+    await order(stage, "panic", NODE)
+    assert not stage.has_power(NODE)
+    assert "Kernel panic" in (stage.layout.logs / f"machine-{NODE}.log").read_text()
+    await silent(stage)
+    assert not stage.has_power(NODE)
+    await order(stage, "start", NODE)
+    assert await back_after(stage, boot, patience=patience) != boot
