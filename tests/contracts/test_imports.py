@@ -32,11 +32,12 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
         "mooring.mounts": set[str](),
         "mooring.apiserver": set[str](),
         "mooring.csi": set[str](),
+        "mooring.fence": set[str](),
         "mooring.cloud": {"mooring.mounts"},
         "mooring.ebs": {"mooring.csi", "mooring.mounts"},
         "mooring.csi_disk": {"mooring.csi", "mooring.mounts", "mooring.volumes"},
         "mooring.volumes": {"mooring.mounts", "mooring.csi"},
-        "mooring.controllers": {"mooring.kube", "mooring.volumes", "mooring.csi"},
+        "mooring.controllers": {"mooring.kube", "mooring.volumes", "mooring.csi", "mooring.fence"},
         "mooring.node": {"mooring.kube", "mooring.volumes", "mooring.csi", "mooring.mounts"},
     }
     for contract in contracts():

@@ -1,0 +1,1 @@
+"""Cuts lost nodes off, and releases what they had once that is shown."""

@@ -1,0 +1,2 @@
+"""Fence mechanisms: what cuts a machine off, and what its word is worth. A leaf: nothing of Kubernetes,
+nothing of ours."""
