@@ -5,68 +5,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.cluster.custom_kinds import (
+    AGE,
+    DATE_TIME,
+    FLAG,
+    QUANTITY,
+    TEXT,
+    Schema,
+    choice,
+    definition,
+    fields,
+    mapped,
+    whole,
+)
 from mooring.kube.objects.snapshots import GROUP
 
-Schema = dict[str, Any]
-
-_TEXT: Schema = {"type": "string"}
-_FLAG: Schema = {"type": "boolean"}
-_NUMBER: Schema = {"type": "integer", "format": "int64", "minimum": 0}
-_QUANTITY: Schema = {"x-kubernetes-int-or-string": True}
-_POLICY: Schema = {"type": "string", "enum": ["Delete", "Retain"]}
-
-
-def _fields(*required: str, **fields: Schema) -> Schema:
-    return {"type": "object", "properties": fields, **({"required": list(required)} if required else {})}
-
-
-_ERROR = _fields(message=_TEXT, time={"type": "string", "format": "date-time"})
-_REFERENCE = _fields(
-    apiVersion=_TEXT,
-    kind=_TEXT,
-    namespace=_TEXT,
-    name=_TEXT,
-    uid=_TEXT,
-    resourceVersion=_TEXT,
-    fieldPath=_TEXT,
-)
-
-_SNAPSHOT = {
-    "spec": _fields(
-        "source",
-        source=_fields(persistentVolumeClaimName=_TEXT, volumeSnapshotContentName=_TEXT),
-        volumeSnapshotClassName=_TEXT,
-    ),
-    "status": _fields(
-        boundVolumeSnapshotContentName=_TEXT,
-        creationTime={"type": "string", "format": "date-time"},
-        readyToUse=_FLAG,
-        restoreSize=_QUANTITY,
-        error=_ERROR,
-    ),
-}
-_CONTENT = {
-    "spec": _fields(
-        "deletionPolicy",
-        "driver",
-        "source",
-        "volumeSnapshotRef",
-        deletionPolicy=_POLICY,
-        driver=_TEXT,
-        source=_fields(volumeHandle=_TEXT, snapshotHandle=_TEXT),
-        sourceVolumeMode=_TEXT,
-        volumeSnapshotClassName=_TEXT,
-        volumeSnapshotRef=_REFERENCE,
-    ),
-    "status": _fields(
-        snapshotHandle=_TEXT, creationTime=_NUMBER, readyToUse=_FLAG, restoreSize=_NUMBER, error=_ERROR
-    ),
-}
-_CLASS = {
-    "driver": _TEXT,
-    "deletionPolicy": _POLICY,
-    "parameters": {"type": "object", "additionalProperties": _TEXT},
-}
+_DELETION = choice("Delete", "Retain")
+_APPROVED = {"api-approved.kubernetes.io": "unapproved, names and types alone of the approved kinds"}
 
 
 def _definition(
@@ -74,37 +29,63 @@ def _definition(
     plural: str,
     short: str,
     scope: str,
-    fields: dict[str, Schema],
+    properties: dict[str, Schema],
     columns: dict[str, tuple[str, str]],
 ) -> dict[str, Any]:
-    version: dict[str, Any] = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}},
-        "additionalPrinterColumns": [
-            {"name": name, "type": type_, "jsonPath": path} for name, (type_, path) in columns.items()
-        ],
-    }
-    if "status" in fields:
-        version["subresources"] = {"status": {}}
-    return {
-        "metadata": {
-            "name": f"{plural}.{GROUP}",
-            "annotations": {
-                "api-approved.kubernetes.io": "unapproved, names and types alone of the approved kinds"
-            },
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": [short]},
-            "versions": [version],
-        },
-    }
+    return definition(
+        GROUP, "v1", kind, plural, scope, properties, columns, short=[short], annotations=_APPROVED
+    )
 
 
-_AGE = ("date", ".metadata.creationTimestamp")
+_ERROR = fields(message=TEXT, time=DATE_TIME)
+_REFERENCE = fields(
+    apiVersion=TEXT,
+    kind=TEXT,
+    namespace=TEXT,
+    name=TEXT,
+    uid=TEXT,
+    resourceVersion=TEXT,
+    fieldPath=TEXT,
+)
+
+_SNAPSHOT = {
+    "spec": fields(
+        "source",
+        source=fields(persistentVolumeClaimName=TEXT, volumeSnapshotContentName=TEXT),
+        volumeSnapshotClassName=TEXT,
+    ),
+    "status": fields(
+        boundVolumeSnapshotContentName=TEXT,
+        creationTime=DATE_TIME,
+        readyToUse=FLAG,
+        restoreSize=QUANTITY,
+        error=_ERROR,
+    ),
+}
+_CONTENT = {
+    "spec": fields(
+        "deletionPolicy",
+        "driver",
+        "source",
+        "volumeSnapshotRef",
+        deletionPolicy=_DELETION,
+        driver=TEXT,
+        source=fields(volumeHandle=TEXT, snapshotHandle=TEXT),
+        sourceVolumeMode=TEXT,
+        volumeSnapshotClassName=TEXT,
+        volumeSnapshotRef=_REFERENCE,
+    ),
+    "status": fields(
+        snapshotHandle=TEXT, creationTime=whole(), readyToUse=FLAG, restoreSize=whole(), error=_ERROR
+    ),
+}
+_CLASS = {
+    "driver": TEXT,
+    "deletionPolicy": _DELETION,
+    "parameters": mapped(TEXT),
+}
+
+
 DEFINITIONS: tuple[dict[str, Any], ...] = (
     _definition(
         "VolumeSnapshot",
@@ -120,7 +101,7 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
             "SnapshotClass": ("string", ".spec.volumeSnapshotClassName"),
             "SnapshotContent": ("string", ".status.boundVolumeSnapshotContentName"),
             "CreationTime": ("date", ".status.creationTime"),
-            "Age": _AGE,
+            "Age": AGE,
         },
     ),
     _definition(
@@ -137,7 +118,7 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
             "VolumeSnapshotClass": ("string", ".spec.volumeSnapshotClassName"),
             "VolumeSnapshot": ("string", ".spec.volumeSnapshotRef.name"),
             "VolumeSnapshotNamespace": ("string", ".spec.volumeSnapshotRef.namespace"),
-            "Age": _AGE,
+            "Age": AGE,
         },
     ),
     _definition(
@@ -146,6 +127,6 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
         "vsclass",
         "Cluster",
         _CLASS,
-        {"Driver": ("string", ".driver"), "DeletionPolicy": ("string", ".deletionPolicy"), "Age": _AGE},
+        {"Driver": ("string", ".driver"), "DeletionPolicy": ("string", ".deletionPolicy"), "Age": AGE},
     ),
 )

@@ -68,6 +68,10 @@ def annotation(statement: Statement) -> dict[str, str]:
     return {CONFIRMED_DEAD: msgspec.json.encode(statement).decode()}
 
 
+def evidence_annotation(evidence: Evidence) -> dict[str, str]:
+    return {FENCE_EVIDENCE: msgspec.json.encode(evidence).decode()}
+
+
 def _read(record: VolumeAttachment, annotation: str, kind: type[T]) -> T | None:
     """Returns the annotation decoded; None if there is none, or it cannot be read: then it states nothing."""
     text = record.metadata.annotations.get(annotation)

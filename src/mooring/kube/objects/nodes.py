@@ -31,6 +31,7 @@ class Taint(Struct, frozen=True):
 
 
 class NodeSpec(Struct, frozen=True):
+    provider_id: str = msgspec.field(default="", name="providerID")
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
 
@@ -45,6 +46,7 @@ class AttachedVolume(Struct, frozen=True, omit_defaults=False):
 class NodeSystemInfo(Struct, frozen=True):
     boot_id: str = msgspec.field(default="", name="bootID")
     machine_id: str = msgspec.field(default="", name="machineID")
+    system_uuid: str = msgspec.field(default="", name="systemUUID")
 
 
 class NodeStatus(Struct, frozen=True):

@@ -1,0 +1,158 @@
+"""Whether a FenceMechanism would work when it is needed: looked at when it is made, when a node boots, and
+twice a day. By day, not at 3 a.m.
+
+What a mechanism says of a node in its present boot is kept in its status: whose device it is, and that the
+device has seen the machine on. A fence compares it later. A look changes nothing (`mooring.fence.interface`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.fencing import ordering
+from mooring.fence.interface import Look, Mechanism, State
+from mooring.kube.client import Client
+from mooring.kube.objects import Condition, Node
+from mooring.kube.objects.fencing import FenceMechanism, FenceTarget, MechanismNode
+from mooring.kube.times import Now, format_time, parse_time
+
+CHECK_S = 12 * 3600.0
+"""A node is looked at anew after so many seconds."""
+AGAIN_S = 300.0
+"""And one that the mechanism could say nothing of, after so many."""
+AT_ONCE = 4
+"""So many nodes are looked at at the same time."""
+MOST_MESSAGE = 300
+
+
+async def checked(
+    client: Client,
+    kinds: Mapping[str, Mechanism],
+    record: FenceMechanism,
+    nodes: Iterable[Node],
+    accept: Callable[[FenceMechanism], None],
+    now: Now,
+) -> float:
+    """Brings the status up to date. Returns the seconds after which it is to be looked at again."""
+    mine = [each for each in nodes if not record.spec.nodes or each.name in record.spec.nodes]
+    held = {each.name: each for each in record.status.nodes}
+    anew = record.status.observed_generation != record.metadata.generation
+    due = [
+        each for each in mine if each.ready == "True" and (anew or _is_due(held.get(each.name), each, now))
+    ]
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def looked(node: Node) -> MechanismNode:
+        async with limit:
+            return _said(node, await look_at(client, kinds, record, node), now)
+
+    fresh = {each.name: each for each in await asyncio.gather(*(looked(each) for each in due))}
+    names = {each.name for each in mine}
+    said = {name: each for name, each in (held | fresh).items() if name in names}
+    status = _status(record, kinds, list(said.values()), mine, now)
+    if fresh or anew or set(said) != set(held) or status["conditions"] != _plain(record.status.conditions):
+        accept(await client.revise(record, {"status": status}, subresource="status", any_version=True))
+    return AGAIN_S if any(each.state == State.UNKNOWN for each in said.values()) else CHECK_S / 4
+
+
+async def look_at(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Look:
+    """What the mechanism says of the node now."""
+    try:
+        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
+    except ordering.NotUsable as error:
+        return Look(State.UNKNOWN, "NotUsable", str(error))
+    return await ordering.look(given)
+
+
+def target_of(node: Node, identities: Mapping[str, dict[str, str]] | None = None) -> FenceTarget:
+    """Whom a fence of the node as it shows itself now would be about."""
+    info = node.status.node_info
+    addresses = [each.get("address", "") for each in node.status.addresses if each.get("type") != "Hostname"]
+    return FenceTarget(
+        node_name=node.name,
+        node_uid=node.uid,
+        boot_id=info.boot_id,
+        provider_id=node.spec.provider_id,
+        system_uuid=info.system_uuid,
+        addresses=tuple(dict.fromkeys(each for each in addresses if each)),
+        identities=dict(identities or {}),
+    )
+
+
+def _is_due(said: MechanismNode | None, node: Node, now: Now) -> bool:
+    if said is None or (said.node_uid, said.boot_id) != (node.uid, node.status.node_info.boot_id):
+        return True
+    age = (now() - parse_time(said.looked_at)).total_seconds() if said.looked_at else CHECK_S
+    return age >= (AGAIN_S if said.state == State.UNKNOWN else CHECK_S)
+
+
+def _said(node: Node, look: Look, now: Now) -> MechanismNode:
+    return MechanismNode(
+        name=node.name,
+        node_uid=node.uid,
+        boot_id=node.status.node_info.boot_id,
+        state=str(look.state),
+        reason=look.code,
+        message=look.message[:MOST_MESSAGE],
+        identity=dict(look.identity),
+        looked_at=format_time(now()),
+    )
+
+
+def _status(
+    record: FenceMechanism,
+    kinds: Mapping[str, Mechanism],
+    said: Sequence[MechanismNode],
+    nodes: Sequence[Node],
+    now: Now,
+) -> dict[str, Any]:
+    mechanism = kinds.get(record.spec.type)
+    return {
+        "observedGeneration": record.metadata.generation,
+        "scope": str(mechanism.scope) if mechanism is not None else "",
+        "conditions": [_available(record, kinds, said, nodes, now)],
+        "nodes": msgspec.to_builtins(sorted(said, key=lambda each: each.name)),
+    }
+
+
+def _available(
+    record: FenceMechanism,
+    kinds: Mapping[str, Mechanism],
+    said: Sequence[MechanismNode],
+    nodes: Sequence[Node],
+    now: Now,
+) -> dict[str, str]:
+    """The condition Available: whether it answers for all its nodes."""
+    silent = sorted(each.name for each in said if each.state == State.UNKNOWN)
+    absent = sorted(set(record.spec.nodes) - {each.name for each in nodes})
+    if record.spec.type not in kinds:
+        known = ", ".join(sorted(kinds)) or "none"
+        status, reason = "False", "NoSuchType"
+        message = f"type {record.spec.type!r} is not installed: there are {known}"
+    elif silent:
+        first = next(each for each in said if each.name == silent[0])
+        status, reason = "False", first.reason or "NoAnswer"
+        message = f"no word about {', '.join(silent[:5])}: {first.message}"
+    elif not said:
+        status, reason, message = "Unknown", "NoNodes", "it knows no node that is ready"
+    else:
+        status, reason, message = "True", "Answers", f"it answers for {len(said)} nodes"
+    if absent and status == "True":
+        message = f"{message}; there are no nodes {', '.join(absent[:5])}"
+    held = next((each for each in record.status.conditions if each.type == "Available"), None)
+    since = held.last_transition_time if held is not None and held.status == status else None
+    return {
+        "type": "Available",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since or format_time(now()),
+    }
+
+
+def _plain(conditions: Sequence[Condition]) -> list[Any]:
+    return msgspec.to_builtins(conditions)

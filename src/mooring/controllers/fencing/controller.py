@@ -1,0 +1,234 @@
+"""The fencing controller: cuts lost nodes off, and releases what they had once that is shown.
+
+Keys are nodes (is one to be fenced?), NodeFences (what does one do next?), FenceMechanisms and FencePolicies
+(what is wrong with them?). Everything that a fence has done is in its status, written before and after each
+order; after a crash at any point the next leader goes on from there, and repeats an order whose answer it
+does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from random import Random
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from mooring.controllers.fencing.checking import checked
+from mooring.controllers.fencing.decide import (
+    Action,
+    Begin,
+    FenceDecision,
+    NodeDecision,
+    Phase,
+    decide_fence,
+    has_begun,
+    policies_of,
+)
+from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
+from mooring.controllers.fencing.names import FINALIZER, fence_name_of
+from mooring.controllers.fencing.observing import Observer
+from mooring.controllers.fencing.policies import judged_policy
+from mooring.controllers.fencing.silence import Silence
+from mooring.controllers.fencing.steps import Steps
+from mooring.fence.interface import Mechanism
+from mooring.kube.client import Client
+from mooring.kube.controller import Controller
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.keys import NodeKey
+from mooring.kube.objects import Lease, Node
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.reason import Reason
+from mooring.kube.times import Now
+
+
+class FencingController(Controller[Key]):
+    """`mechanisms`: by the type that a FenceMechanism names."""
+
+    name = "fencing-controller"
+
+    def __init__(
+        self, client: Client, mechanisms: Mapping[str, Mechanism], *, now: Now, random: Random
+    ) -> None:
+        super().__init__(client, now=now, random=random)
+        self._kinds = mechanisms
+        self._nodes = self.watch(Node, self._of_node, matters=_of_concern)
+        self._policies = self.watch(FencePolicy, self._all_keys)
+        self._mechanisms = self.watch(FenceMechanism, self._of_mechanism, matters=lambda each: each.spec)
+        self._fences = self.watch(NodeFence, self._of_fence, matters=_what_is_to_be_done)
+        leases = self.watch(Lease, keep=_renewal)
+        caches = self._nodes, self._policies, self._mechanisms, self._fences
+        self._observer = Observer(client, mechanisms, *caches, Silence(leases), now)
+        self._steps = Steps(
+            client,
+            mechanisms,
+            self._nodes,
+            self._mechanisms,
+            self._fences,
+            self.recorder,
+            lambda fence, seconds: self.look_again(FenceKey(fence), seconds),
+            now=now,
+            log=self.log,
+        )
+        self._beginning = asyncio.Lock()
+
+    # --- what a change touches
+
+    def _of_node(self, node: Node) -> list[Key]:
+        own = [FenceKey(each.name) for each in self._fences.items() if each.spec.node_name == node.name]
+        mechanisms = [MechanismKey(each.name) for each in self._mechanisms.items()]
+        asked = mechanisms if node.ready == "True" else []
+        return [NodeKey(node.name), *own, *self._waiting(), *asked]
+
+    def _of_fence(self, fence: NodeFence) -> list[Key]:
+        return [FenceKey(fence.name), NodeKey(fence.spec.node_name), *self._waiting()]
+
+    def _waiting(self) -> list[Key]:
+        """What may be held because of other nodes and fences."""
+        lost = [NodeKey(each.name) for each in self._nodes.items() if each.ready == "Unknown"]
+        pending = [FenceKey(each.name) for each in self._fences.items() if not has_begun(each)]
+        return [*lost, *pending]
+
+    def _of_mechanism(self, mechanism: FenceMechanism) -> list[Key]:
+        return [MechanismKey(mechanism.name), *(PolicyKey(each.name) for each in self._policies.items())]
+
+    def _all_keys(self, policy: FencePolicy) -> list[Key]:
+        return [PolicyKey(policy.name), *(NodeKey(each.name) for each in self._nodes.items())]
+
+    async def reconcile(self, key: Key) -> None:
+        """Looks at one node, fence, mechanism or policy."""
+        match key:
+            case NodeKey():
+                await self._look_at_node(self._nodes.get(key.name))
+            case FenceKey():
+                while await self._step(key):
+                    pass
+            case MechanismKey():
+                await self._check(key)
+            case PolicyKey():
+                await self._judge_policy(self._policies.get(key.name))
+            case _:
+                assert_never(key)
+
+    # --- nodes
+
+    async def _look_at_node(self, node: Node | None) -> None:
+        if node is None:
+            return
+        decision = await self._observer.decision(node)
+        if decision.after > 0:
+            self.look_again(NodeKey(node.name), decision.after)
+        match decision.action:
+            case Begin.NO:
+                pass
+            case Begin.HOLD:
+                self.recorder.once(
+                    node, "Warning", Reason(f"FenceHeld{decision.reason.code}", decision.reason.message)
+                )
+            case Begin.FENCE:
+                await self._begin(node, decision)
+            case _:
+                assert_never(decision.action)
+
+    async def _begin(self, node: Node, decision: NodeDecision) -> None:
+        name = fence_name_of(node)
+        held = self._fences.get(name)
+        if held is not None and held.status.phase != Phase.CANCELLED:
+            return
+        if held is not None:
+            self.queue.add(FenceKey(name))
+            return
+        spec = {
+            "nodeName": node.name,
+            "nodeUID": node.uid,
+            "bootID": node.status.node_info.boot_id,
+            "reason": decision.reason.message,
+        }
+        body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
+        try:
+            self._fences.accept(await self.client.create(NodeFence, body))
+        except AlreadyExists:
+            return
+        self.log.warning("fence begun", node=node.name, fence=name, reason=decision.reason.message)
+        self.recorder.event(node, "Warning", "FenceBegun", decision.reason.message)
+
+    # --- fences
+
+    async def _step(self, key: FenceKey) -> bool:
+        """Takes a fence one step further. Returns whether the next one may be taken at once.
+
+        One fence begins after another, so that each counts the others in its budget."""
+        fence = self._fences.get(key.name)
+        if fence is None:
+            return False
+        async with self._beginning if not has_begun(fence) else contextlib.nullcontext():
+            node = self._nodes.get(fence.spec.node_name)
+            policy = self._policy(fence, node)
+            decision = await self._decision(fence, node, policy)
+            if decision.action is Action.ORDER:
+                fence = await self._steps.intend(fence, decision)
+        if decision.after > 0:
+            self.look_again(key, decision.after)
+        return await self._steps.carry_out(fence, node, policy, decision)
+
+    async def _decision(
+        self, fence: NodeFence, node: Node | None, policy: FencePolicy | None
+    ) -> FenceDecision:
+        asked = bool(fence.spec.requested_by)
+        return decide_fence(
+            fence,
+            node,
+            policy.spec.ladder if policy is not None else (),
+            await self._observer.decision(node) if node is not None and not asked else None,
+            self.now(),
+            after_fence=policy.spec.after if policy is not None else "Leave",
+            rival=self._rival(fence),
+        )
+
+    def _rival(self, fence: NodeFence) -> str:
+        """Another fence of the same node that is not over."""
+        others = (each for each in self._fences.items() if each.spec.node_name == fence.spec.node_name)
+        frozen = (each for each in others if each.uid != fence.uid and each.status.target is not None)
+        return next((each.name for each in frozen if each.status.phase not in Phase.OVER), "")
+
+    def _policy(self, fence: NodeFence, node: Node | None) -> FencePolicy | None:
+        noted = self._policies.get(fence.status.policy) if fence.status.policy else None
+        if noted is not None or node is None:
+            return noted
+        found = policies_of(node, self._policies.items())
+        return found[0] if len(found) == 1 else None
+
+    # --- mechanisms and policies
+
+    async def _judge_policy(self, policy: FencePolicy | None) -> None:
+        if policy is None or policy.deleting:
+            return
+        status = judged_policy(
+            policy, self._policies.items(), self._mechanisms.items(), self._nodes.items(), self.now
+        )
+        if status is not None:
+            written = await self.client.revise(policy, {"status": status}, subresource="status")
+            self._policies.accept(written, tell=False)
+
+    async def _check(self, key: MechanismKey) -> None:
+        record = self._mechanisms.get(key.name)
+        if record is not None and not record.deleting:
+            after = await checked(
+                self.client, self._kinds, record, self._nodes.items(), self._mechanisms.accept, self.now
+            )
+            self.look_again(key, after)
+
+
+def _of_concern(node: Node) -> object:
+    info = node.status.node_info
+    return node.ready, node.uid, info.boot_id, node.metadata.labels, node.spec.taints, node.deleting
+
+
+def _what_is_to_be_done(fence: NodeFence) -> object:
+    return fence.spec, fence.deleting, fence.status.phase, fence.metadata.finalizers
+
+
+def _renewal(lease: Lease) -> Lease:
+    return replace(lease, metadata=replace(lease.metadata, labels={}, annotations={}, owner_references=()))

@@ -1,0 +1,372 @@
+"""Every rule of fencing, as pure functions over plain values: whether a node is fenced, and what a fence does
+next.
+
+The order of a fence never changes: the target is frozen; the order is written; the Node is read live; the
+order is given; its answer is judged and written; what the node had is released, by a live read of the same
+uid and boot; the fence is looked at again and again; it ends when another boot reports. Nothing here reads a
+clock, an API or a mechanism.
+
+- A fence is given up when the node answers, unless a person has asked for it or an order's answer is still to
+  come.
+- A fence whose word is contradicted (a second source, or the node itself, which reports in the same boot)
+  releases nothing, and what was released on it is withdrawn.
+- At the end of the ladder a person is asked, and after a while the ladder is begun again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+
+from mooring.controllers.fencing.detection import (
+    Company,
+    Held,
+    Signal,
+    Stakes,
+    is_lost,
+    loss_of,
+    not_worth,
+    over_budget,
+    policies_of,
+    storm,
+)
+from mooring.controllers.fencing.ladder import Step, next_step
+from mooring.controllers.fencing.names import FINALIZER
+from mooring.fence.interface import Outcome, Scope
+from mooring.kube.decision import Decision
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceAttempt, FencePolicy, FenceTarget, NodeFence, Rung
+from mooring.kube.reason import Reason
+from mooring.kube.times import parse_time
+from mooring.volumes.out_of_service import out_of_service
+from mooring.volumes.statements import last_report
+
+__all__ = [
+    "Action",
+    "Begin",
+    "FenceDecision",
+    "NodeDecision",
+    "Phase",
+    "decide_fence",
+    "decide_node",
+    "has_begun",
+    "is_same_boot",
+    "policies_of",
+    "proof_of",
+]
+
+VERIFY_S = 60.0
+"""Seconds after which a fence in force is looked at again."""
+ROUND_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 600.0
+
+
+class Phase:
+    """Of a NodeFence."""
+
+    PENDING = "Pending"
+    FENCING = "Fencing"
+    AWAITING_PERSON = "AwaitingPerson"
+    FENCED = "Fenced"
+    UNFENCED = "Unfenced"
+    CANCELLED = "Cancelled"
+    REFUSED = "Refused"
+
+    OVER = (UNFENCED, CANCELLED, REFUSED)
+
+
+class Begin(Enum):
+    """What to do about a node."""
+
+    NO = "No"  # nothing speaks for a fence
+    HOLD = "Hold"  # it is lost, and a fence is not begun
+    FENCE = "Fence"
+
+
+class NodeDecision(Decision[Begin], frozen=True, gc=False):
+    """Whether a node is to be fenced. `after`: seconds until that may change by itself; 0 if only a change
+    does. `policy`: the one that decides."""
+
+    after: float = 0.0
+    policy: str = ""
+
+
+class Action(Enum):
+    """What a fence does next."""
+
+    FREEZE = "Freeze"  # write down whom it is about
+    REFUSE = "Refuse"
+    WAIT = "Wait"
+    CANCEL = "Cancel"
+    REOPEN = "Reopen"  # one that was cancelled
+    ORDER = "Order"
+    END_ROUND = "EndRound"
+    RELEASE = "Release"
+    WITHDRAW = "Withdraw"
+    VERIFY = "Verify"
+    UNFENCE = "Unfence"  # of a mechanism
+    CLOSE = "Close"  # it is over
+    SETTLED = "Settled"
+
+
+class FenceDecision(Decision[Action], frozen=True, gc=False):
+    """What one NodeFence does next. `step`: the order; `after`: seconds until it is decided again."""
+
+    phase: str = ""
+    step: Step | None = None
+    after: float = 0.0
+
+
+def decide_node(
+    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company, stakes: Stakes
+) -> NodeDecision:
+    """Whether the node is to be fenced now. `policies`: those that select it."""
+    if not policies:
+        return _not(Begin.NO, Reason("NoPolicy", f"no FencePolicy covers node {node.name}"))
+    if len(policies) > 1:
+        names = ", ".join(sorted(each.name for each in policies))
+        return _not(
+            Begin.HOLD, Reason("PoliciesOverlap", f"several FencePolicies select node {node.name}: {names}")
+        )
+    policy = policies[0]
+    lost = is_lost(signals, policy)
+    if isinstance(lost, Held):
+        return NodeDecision(Begin.NO, lost.reason, lost.after, policy.name)
+    if policy.spec.paused:
+        reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
+        return NodeDecision(Begin.HOLD, reason, policy=policy.name)
+    if not policy.spec.ladder:
+        reason = Reason("NoLadder", f"FencePolicy {policy.name} has no ladder: it names no mechanism")
+        return NodeDecision(Begin.HOLD, reason, policy=policy.name)
+    held = (
+        not_worth(policy, stakes)
+        or storm(signals, policy, company)
+        or over_budget(loss_of(node, fencing=False), policy, company)
+    )
+    if held is not None:
+        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+    return NodeDecision(Begin.FENCE, lost, policy=policy.name)
+
+
+def _not(action: Begin, reason: Reason) -> NodeDecision:
+    return NodeDecision(action, reason)
+
+
+# --- one fence
+
+
+def decide_fence(
+    fence: NodeFence,
+    node: Node | None,
+    ladder: Sequence[Rung],
+    begin: NodeDecision | None,
+    now: datetime,
+    *,
+    after_fence: str = "Leave",
+    rival: str = "",
+) -> FenceDecision:
+    """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
+    a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
+    `rival`: another fence of the node that is not over."""
+    status, phase = fence.status, fence.status.phase or Phase.PENDING
+    target = status.target
+    if phase in Phase.OVER:
+        return _over(fence, node, phase, begin)
+    if target is None:
+        return _freeze(fence, node, rival)
+    proof = proof_of(fence)
+    if proof is not None:
+        return _in_force(fence, target, node, proof, now, after_fence)
+    begun = has_begun(fence)
+    if fence.deleting and not begun:
+        return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
+    if node is not None and not is_same_boot(node, target):
+        message = f"node {target.node_name} has booted anew: what runs there now is not what was to be fenced"
+        return _do(Action.CLOSE, Phase.UNFENCED if begun else Phase.CANCELLED, "AnotherBoot", message)
+    if node is not None and out_of_service(node):
+        message = f"node {target.node_name} was declared dead by a person"
+        return _do(Action.WAIT, Phase.AWAITING_PERSON, "ConfirmedDead", message)
+    outstanding = begun and not status.attempts[-1].outcome
+    if begin is not None and begin.action is Begin.NO and not outstanding:
+        return _do(Action.CANCEL, Phase.CANCELLED, *begin.reason)
+    if not begun and begin is not None and begin.action is Begin.HOLD:
+        return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after)
+    return _climb(fence, target, node, ladder, now)
+
+
+def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
+    """A fence that is over stays as a record; a node that is lost again in the boot of one that was cancelled
+    is fenced under the same name."""
+    target = fence.status.target
+    same = node is not None and target is not None and is_same_boot(node, target)
+    if (
+        phase == Phase.CANCELLED
+        and same
+        and not fence.deleting
+        and begin is not None
+        and begin.action is not Begin.NO
+    ):
+        return FenceDecision(Action.REOPEN, begin.reason, Phase.PENDING, after=begin.after)
+    reason = Reason(fence.status.reason or phase, fence.status.message)
+    open_still = FINALIZER in fence.metadata.finalizers
+    return FenceDecision(Action.CLOSE if open_still else Action.SETTLED, reason, phase)
+
+
+def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:
+    spec = fence.spec
+    if rival:
+        message = f"node {spec.node_name} is being fenced already: NodeFence {rival}"
+        return _do(Action.REFUSE, Phase.REFUSED, "AlreadyFenced", message)
+    if fence.deleting:
+        return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
+    if node is None and not spec.node_uid:
+        message = f"there is no node {spec.node_name}, and the request does not say which uid is meant"
+        return _do(Action.REFUSE, Phase.REFUSED, "NoSuchNode", message)
+    if node is not None and spec.node_uid not in ("", node.uid):
+        message = f"node {spec.node_name} has uid {node.uid}, not {spec.node_uid}"
+        return _do(Action.REFUSE, Phase.REFUSED, "AnotherNode", message)
+    boot = node.status.node_info.boot_id if node is not None else ""
+    if node is not None and spec.boot_id not in ("", boot):
+        message = f"node {spec.node_name} shows boot {boot or '(none)'}, not {spec.boot_id}"
+        return _do(Action.REFUSE, Phase.REFUSED, "AnotherBoot", message)
+    if node is not None and not boot:
+        message = f"node {spec.node_name} tells no boot ID: what a fence of it had cut off could not be told"
+        return _do(Action.REFUSE, Phase.REFUSED, "NoBootID", message)
+    return _do(
+        Action.FREEZE, Phase.PENDING, "Requested", fence.spec.reason or f"node {spec.node_name} is lost"
+    )
+
+
+def _climb(
+    fence: NodeFence, target: FenceTarget, node: Node | None, ladder: Sequence[Rung], now: datetime
+) -> FenceDecision:
+    status = fence.status
+    where = f"node {target.node_name}"
+    if not ladder:
+        message = (
+            f"no FencePolicy with a ladder covers {where}: if its machine is certainly off, {_advice(target)}"
+        )
+        return _do(Action.WAIT, Phase.AWAITING_PERSON, "NoLadder", message)
+    step = next_step(ladder, status.attempts, status.round, fence.name)
+    if step is not None and not status.round_ended_at:
+        last = status.attempts[-1] if status.attempts else None
+        before = f"; before it, {last.mechanism}: {last.message}" if last is not None and last.outcome else ""
+        message = f"{where}: {step.mechanism} is ordered to cut it off{before}"
+        return FenceDecision(Action.ORDER, Reason("Fencing", message), Phase.FENCING, step)
+    last = status.attempts[-1]
+    said = f"{last.mechanism}: {last.message}"
+    message = f"no mechanism has shown that {where} is cut off (last, {said}); if it is surely off, {_advice(target)}"
+    if not status.round_ended_at:
+        return _do(Action.END_ROUND, Phase.AWAITING_PERSON, last.reason or "LadderEnded", message)
+    pause = min(ROUND_PAUSE_S * 2.0 ** min(status.round, 10), LONGEST_PAUSE_S)
+    left = pause - (now - parse_time(status.round_ended_at)).total_seconds()
+    if left > 0:
+        reason = Reason(last.reason or "LadderEnded", message)
+        return FenceDecision(Action.WAIT, reason, Phase.AWAITING_PERSON, after=left)
+    again = next_step(ladder, (), status.round + 1, fence.name)
+    return FenceDecision(
+        Action.ORDER,
+        Reason("FencingAgain", f"{where}: the ladder is begun again"),
+        Phase.FENCING,
+        again,
+    )
+
+
+def _advice(target: FenceTarget) -> str:
+    return f"say so: mooring fence confirm {target.node_name}"
+
+
+def has_begun(fence: NodeFence) -> bool:
+    """Whether something was ordered in this round."""
+    return any(each.round == fence.status.round for each in fence.status.attempts)
+
+
+def proof_of(fence: NodeFence) -> FenceAttempt | None:
+    """The attempt whose evidence counts; None if there is none."""
+    token = fence.status.proof
+    if not token:
+        return None
+    found = (each for each in fence.status.attempts if each.token == token)
+    return next((each for each in found if each.outcome == Outcome.FENCED), None)
+
+
+def is_same_boot(node: Node, target: FenceTarget) -> bool:
+    """Whether the Node still shows the uid and the boot that the fence is about."""
+    return (node.uid, node.status.node_info.boot_id) == (target.node_uid, target.boot_id)
+
+
+def _in_force(
+    fence: NodeFence,
+    target: FenceTarget,
+    node: Node | None,
+    proof: FenceAttempt,
+    now: datetime,
+    after_fence: str,
+) -> FenceDecision:
+    """A fence that was shown to hold."""
+    status, where = fence.status, f"node {target.node_name}"
+    if node is not None and not is_same_boot(node, target):
+        return _returned(fence, target, node, proof)
+    if node is not None and _has_reported_since(node, proof) and proof.scope == Scope.POWER:
+        message = (
+            f"{proof.mechanism} said that {where} is off, and its agent reports in the same boot: what was released is "
+            "withdrawn"
+        )
+        return _do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
+    if not status.released_at:
+        return _do(
+            Action.RELEASE,
+            Phase.FENCED,
+            "Fenced",
+            f"{where} is cut off: {proof.message}; what it had is released",
+        )
+    wanted = fence.spec.unfence or fence.deleting or after_fence == "PowerOn"
+    if fence.deleting and node is None and proof.scope == Scope.POWER:
+        return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
+    if wanted and proof.scope == Scope.POWER and not status.power_on_at:
+        return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
+    looked = status.verified_at or proof.answered_at
+    left = VERIFY_S - (now - parse_time(looked)).total_seconds()
+    waits = _waits_for(fence, target, proof, wanted)
+    if left <= 0:
+        return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
+    return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
+
+
+def _has_reported_since(node: Node, proof: FenceAttempt) -> bool:
+    """Whether the agent has written a status after the answer, as a machine that is off cannot."""
+    return node.ready == "True" and last_report(node) != proof.report
+
+
+def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wanted: bool) -> Reason:
+    where = f"node {target.node_name}"
+    if proof.scope == Scope.POWER:
+        if fence.status.power_on_at:
+            return Reason("Returning", f"{where} was switched on: it is free when its new boot reports")
+        how = f"`mooring fence release {target.node_name}` switches it on"
+        return Reason(
+            "Fenced", f"{where} is off ({proof.mechanism}); it is free when a new boot reports: {how}"
+        )
+    asked = "it is to be let in again, and " if wanted else ""
+    message = (
+        f"{where} is shut out ({proof.mechanism}); {asked}it is let in after a new boot: restart its machine"
+    )
+    return Reason("Fenced", message)
+
+
+def _returned(fence: NodeFence, target: FenceTarget, node: Node, proof: FenceAttempt) -> FenceDecision:
+    """Another boot, or another registration, reports."""
+    where = f"node {target.node_name}"
+    if node.ready != "True":
+        return _do(Action.WAIT, Phase.FENCED, "Returning", f"{where} boots anew, and is not ready yet")
+    if proof.scope != Scope.POWER and not fence.status.power_on_at:
+        return _do(
+            Action.UNFENCE, Phase.FENCED, "NewBoot", f"{where} has booted anew: {proof.mechanism} lets it in"
+        )
+    boot = node.status.node_info.boot_id
+    return _do(Action.CLOSE, Phase.UNFENCED, "NewBoot", f"{where} reports in another boot ({boot})")
+
+
+def _do(action: Action, phase: str, code: str, message: str) -> FenceDecision:
+    return FenceDecision(action, Reason(code, message), phase)

@@ -1,0 +1,90 @@
+"""Which order comes next, and what the answer to one is worth. Pure.
+
+A *ladder* is a policy's list of rungs: mechanisms, each with those that must agree. A *round* is one way up.
+An order is written before it is given (`FenceAttempt` without an outcome), so an attempt without one may have
+happened, and is repeated with the same token. What counts is what `judge` makes of an answer: a mechanism's
+own word that it has cut the machine off is enough only if it saw the machine change from on to off, or had
+seen it on in this boot, or a second source agrees, and if no second source contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mooring.fence.interface import Answer, Look, Outcome, State
+from mooring.kube.objects.fencing import FenceAttempt, Rung
+from mooring.kube.reason import Reason
+
+
+class Step(NamedTuple):
+    """An order: which rung, under which token. `again`: it was written before, and its answer is not
+    known."""
+
+    round: int
+    rung: int
+    mechanism: str
+    confirm_with: tuple[str, ...]
+    token: str
+    again: bool
+
+
+class Judged(NamedTuple):
+    """What an answer is worth, together with what second sources said."""
+
+    outcome: Outcome
+    reason: Reason
+
+
+CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
+
+
+def next_step(
+    ladder: Sequence[Rung], attempts: Sequence[FenceAttempt], round_: int, name: str
+) -> Step | None:
+    """The next order of this round; None if its ladder is at its end. `name` is the fence's, for tokens."""
+    mine = [each for each in attempts if each.round == round_]
+    if not mine:
+        return _step(ladder, round_, 0, 1, name)
+    last = mine[-1]
+    if not last.outcome and last.rung < len(ladder) and ladder[last.rung].mechanism == last.mechanism:
+        rung = ladder[last.rung]
+        return Step(round_, last.rung, rung.mechanism, rung.confirm_with, last.token, again=True)
+    tries = sum(each.rung == last.rung for each in mine)
+    retries = ladder[last.rung].retries if last.rung < len(ladder) else 0
+    if tries <= retries and last.reason not in (CONTRADICTED, SECOND_SOURCE):
+        return _step(ladder, round_, last.rung, tries + 1, name)
+    return _step(ladder, round_, last.rung + 1, 1, name)
+
+
+def _step(ladder: Sequence[Rung], round_: int, rung: int, try_: int, name: str) -> Step | None:
+    if rung >= len(ladder):
+        return None
+    token = f"{name}-{round_}-{rung}-{try_}"
+    return Step(round_, rung, ladder[rung].mechanism, ladder[rung].confirm_with, token, again=False)
+
+
+def judge(answer: Answer, confirmations: Mapping[str, Look], *, wanted: int, seen_open: bool) -> Judged:
+    """What the answer is worth. `confirmations`: by mechanism, what it said after the answer. `wanted`: from
+    how many mechanisms a word was asked for. `seen_open`: the mechanism had seen the machine on in this
+    boot."""
+    if answer.outcome is not Outcome.FENCED:
+        return Judged(answer.outcome, Reason(answer.code, answer.message))
+    against = sorted(name for name, look in confirmations.items() if look.state is State.OPEN)
+    if against:
+        said = "; ".join(f"{name}: {confirmations[name].message}" for name in against)
+        return Judged(
+            Outcome.UNKNOWN, Reason(CONTRADICTED, f"{answer.message}; a second source disagrees ({said})")
+        )
+    agree = sorted(name for name, look in confirmations.items() if look.state is State.SHUT)
+    if wanted and not agree:
+        message = f"{answer.message}; none of the second sources that the policy asks for has agreed"
+        return Judged(Outcome.UNKNOWN, Reason(SECOND_SOURCE, message))
+    if answer.before is State.SHUT and not (agree or seen_open):
+        message = (
+            f"{answer.message}; it says that this was so before the order, and had never said otherwise in this "
+            "boot: a second source must agree (confirmWith of the policy's rung)"
+        )
+        return Judged(Outcome.UNKNOWN, Reason(SECOND_SOURCE, message))
+    agreed = f"; {', '.join(agree)} agree" if agree else ""
+    return Judged(Outcome.FENCED, Reason(answer.code, f"{answer.message}{agreed}"))

@@ -1,0 +1,23 @@
+"""Names that fences write: the name of a NodeFence, its finalizer, the value of the taint. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from mooring.kube.objects import Node
+
+FINALIZER = "fencing.mooring.dev/fence"
+"""On a NodeFence until the node is free again: its deletion is a request for that."""
+TAINT_VALUE = "fenced"
+"""Of the out-of-service taint that a fence sets: a person's has another."""
+LONGEST_NODE = 200
+
+
+def fence_name(node: str, node_uid: str, boot_id: str) -> str:
+    """The name of the one NodeFence of this registration and boot of a node."""
+    digest = hashlib.sha256(f"{node_uid}/{boot_id}".encode()).hexdigest()[:10]
+    return f"{node[:LONGEST_NODE].rstrip('.-')}-{digest}"
+
+
+def fence_name_of(node: Node) -> str:
+    return fence_name(node.name, node.uid, node.status.node_info.boot_id)

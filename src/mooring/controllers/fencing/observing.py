@@ -1,0 +1,128 @@
+"""What is seen of a node that may be lost: the detectors' words, the company it is lost in, what waits for
+it.
+
+It reads caches; live, it reads the pods of a node that does not answer, and asks mechanisms. It writes
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from mooring.controllers.fencing.checking import look_at
+from mooring.controllers.fencing.decide import NodeDecision, Phase, decide_node, has_begun, policies_of
+from mooring.controllers.fencing.detection import Company, Loss, Signal, Stakes, Verdict, loss_of
+from mooring.controllers.fencing.silence import Silence
+from mooring.fence.interface import Mechanism, State
+from mooring.kube.client import Client
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Node, Pod, Taint
+from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.taints import matching
+from mooring.kube.times import Now, parse_time
+
+UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
+
+
+class Observer:
+    """Decides about nodes. It remembers when there was last a storm: after a restart, that is a time ago."""
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Mapping[str, Mechanism],
+        nodes: Informer[Node],
+        policies: Informer[FencePolicy],
+        mechanisms: Informer[FenceMechanism],
+        fences: Informer[NodeFence],
+        silence: Silence,
+        now: Now,
+    ) -> None:
+        self._client = client
+        self._kinds = kinds
+        self._nodes = nodes
+        self._policies = policies
+        self._mechanisms = mechanisms
+        self._fences = fences
+        self._silence = silence
+        self._now = now
+        self._storm_at: dict[str, float] = {}
+        """Policy -> when (the loop's time) there was last a storm."""
+
+    async def decision(self, node: Node) -> NodeDecision:
+        """Whether the node is to be fenced now."""
+        policies = policies_of(node, self._policies.items())
+        if len(policies) != 1:
+            return decide_node(node, policies, [], Company(0, ()), Stakes())
+        policy = policies[0]
+        signals = [await self._signal(node, each) for each in policy.spec.detectors]
+        if not any(each.lost for each in signals):
+            return decide_node(node, policies, signals, Company(0, ()), Stakes())
+        return decide_node(node, policies, signals, self._company(policy), await self._stakes(node))
+
+    async def _signal(self, node: Node, detector: Detector) -> Signal:
+        if detector.type == "Mechanism":
+            return await self._word_of(node, detector)
+        type_ = detector.condition if detector.type == "Condition" else "Ready"
+        found = next((each for each in node.status.conditions if each.type == type_), None)
+        status = found.status if found is not None else "Unknown"
+        since = self._since(found.last_transition_time if found is not None else None)
+        if detector.type == "Condition":
+            verdict = Verdict.LOST if found is not None and status == detector.status else Verdict.UNKNOWN
+        else:
+            verdict = {"True": Verdict.HEALTHY, "Unknown": Verdict.LOST}.get(status, Verdict.UNKNOWN)
+        return Signal(detector, verdict, since, f"{type_} of node {node.name} is {status} for {since:.0f} s")
+
+    async def _word_of(self, node: Node, detector: Detector) -> Signal:
+        """A mechanism is asked only about a node that does not answer: that it is off means that it is lost;
+        that it is on means nothing, as a machine that hangs is on."""
+        record = self._mechanisms.get(detector.mechanism)
+        if record is None or node.ready == "True":
+            what = "is not there" if record is None else "is not asked about a node that answers"
+            return Signal(detector, Verdict.UNKNOWN, 0, f"mechanism {detector.mechanism} {what}")
+        look = await look_at(self._client, self._kinds, record, node)
+        verdict = Verdict.LOST if look.state is State.SHUT else Verdict.UNKNOWN
+        return Signal(detector, verdict, detector.for_seconds, f"{detector.mechanism}: {look.message}")
+
+    def _since(self, time: str | None) -> float:
+        return max((self._now() - parse_time(time)).total_seconds(), 0.0) if time else 0.0
+
+    def _company(self, policy: FencePolicy) -> Company:
+        nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
+        fencing = {each.spec.node_name for each in self._fences.items() if in_progress(each)}
+        suspects = {each.name for each in self._silence.suspects(nodes)}
+        lost = [loss_of(each, each.name in fencing) for each in nodes if each.name in suspects | fencing]
+        gone = fencing - {each.name for each in nodes}
+        known = (*lost, *(Loss(each, "", False, True) for each in sorted(gone)))
+        here = asyncio.get_running_loop().time()
+        if policy.spec.storm.nodes and sum(not each.fencing for each in known) >= policy.spec.storm.nodes:
+            self._storm_at[policy.name] = here
+        calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
+        return Company(len(nodes), known, calm)
+
+    async def _stakes(self, node: Node) -> Stakes:
+        volumes = [*(each.name for each in node.status.volumes_attached), *node.status.volumes_in_use]
+        pods = (await self._client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
+        owned = [each.key for each in pods if _of_stateful_set(each)]
+        silent = self._silence.of(node.name)
+        return Stakes(tuple(dict.fromkeys((*volumes, *owned))), _tolerated(pods, silent), silent)
+
+
+def in_progress(fence: NodeFence) -> bool:
+    """Whether something was ordered, and the node has not come back."""
+    return fence.status.phase not in Phase.OVER and has_begun(fence)
+
+
+def _of_stateful_set(pod: Pod) -> bool:
+    return not pod.finished and pod.controller is not None and pod.controller.kind == "StatefulSet"
+
+
+def _tolerated(pods: Sequence[Pod], silent: float) -> float:
+    """For how many more seconds all of the pods tolerate a node that does not answer."""
+    limits: list[float] = []
+    for pod in pods:
+        found = matching(pod, UNREACHABLE)
+        seconds = [each.toleration_seconds for each in found if each.toleration_seconds is not None]
+        limits.append(float(min(seconds)) if seconds else float("inf") if found else 0.0)
+    return max(min(limits, default=0.0) - silent, 0.0)

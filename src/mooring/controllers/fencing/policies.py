@@ -1,0 +1,83 @@
+"""What is wrong with a FencePolicy, said in its status as soon as it is made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.fencing.detection import policies_of
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
+from mooring.kube.selectors import InvalidSelector, label_selector_of
+from mooring.kube.times import Now, format_time
+
+DETECTORS = ("Ready", "Condition", "Mechanism")
+
+
+def judged_policy(
+    policy: FencePolicy,
+    policies: Iterable[FencePolicy],
+    mechanisms: Sequence[FenceMechanism],
+    nodes: Sequence[Node],
+    now: Now,
+) -> dict[str, Any] | None:
+    """The status that the policy should have; None if it has that."""
+    others = [each for each in policies if each.name != policy.name]
+    mine = [each for each in nodes if policies_of(each, [policy])]
+    problems = problems_of(policy, {each.name for each in mechanisms})
+    problems += _overlaps(policy, others, mine)
+    status, reason, message = "True", "Accepted", f"it covers {len(mine)} nodes"
+    if problems:
+        status, reason, message = "False", "NotUsable", "; ".join(problems)
+    elif policy.spec.paused:
+        status, reason, message = "False", "Paused", policy.spec.paused
+    held = next((each for each in policy.status.conditions if each.type == "Ready"), None)
+    since = held.last_transition_time if held is not None and held.status == status else None
+    condition = {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": message[:1000],
+        "lastTransitionTime": since or format_time(now()),
+    }
+    wanted = {"observedGeneration": policy.metadata.generation, "nodes": len(mine), "conditions": [condition]}
+    seen: dict[str, Any] = msgspec.to_builtins(policy.status)
+    return None if all(seen.get(key, 0) == value for key, value in wanted.items()) else wanted
+
+
+def problems_of(policy: FencePolicy, mechanisms: set[str]) -> list[str]:
+    """What keeps the policy from doing anything, in sentences. `mechanisms`: the names that there are."""
+    spec, found = policy.spec, list[str]()
+    try:
+        label_selector_of(spec.node_selector)
+    except InvalidSelector as error:
+        found.append(f"its nodeSelector cannot be read: {error}")
+    if not spec.ladder:
+        found.append("its ladder is empty: nothing would be tried before a person is asked")
+    named = {each.mechanism for each in spec.ladder}
+    named |= {name for each in spec.ladder for name in each.confirm_with}
+    named |= {each.mechanism for each in spec.detectors if each.type == "Mechanism"}
+    found += [f"there is no FenceMechanism {name!r}" for name in sorted(named - mechanisms)]
+    found += [
+        f"rung {number} is confirmed by itself: a second source is another mechanism"
+        for number, each in enumerate(spec.ladder, 1)
+        if each.mechanism in each.confirm_with
+    ]
+    found += [
+        f"there is no detector of type {each.type!r}: there are {', '.join(DETECTORS)}"
+        for each in spec.detectors
+        if each.type not in DETECTORS
+    ]
+    if not spec.detectors:
+        found.append("it has no detectors: no node would ever count as lost")
+    if spec.quorum.required > len(spec.detectors):
+        found.append(f"its quorum asks for {spec.quorum.required} detectors of {len(spec.detectors)}")
+    return found
+
+
+def _overlaps(policy: FencePolicy, others: Sequence[FencePolicy], nodes: Sequence[Node]) -> list[str]:
+    """The policies that select a node of this one, too: none of them counts for it."""
+    shared = {each.name: node.name for node in nodes for each in policies_of(node, others)}
+    return [f"FencePolicy {name} selects node {node}, too" for name, node in sorted(shared.items())]

@@ -1,0 +1,85 @@
+"""Writes what a fence has shown where the other controllers read it, and takes it back.
+
+A fence of scope Power: its evidence on the VolumeAttachments of the node, and the out-of-service taint on the
+Node, by the uid and resourceVersion of a live read that shows the same boot. What the evidence is worth is
+judged by its reader, on another live read (`controllers.attachdetach.release`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mooring.controllers.fencing.decide import is_same_boot
+from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.objects import Node, Taint, VolumeAttachment
+from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
+from mooring.kube.times import Now, format_time
+from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
+from mooring.volumes.out_of_service import EFFECT, TAINT, taint_of
+from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
+
+
+async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now) -> int:
+    """Releases all that the boot had; how many VolumeAttachments got the evidence now. Idempotent. Conflict
+    if another boot reports by now."""
+    target = fence.status.target
+    assert target is not None
+    node = await client.find(Node, target.node_name)
+    if node is not None and not is_same_boot(node, target):
+        raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
+    evidence = Evidence(target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}")
+    count = 0
+    for record in await _records(client, target):
+        if evidence_of(record) != evidence and await _written(client, record, evidence_annotation(evidence)):
+            count += 1
+    if node is not None and taint_of(node) is None:
+        taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=format_time(now()))
+        await _set_taints(client, node, (*node.spec.taints, taint))
+    return count
+
+
+async def withdraw(client: Client, fence: NodeFence) -> None:
+    """Takes back what is still there of the release. Idempotent."""
+    target = fence.status.target
+    assert target is not None
+    for record in await _records(client, target):
+        evidence = evidence_of(record)
+        if evidence is not None and evidence.by == f"NodeFence {fence.name}":
+            await _written(client, record, {FENCE_EVIDENCE: None})
+    await welcome(client, target.node_name)
+
+
+async def welcome(client: Client, name: str) -> None:
+    """Takes the taint of a fence off the Node, which has reported under it. A person's stays."""
+    node = await client.find(Node, name)
+    taint = taint_of(node) if node is not None else None
+    if node is not None and taint is not None and taint.value == TAINT_VALUE:
+        await _set_taints(client, node, tuple(each for each in node.spec.taints if each != taint))
+
+
+async def _records(client: Client, target: FenceTarget) -> list[VolumeAttachment]:
+    return [
+        each
+        for each in (await client.list(VolumeAttachment)).items
+        if each.spec.node_name == target.node_name
+        and each.metadata.annotations.get(NODE_UID, "") in ("", target.node_uid)
+    ]
+
+
+async def _written(client: Client, record: VolumeAttachment, annotations: dict[str, Any]) -> bool:
+    """Whether it was written: one that is gone by now needs nothing. What is stated is about the node, so
+    that a record that has changed meanwhile is written all the same."""
+    try:
+        await client.revise(record, {"metadata": {"annotations": annotations}}, any_version=True)
+    except (Conflict, NotFound):
+        return False
+    return True
+
+
+async def _set_taints(client: Client, node: Node, taints: tuple[Taint, ...]) -> None:
+    body: list[Any] = msgspec.to_builtins(taints)
+    await client.revise(node, {"spec": {"taints": body or None}})

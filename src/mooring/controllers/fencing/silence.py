@@ -1,0 +1,51 @@
+"""For how long each node has been silent: by its Lease, timed by this process's own clock.
+
+A node whose Ready is Unknown has missed its whole grace period. Nodes that were lost with it miss it a little
+later; that they are silent, too, shows at once here, so that a storm is known before the first of them is
+fenced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Lease, Node
+
+LEASES = "kube-node-lease"
+DEFAULT_DURATION_S = 40.0
+SUSPECT = 0.5
+"""Of a Lease's duration: a node that renews four times in it has missed one by then."""
+
+
+class Silence:
+    """Feed it with `renewed` as a handler of an informer of Leases."""
+
+    def __init__(self, leases: Informer[Lease]) -> None:
+        self._leases = leases
+        self._seen: dict[str, float] = {}
+        leases.add_handler(self._renewed)
+
+    def _renewed(self, old: Lease | None, new: Lease | None) -> None:
+        lease = new or old
+        if lease is None or lease.namespace != LEASES:
+            return
+        if new is None:
+            self._seen.pop(lease.name, None)
+        elif old is None or old.spec.renew_time != new.spec.renew_time:
+            self._seen[lease.name] = asyncio.get_running_loop().time()
+
+    def of(self, node: str) -> float:
+        """Seconds since its last renewal, or since this process began to look."""
+        now = asyncio.get_running_loop().time()
+        return now - self._seen.get(node, now)
+
+    def suspects(self, nodes: Iterable[Node]) -> list[Node]:
+        """Those that do not answer, or have missed a renewal."""
+        return [each for each in nodes if each.ready == "Unknown" or self._missed(each.name)]
+
+    def _missed(self, node: str) -> bool:
+        lease = self._leases.get(f"{LEASES}/{node}")
+        duration = (lease.spec.lease_duration_seconds if lease is not None else None) or DEFAULT_DURATION_S
+        return self.of(node) > duration * SUSPECT

@@ -1,0 +1,317 @@
+"""Carries out what a NodeFence does next: the only place where a mechanism is ordered to do something.
+
+Each order is written into the fence's status before it is given, and its answer after; the Node is read live
+between the two. A crash at any point leaves an order without an answer, which is given again under the same
+token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+
+import msgspec
+
+from mooring.controllers.fencing import ordering, releasing
+from mooring.controllers.fencing.checking import target_of
+from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
+from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
+from mooring.controllers.fencing.names import FINALIZER
+from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.events import Recorder
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
+from mooring.kube.reason import Reason
+from mooring.kube.times import Now, format_micro_time
+from mooring.volumes.statements import last_report
+
+MOST_ATTEMPTS = 20
+"""So many are kept in a fence's status."""
+UNFENCE_AGAIN_S = 15.0
+
+
+class Steps:
+    """The hands of the controller. `look_again` wants a fence decided again after so many seconds."""
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Mapping[str, Mechanism],
+        nodes: Informer[Node],
+        mechanisms: Informer[FenceMechanism],
+        fences: Informer[NodeFence],
+        recorder: Recorder,
+        look_again: Callable[[str, float], None],
+        *,
+        now: Now,
+        log: Any,
+    ) -> None:
+        self.client = client
+        self._kinds = kinds
+        self._nodes = nodes
+        self._mechanisms = mechanisms
+        self._fences = fences
+        self.recorder = recorder
+        self._look_again = look_again
+        self.now = now
+        self.log = log
+
+    async def carry_out(
+        self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, decision: FenceDecision
+    ) -> bool:
+        reason, phase = decision.reason, decision.phase
+        match decision.action:
+            case Action.SETTLED:
+                return False
+            case Action.FREEZE:
+                return await self._freeze(fence, node, policy, reason)
+            case Action.ORDER:
+                assert decision.step is not None
+                return await self._order(fence, decision.step)
+            case Action.RELEASE:
+                return await self._release(fence, reason)
+            case Action.WITHDRAW:
+                return await self._withdraw(fence, reason)
+            case Action.REOPEN:
+                fence = await self._held(fence)
+                anew = {"round": fence.status.round + 1, "roundEndedAt": "", "proof": "", "releasedAt": ""}
+                await self._write(fence, reason, phase, anew)
+                return True
+            case Action.VERIFY:
+                return await self._verify(fence, reason)
+            case Action.UNFENCE:
+                return await self._unfence(fence, reason)
+            case Action.CLOSE:
+                return await self._close(fence, reason, phase)
+            case Action.END_ROUND:
+                await self._write(fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())})
+                return True
+            case Action.WAIT | Action.CANCEL | Action.REFUSE:
+                await self._write(fence, reason, phase, {})
+                return False
+            case _:
+                assert_never(decision.action)
+
+    async def _freeze(
+        self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, reason: Reason
+    ) -> bool:
+        """Writes down whom the fence is about, after a finalizer: from now on its deletion is a request."""
+        fence = await self._held(fence)
+        frozen = {"target": msgspec.to_builtins(self._target(fence, node))}
+        named = {"policy": policy.name} if policy is not None else {}
+        await self._write(fence, reason, Phase.PENDING, {**frozen, **named})
+        return True
+
+    async def _held(self, fence: NodeFence) -> NodeFence:
+        """The fence with its finalizer."""
+        if FINALIZER in fence.metadata.finalizers:
+            return fence
+        body = {"metadata": {"finalizers": [*fence.metadata.finalizers, FINALIZER]}}
+        return await self.client.revise(fence, body)
+
+    def _target(self, fence: NodeFence, node: Node | None) -> FenceTarget:
+        spec = fence.spec
+        if node is None:
+            return FenceTarget(
+                node_name=spec.node_name, node_uid=spec.node_uid, boot_id=spec.boot_id, absent=True
+            )
+        boot = (node.name, node.uid, node.status.node_info.boot_id)
+        said = {
+            record.name: {**each.identity, "state": each.state}
+            for record in self._mechanisms.items()
+            for each in record.status.nodes
+            if (each.name, each.node_uid, each.boot_id) == boot
+        }
+        return target_of(node, said)
+
+    async def intend(self, fence: NodeFence, decision: FenceDecision) -> NodeFence:
+        """Writes the order down, before it is given. One that is given again is written already."""
+        step = decision.step
+        assert step is not None
+        if step.again:
+            return fence
+        attempt = FenceAttempt(
+            round=step.round,
+            rung=step.rung,
+            mechanism=step.mechanism,
+            token=step.token,
+            ordered_at=format_micro_time(self.now()),
+        )
+        kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
+        begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
+        return await self._write(fence, decision.reason, Phase.FENCING, begun)
+
+    async def _order(self, fence: NodeFence, step: Step) -> bool:
+        """Reads the Node live, gives the order that was written down, judges and writes the answer."""
+        target = fence.status.target
+        assert target is not None
+        node = await self.client.find(Node, target.node_name)
+        if node is not None and not is_same_boot(node, target):
+            self._nodes.accept(node)
+            return True
+        record = self._mechanisms.get(step.mechanism)
+        try:
+            given = await ordering.prepare(
+                self.client, self._kinds, record, step.mechanism, target, step.token
+            )
+        except ordering.NotUsable as error:
+            answer, looks, scope = Answer(Outcome.NOT_FENCED, "NotUsable", str(error)), dict[str, Look](), ""
+        else:
+            self.client.check_leading()
+            answer, scope = await ordering.fence(given), given.mechanism.scope
+            looks = await self._confirm(step, target) if answer.outcome is Outcome.FENCED else {}
+        seen = target.identities.get(step.mechanism, {}).get("state") == State.OPEN
+        judged = judge(answer, looks, wanted=len(step.confirm_with), seen_open=seen)
+        after = await self.client.find(Node, target.node_name)
+        ended = {
+            "outcome": str(judged.outcome),
+            "reason": judged.reason.code,
+            "message": judged.reason.message,
+            "answeredAt": format_micro_time(self.now()),
+            "before": str(answer.before),
+            "scope": str(scope),
+            "evidence": dict(answer.evidence),
+            "confirmations": {name: f"{look.state}: {look.message}" for name, look in looks.items()},
+            "report": last_report(after) if after is not None else "",
+        }
+        await self._answered(fence, step.token, ended, judged.outcome is Outcome.FENCED)
+        event = "Normal" if judged.outcome is Outcome.FENCED else "Warning"
+        if node is not None:
+            self.recorder.event(
+                node, event, f"Fence{judged.outcome}", f"{step.mechanism}: {judged.reason.message}"
+            )
+        self.log.warning("fence order answered", fence=fence.name, mechanism=step.mechanism, **ended)
+        return True
+
+    async def _confirm(self, step: Step, target: FenceTarget) -> dict[str, Look]:
+        """What the second sources say."""
+
+        async def asked(name: str) -> Look:
+            try:
+                record = self._mechanisms.get(name)
+                return await ordering.look(
+                    await ordering.prepare(self.client, self._kinds, record, name, target, step.token)
+                )
+            except ordering.NotUsable as error:
+                return Look(State.UNKNOWN, "NotUsable", str(error))
+
+        looks = await asyncio.gather(*(asked(each) for each in step.confirm_with))
+        return dict(zip(step.confirm_with, looks, strict=True))
+
+    async def _answered(self, fence: NodeFence, token: str, ended: dict[str, Any], proved: bool) -> None:
+        """Writes the answer into the order's attempt, whatever users have changed meanwhile."""
+        for _ in range(5):
+            attempts: list[Any] = msgspec.to_builtins(fence.status.attempts)
+            for each in attempts:
+                if each.get("token") == token:
+                    each.update(ended)
+            more = {
+                "attempts": attempts,
+                **({"proof": token, "verifiedAt": ended["answeredAt"]} if proved else {}),
+            }
+            reason = Reason(ended["reason"], ended["message"])
+            try:
+                await self._write(fence, reason, Phase.FENCED if proved else Phase.FENCING, more)
+                return
+            except Conflict:
+                fence = await self.client.get(NodeFence, fence.name)
+        raise Conflict(
+            f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
+        )
+
+    async def _release(self, fence: NodeFence, reason: Reason) -> bool:
+        proof = proof_of(fence)
+        assert proof is not None
+        if proof.scope == Scope.POWER:
+            count = await releasing.release(self.client, fence, proof, self.now)
+            self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
+        await self._write(fence, reason, Phase.FENCED, {"releasedAt": format_micro_time(self.now())})
+        return True
+
+    async def _withdraw(self, fence: NodeFence, reason: Reason) -> bool:
+        """Takes back what was released on a word that has turned out to be wrong."""
+        await releasing.withdraw(self.client, fence)
+        attempts: list[Any] = msgspec.to_builtins(fence.status.attempts)
+        for each in attempts:
+            if each.get("token") == fence.status.proof:
+                each |= {"outcome": str(Outcome.UNKNOWN), "reason": CONTRADICTED, "message": reason.message}
+        ended = {
+            "proof": "",
+            "releasedAt": "",
+            "roundEndedAt": format_micro_time(self.now()),
+            "attempts": attempts,
+        }
+        await self._write(fence, reason, Phase.AWAITING_PERSON, ended)
+        self.recorder.event(fence, "Warning", *reason)
+        return True
+
+    async def _verify(self, fence: NodeFence, reason: Reason) -> bool:
+        """Looks whether it still holds, and releases what has come since."""
+        proof, target = proof_of(fence), fence.status.target
+        assert proof is not None and target is not None
+        look = (
+            await self._confirm(Step(0, 0, proof.mechanism, (proof.mechanism,), proof.token, True), target)
+        )[proof.mechanism]
+        looked = {"verifiedAt": format_micro_time(self.now())}
+        if look.state is State.OPEN and proof.scope != Scope.POWER:
+            lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
+            await self._write(fence, lifted, Phase.FENCING, {**looked, "proof": "", "releasedAt": ""})
+            self.recorder.event(fence, "Warning", *lifted)
+            return True
+        if look.state is not State.SHUT:
+            self.recorder.once(
+                fence, "Warning", Reason("FenceNotVerified", f"{proof.mechanism}: {look.message}")
+            )
+        elif proof.scope == Scope.POWER:
+            await releasing.release(self.client, fence, proof, self.now)
+        await self._write(fence, reason, Phase.FENCED, looked)
+        return True
+
+    async def _unfence(self, fence: NodeFence, reason: Reason) -> bool:
+        proof, target = proof_of(fence), fence.status.target
+        assert proof is not None and target is not None
+        record = self._mechanisms.get(proof.mechanism)
+        try:
+            given = await ordering.prepare(
+                self.client, self._kinds, record, proof.mechanism, target, proof.token
+            )
+            answer = await ordering.unfence(given)
+        except ordering.NotUsable as error:
+            answer = Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
+        if answer.outcome is not Outcome.UNFENCED:
+            failed = Reason("NotUnfenced", f"{proof.mechanism}: {answer.message}")
+            self.recorder.once(fence, "Warning", failed)
+            self._look_again(fence.name, UNFENCE_AGAIN_S)
+            await self._write(fence, failed, Phase.FENCED, {})
+            return False
+        await self._write(fence, reason, Phase.FENCED, {"powerOnAt": format_micro_time(self.now())})
+        return True
+
+    async def _close(self, fence: NodeFence, reason: Reason, phase: str) -> bool:
+        if fence.status.released_at:
+            await releasing.welcome(self.client, fence.spec.node_name)
+        written = await self._write(fence, reason, phase, {})
+        if FINALIZER in written.metadata.finalizers:
+            left = [each for each in written.metadata.finalizers if each != FINALIZER]
+            try:
+                freed = await self.client.revise(written, {"metadata": {"finalizers": left or None}})
+            except NotFound:
+                return False
+            self._fences.accept(freed)
+        return False
+
+    async def _write(self, fence: NodeFence, reason: Reason, phase: str, more: dict[str, Any]) -> NodeFence:
+        """Writes the fence's status, unless that changes nothing."""
+        status = {"phase": phase, "reason": reason.code, "message": reason.message, **more}
+        if (
+            all(getattr(fence.status, each) == status[each] for each in ("phase", "reason", "message"))
+            and not more
+        ):
+            return fence
+        written = await self.client.revise(fence, {"status": status}, subresource="status")
+        self._fences.accept(written)
+        return written

@@ -1,0 +1,220 @@
+"""The group fencing.mooring.dev: which lost nodes are cut off, how, and what came of it.
+
+A `FencePolicy` says which nodes, by whose word, how many at once, and by which mechanisms in turn. A
+`FenceMechanism` is one way to cut nodes off, with its parameters. A `NodeFence` is one fence of one boot of
+one node: its target is frozen in its status before anything is done, and each order is written there before
+it is given. A `StorageFence` is the same for one volume and node.
+
+Times in the API are seconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.kube.objects.meta import Condition, LabelSelector, Object, Resource, Struct
+
+GROUP = "fencing.mooring.dev"
+VERSION = "v1alpha1"
+
+
+class SecretReference(Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class FenceMechanismSpec(Struct, frozen=True):
+    """`nodes` and `node_secret_refs`: by node, laid over `parameters` and `secret_ref`."""
+
+    type: str = ""
+    parameters: dict[str, str] = {}
+    secret_ref: SecretReference | None = None
+    nodes: dict[str, dict[str, str]] = {}
+    node_secret_refs: dict[str, SecretReference] = {}
+    timeout_seconds: float = 60.0
+
+
+class MechanismNode(Struct, frozen=True):
+    """What the mechanism said of a node when it was last looked at: in that boot, of that uid."""
+
+    name: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    boot_id: str = msgspec.field(default="", name="bootID")
+    state: str = ""
+    reason: str = ""
+    message: str = ""
+    identity: dict[str, str] = {}
+    looked_at: str = ""
+
+
+class FenceMechanismStatus(Struct, frozen=True):
+    observed_generation: int = 0
+    scope: str = ""
+    conditions: tuple[Condition, ...] = ()
+    nodes: tuple[MechanismNode, ...] = ()
+
+
+class FenceMechanism(Object, frozen=True):
+    RESOURCE = Resource(GROUP, VERSION, "fencemechanisms", "FenceMechanism", namespaced=False)
+    spec: FenceMechanismSpec = FenceMechanismSpec()
+    status: FenceMechanismStatus = FenceMechanismStatus()
+
+
+class Rung(Struct, frozen=True):
+    """One step of a ladder. `confirm_with`: mechanisms that must agree before the word of this one counts."""
+
+    mechanism: str = ""
+    confirm_with: tuple[str, ...] = ()
+    retries: int = 1
+
+
+class Detector(Struct, frozen=True):
+    """`type`: Ready, Condition or Mechanism. For Condition: the node's condition and the status that means
+    that the node is lost. For Mechanism: which one is looked at; Shut means lost."""
+
+    type: str = "Ready"
+    condition: str = ""
+    status: str = "True"
+    mechanism: str = ""
+    for_seconds: float = 0.0
+
+
+class Quorum(Struct, frozen=True):
+    """`veto`: one detector that sees the node healthy keeps it from being fenced."""
+
+    required: int = 1
+    veto: bool = True
+
+
+class Budget(Struct, frozen=True):
+    """How many nodes may be fenced at once, those that have not come back included. `max_share`: of the nodes
+    of the policy, but at least one; "" and 0: any."""
+
+    max_concurrent: int = 0
+    max_share: str = "49%"
+    max_per_zone: int = 0
+    max_control_plane: int = 1
+
+
+class Storm(Struct, frozen=True):
+    """So many nodes lost at once are the network until proved otherwise: nothing is fenced then unless
+    `required` detectors agree, each of them another than Ready. `nodes` 0: never."""
+
+    nodes: int = 2
+    required: int = 1
+    cooldown_seconds: float = 60.0
+
+
+class Worth(Struct, frozen=True):
+    """For what a node is fenced. `only_exclusive`: only if it has an exclusive volume, or a pod of a
+    StatefulSet. `forgiveness`: Honour waits as long as all its pods tolerate a node that does not answer.
+    `patience_seconds`: waited beyond that while no PodDisruptionBudget of its pods is violated."""
+
+    only_exclusive: bool = True
+    forgiveness: str = "Ignore"
+    patience_seconds: float = 0.0
+
+
+class FencePolicySpec(Struct, frozen=True):
+    """`node_selector` without requirements: all nodes. `paused`: why nothing is begun; "" if it is not.
+    `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet may go on the
+    word of a storage or network fence, although their processes may still run."""
+
+    node_selector: LabelSelector = LabelSelector()
+    detectors: tuple[Detector, ...] = (Detector(),)
+    quorum: Quorum = Quorum()
+    budget: Budget = Budget()
+    storm: Storm = Storm()
+    worth: Worth = Worth()
+    ladder: tuple[Rung, ...] = ()
+    after: str = "Leave"
+    storage_releases_pods: bool = False
+    paused: str = ""
+
+
+class FencePolicyStatus(Struct, frozen=True):
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+    nodes: int = 0
+    lost: tuple[str, ...] = ()
+    fencing: tuple[str, ...] = ()
+
+
+class FencePolicy(Object, frozen=True):
+    RESOURCE = Resource(GROUP, VERSION, "fencepolicies", "FencePolicy", namespaced=False)
+    spec: FencePolicySpec = FencePolicySpec()
+    status: FencePolicyStatus = FencePolicyStatus()
+
+
+class FenceTarget(Struct, frozen=True):
+    """Whom the fence is about, as it was known while it lived. `absent`: there was no Node any more when the
+    fence was made."""
+
+    node_name: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    boot_id: str = msgspec.field(default="", name="bootID")
+    provider_id: str = msgspec.field(default="", name="providerID")
+    system_uuid: str = msgspec.field(default="", name="systemUUID")
+    addresses: tuple[str, ...] = ()
+    identities: dict[str, dict[str, str]] = {}
+    """By mechanism: what it had said of the node in this boot."""
+    absent: bool = False
+
+
+class NodeFenceSpec(Struct, frozen=True):
+    """`node_uid` and `boot_id` say which registration and boot are meant; "" for those that are there.
+    `requested_by`: a person; "" if the controller has begun it. `unfence`: it is to be taken back."""
+
+    node_name: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    boot_id: str = msgspec.field(default="", name="bootID")
+    requested_by: str = ""
+    reason: str = ""
+    unfence: bool = False
+
+
+class FenceAttempt(Struct, frozen=True):
+    """One order. Written without an `outcome` before it is given: that means that it may have happened.
+    `evidence`: what was read after it. `confirmations`: by mechanism, what a second source said. `report`:
+    the last report of the node's agent that the API showed after the answer."""
+
+    round: int = 0
+    rung: int = 0
+    mechanism: str = ""
+    token: str = ""
+    ordered_at: str = ""
+    answered_at: str = ""
+    outcome: str = ""
+    reason: str = ""
+    message: str = ""
+    before: str = ""
+    scope: str = ""
+    evidence: dict[str, str] = {}
+    confirmations: dict[str, str] = {}
+    report: str = ""
+
+
+class NodeFenceStatus(Struct, frozen=True):
+    """`proof`: the token of the attempt whose evidence counts. `released_at`: when what the node had was
+    given free. `round`: how often the ladder was begun. `verified_at`: when the fence was last seen to
+    hold."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    policy: str = ""
+    target: FenceTarget | None = None
+    attempts: tuple[FenceAttempt, ...] = ()
+    round: int = 0
+    round_ended_at: str = ""
+    proof: str = ""
+    released_at: str = ""
+    verified_at: str = ""
+    power_on_at: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodeFence(Object, frozen=True):
+    RESOURCE = Resource(GROUP, VERSION, "nodefences", "NodeFence", namespaced=False)
+    spec: NodeFenceSpec = NodeFenceSpec()
+    status: NodeFenceStatus = NodeFenceStatus()

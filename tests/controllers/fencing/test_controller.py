@@ -1,0 +1,429 @@
+"""A lost node is cut off, what it had is released, and it is free when another boot reports."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from played_mechanism import Manner
+
+from mooring.fence.interface import Scope
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.volumes.names import FENCE_EVIDENCE
+from mooring.volumes.out_of_service import TAINT, taint_of
+from mooring.volumes.statements import evidence_of
+
+
+async def evidence(stage: Any, name: str = "va") -> Any:
+    record = await stage.api.find(VolumeAttachment, name)
+    return evidence_of(record) if record is not None else None
+
+
+async def tainted(stage: Any, name: str) -> bool:
+    return taint_of(await stage.api.get(Node, name)) is not None
+
+
+def test_a_silent_node_is_switched_off_and_what_it_had_is_released_with_its_boot(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            assert not stage.bmc.given
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await stage.until(lambda: tainted(stage, "a"))
+            found = await stage.until(lambda: evidence(stage))
+        assert (found.node_uid, found.boot_id) == (node.uid, "boot-1")
+        assert fence.status.attempts[-1].outcome == "Fenced"
+        assert stage.machines.off == {"a"}
+
+    fencing(story)
+
+
+def test_a_node_that_reports_another_boot_is_free_again(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+            await stage.report("a", "boot-2")
+            fence = await stage.until_phase("a", "Unfenced")
+        assert not await tainted(stage, "a")
+        assert not fence.metadata.finalizers
+
+    fencing(story)
+
+
+def test_an_order_is_written_before_it_is_given(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        written: list[Any] = []
+        fence_of = stage.bmc.fence
+
+        async def looked(order: Any) -> Any:
+            fence = await stage.fence("a")
+            written.append([(each.token, each.outcome) for each in fence.status.attempts])
+            return await fence_of(order)
+
+        stage.bmc.fence = looked
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+        assert written == [[(stage.bmc.given[0].token, "")]]
+
+    fencing(story)
+
+
+def test_without_a_policy_nothing_is_fenced(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        async with stage.running():
+            await stage.silent("a")
+            await asyncio.sleep(600)
+        assert await stage.fence("a") is None
+
+    fencing(story)
+
+
+def test_a_node_that_answers_is_not_fenced_on_its_way_to_being_lost(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc", detectors=[{"type": "Ready", "forSeconds": 20}])
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await asyncio.sleep(10)
+            await stage.report("a")
+            await asyncio.sleep(600)
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+@pytest.mark.parametrize("manner", [Manner.SILENT, Manner.LOST_ANSWER, Manner.REFUSES, Manner.RAISES])
+def test_without_a_word_that_counts_nothing_is_released_and_a_person_is_asked(fencing: Any, manner: Manner):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism(timeoutSeconds=5)
+        await stage.policy("bmc")
+        stage.bmc.manner = manner
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            assert "mooring fence confirm a" in fence.status.message
+            assert await evidence(stage) is None
+            assert not await tainted(stage, "a")
+
+    fencing(story)
+
+
+def test_the_ladder_goes_on_to_the_next_mechanism(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism(timeoutSeconds=5)
+        await stage.mechanism("strip", "other")
+        await stage.policy("bmc", "strip")
+        stage.bmc.manner = Manner.SILENT
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+        assert [each.mechanism for each in fence.status.attempts] == ["bmc", "bmc", "strip"]
+        assert fence.status.proof == fence.status.attempts[-1].token
+
+    fencing(story)
+
+
+def test_a_lie_that_a_second_source_contradicts_releases_nothing(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.mechanism("strip", "other")
+        await stage.policy({"mechanism": "bmc", "confirmWith": ["strip"]})
+        stage.bmc.manner = Manner.LIES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            await asyncio.sleep(1000)
+            assert await evidence(stage) is None
+            assert not await tainted(stage, "a")
+        assert fence.status.attempts[0].reason == "Contradicted"
+        assert "strip" in fence.status.attempts[0].message
+
+    fencing(story)
+
+
+def test_the_word_that_a_machine_was_off_already_needs_a_second_source(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        stage.machines.off.add("a")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            assert fence.status.reason == "SecondSourceNeeded"
+            assert not await tainted(stage, "a")
+
+    fencing(story)
+
+
+def test_a_machine_that_was_seen_on_in_this_boot_and_is_off_is_fenced(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            stage.machines.off.add("a")
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+        assert fence.status.attempts[-1].before == "Shut"
+
+    fencing(story)
+
+
+def test_a_node_that_reports_in_the_boot_that_is_said_to_be_off_takes_the_release_back(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        stage.bmc.manner = Manner.LIES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: evidence(stage))
+            await stage.until(lambda: tainted(stage, "a"))
+            await stage.report("a")
+            fence = await stage.until_phase("a", "Cancelled")
+            assert await evidence(stage) is None
+            assert not await tainted(stage, "a")
+        assert fence.status.attempts[-1].reason == "Contradicted"
+
+    fencing(story)
+
+
+def test_a_node_that_is_lost_again_in_its_boot_is_fenced_again(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        stage.bmc.manner = Manner.REFUSES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "AwaitingPerson")
+            await stage.report("a")
+            await stage.until_phase("a", "Cancelled")
+            stage.bmc.manner = Manner.HONEST
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+        assert stage.machines.off == {"a"}
+
+    fencing(story)
+
+
+def test_nodes_that_are_lost_at_once_are_held(fencing: Any):
+    async def story(stage: Any):
+        for name in ("a", "b", "c"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await asyncio.gather(stage.silent("a"), stage.silent("b"))
+            await asyncio.sleep(1000)
+        assert not stage.machines.off
+        assert not stage.bmc.given
+
+    fencing(story)
+
+
+def test_lost_nodes_of_which_the_power_is_off_are_no_storm(fencing: Any):
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d", "e"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", detectors=[{"type": "Ready"}, {"type": "Mechanism", "mechanism": "bmc"}])
+        async with stage.running():
+            await asyncio.sleep(5)
+            stage.machines.off.update({"a", "b"})
+            await asyncio.gather(stage.silent("a"), stage.silent("b"))
+            await stage.until(lambda: tainted(stage, "a"))
+            await stage.until(lambda: tainted(stage, "b"))
+
+    fencing(story)
+
+
+def test_no_more_nodes_are_fenced_at_once_than_the_budget_allows(fencing: Any):
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        async with stage.running():
+            await asyncio.sleep(5)
+            await asyncio.gather(*(stage.silent(each) for each in ("a", "b", "c")))
+            await asyncio.sleep(100)
+            assert len(stage.machines.off) == 1
+            first = next(iter(stage.machines.off))
+            stage.machines.off.clear()
+            await stage.report(first, "boot-2")
+            await stage.until_phase(first, "Unfenced")
+            await asyncio.sleep(100)
+            assert len(stage.machines.off) == 1
+            assert stage.machines.off != {first}
+
+    fencing(story)
+
+
+def test_a_person_may_ask_for_the_fence_of_a_node_that_answers(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            spec = {"nodeName": "a", "requestedBy": "me", "reason": "it misbehaves"}
+            await stage.api.create(NodeFence, {"metadata": {"name": "by-hand"}, "spec": spec})
+            fence = await stage.until_phase("a", "Fenced")
+        assert fence.name == "by-hand"
+        assert fence.metadata.finalizers
+
+    fencing(story)
+
+
+@pytest.mark.parametrize("wrong", [{"nodeUID": "another"}, {"bootID": "another"}, {"nodeName": "nobody"}])
+def test_a_request_about_another_registration_or_boot_is_refused(fencing: Any, wrong: dict[str, str]):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            spec = {"nodeName": "a", "requestedBy": "me", **wrong}
+            await stage.api.create(NodeFence, {"metadata": {"name": "by-hand"}, "spec": spec})
+            await stage.until_phase(wrong.get("nodeName", "a"), "Refused")
+        assert not stage.bmc.given
+
+    fencing(story)
+
+
+def test_a_fence_that_is_deleted_switches_the_machine_on_before_it_goes(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await stage.api.delete(NodeFence, fence.name)
+
+            async def on() -> bool:
+                return not stage.machines.off
+
+            await stage.until(on)
+            assert await stage.api.find(NodeFence, fence.name) is not None
+            await stage.report("a", "boot-2")
+
+            async def gone() -> bool:
+                return await stage.api.find(NodeFence, fence.name) is None
+
+            await stage.until(gone)
+
+    fencing(story)
+
+
+def test_a_network_fence_that_was_lifted_is_made_again(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        stage.bmc.scope = Scope.NETWORK
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+            assert not await tainted(stage, "a")
+            stage.machines.off.clear()
+
+            async def again() -> bool:
+                return "a" in stage.machines.off
+
+            await stage.until(again)
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+def test_a_policy_says_at_once_what_is_wrong_with_it(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.policy("nothing")
+        await stage.policy("nothing", name="second")
+        async with stage.running():
+            await asyncio.sleep(5)
+        policy = await stage.api.get(FencePolicy, "policy")
+        said = policy.status.conditions[0]
+        assert (said.type, said.status) == ("Ready", "False")
+        assert "there is no FenceMechanism 'nothing'" in said.message
+        assert "FencePolicy second selects node a, too" in said.message
+
+    fencing(story)
+
+
+def test_a_mechanism_says_by_day_of_which_nodes_it_knows_nothing(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        await stage.mechanism("typo", "plaid")
+        stage.bmc.manner = Manner.SILENT
+        async with stage.running():
+            await asyncio.sleep(5)
+        bmc, typo = [
+            (await stage.api.get(FenceMechanism, name)).status.conditions[0] for name in ("bmc", "typo")
+        ]
+        assert (bmc.status, bmc.message) == ("False", "no word about a: the device does not answer")
+        assert typo.status == "False"
+        assert "'plaid' is not installed" in typo.message
+
+    fencing(story)
+
+
+def test_the_finalizer_and_the_taint_are_named_as_the_documents_say():
+    assert TAINT == "node.kubernetes.io/out-of-service"
+    assert FENCE_EVIDENCE == "mooring.dev/fence-evidence"

@@ -1,0 +1,149 @@
+"""A fencing controller that dies at any await leaves what its successor finishes: one order for each attempt,
+nothing released before it is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from crashes import ended_at
+from played_mechanism import Manner
+
+from mooring.controllers.fencing.keys import FenceKey
+from mooring.kube.keys import NodeKey
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.volumes.out_of_service import taint_of
+from mooring.volumes.statements import evidence_of
+
+KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)
+
+
+async def lost(stage: Any) -> None:
+    """A node that does not answer, whose mechanism had seen it on."""
+    node = await stage.node("a")
+    await stage.node("b")
+    await stage.attachment(node)
+    await stage.mechanism()
+    await stage.policy("bmc")
+    controller = stage.controller()
+    await stage.fill(controller, *KINDS)
+    await controller.reconcile(controller._of_mechanism(await stage.api.get(FenceMechanism, "bmc"))[0])  # pyright: ignore[reportPrivateUsage]
+    await stage.silent("a")
+
+
+async def begun(stage: Any) -> str:
+    """The name of a fence that was made, and has done nothing yet."""
+    controller = stage.controller()
+    await stage.fill(controller, *KINDS)
+    await controller.reconcile(NodeKey("a"))
+    fence = await stage.fence("a")
+    assert fence is not None
+    return fence.name
+
+
+async def died(stage: Any, key: Any, steps: int) -> bool:
+    """Whether a controller came to its end at its await number `steps` of the work on a key."""
+    controller = stage.controller()
+    await stage.fill(controller, *KINDS)
+    return await ended_at(controller.reconcile(key), steps)
+
+
+async def released(stage: Any) -> bool:
+    record = await stage.api.get(VolumeAttachment, "va")
+    return evidence_of(record) is not None
+
+
+async def finished(stage: Any) -> NodeFence:
+    """The fence, once what its node had is released."""
+
+    async def done() -> NodeFence | None:
+        fence = await stage.fence("a")
+        return fence if fence is not None and fence.status.released_at else None
+
+    async with stage.running():
+        return await stage.until(done)
+
+
+@pytest.mark.parametrize("manner", [Manner.HONEST, Manner.RAISES])
+def test_a_successor_finishes_what_was_begun(fencing: Any, manner: Manner):
+    """HONEST, and a mechanism that does it and fails: the successor of a crash repeats the order."""
+
+    async def crashed_at(stage: Any, steps: int) -> bool:
+        await lost(stage)
+        name = await begun(stage)
+        stage.bmc.manner = manner
+        crashed = await died(stage, FenceKey(name), steps)
+        if await released(stage):
+            assert stage.machines.off == {"a"}
+        stage.bmc.manner = Manner.HONEST
+        fence = await finished(stage)
+        assert stage.machines.off == {"a"}
+        assert await released(stage)
+        assert taint_of(await stage.api.get(Node, "a")) is not None
+        tokens = [each.token for each in fence.status.attempts]
+        assert len(tokens) == len(set(tokens))
+        assert {token for _, token in stage.machines.orders} <= set(tokens), "an order that was not written"
+        return crashed
+
+    steps = 0
+    while fencing(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 5
+
+
+def test_the_fence_itself_is_begun_once(fencing: Any):
+    async def crashed_at(stage: Any, steps: int) -> bool:
+        await lost(stage)
+        crashed = await died(stage, NodeKey("a"), steps)
+        await finished(stage)
+        assert len((await stage.api.list(NodeFence)).items) == 1
+        return crashed
+
+    steps = 0
+    while fencing(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 1
+
+
+def test_a_node_is_free_whatever_await_its_controller_dies_at_when_it_comes_back(fencing: Any):
+    async def crashed_at(stage: Any, steps: int) -> bool:
+        await lost(stage)
+        name = await begun(stage)
+        await finished(stage)
+        await stage.report("a", "boot-2")
+        crashed = await died(stage, FenceKey(name), steps)
+
+        async def free() -> bool:
+            fence = await stage.fence("a")
+            return fence.status.phase == "Unfenced" and not fence.metadata.finalizers
+
+        async with stage.running():
+            await stage.until(free)
+        assert taint_of(await stage.api.get(Node, "a")) is None
+        return crashed
+
+    steps = 0
+    while fencing(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 2
+
+
+def test_a_release_whose_controller_dies_is_withdrawn_whole(fencing: Any):
+    async def crashed_at(stage: Any, steps: int) -> bool:
+        await lost(stage)
+        name = await begun(stage)
+        stage.bmc.manner = Manner.LIES
+        await finished(stage)
+        await stage.report("a")
+        crashed = await died(stage, FenceKey(name), steps)
+        async with stage.running():
+            await stage.until_phase("a", "Cancelled")
+        assert not await released(stage)
+        assert taint_of(await stage.api.get(Node, "a")) is None
+        return crashed
+
+    steps = 0
+    while fencing(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 3
