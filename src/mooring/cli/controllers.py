@@ -20,6 +20,7 @@ from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.job.controller import JobController
 from mooring.controllers.modification.controller import ModificationController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
@@ -32,6 +33,7 @@ from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.fence.registry import load as load_mechanisms
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.leaderelection import LeaderElector
@@ -86,6 +88,11 @@ def _attach_detach(client: Client, settings: Settings) -> Controller[Any]:
     )
 
 
+def _fencing(client: Client, settings: Settings) -> Controller[Any]:
+    mechanisms = load_mechanisms().by_kind
+    return FencingController(client, mechanisms, now=settings.now, random=settings.random)
+
+
 def _attacher(client: Client, settings: Settings) -> Controller[Any]:
     return AttacherController(
         client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attacher
@@ -116,6 +123,7 @@ FACTORIES: dict[str, Factory] = {
     "job": _plain(JobController),
     "disruption": _plain(DisruptionController),
     "ephemeral": _plain(EphemeralController),
+    "fencing": _fencing,
     "nodelifecycle": _node_lifecycle,
     "podgc": _plain(PodGCController),
     "cleanup": _plain(CleanupController),

@@ -13,6 +13,7 @@ from mooring.cli import (
     csi_driver,
     disks,
     ebs_driver,
+    fence,
     logs,
     machines,
     nodes,
@@ -36,6 +37,7 @@ def cli() -> None:
 for command in (
     *cluster.COMMANDS,
     *nodes.COMMANDS,
+    *fence.COMMANDS,
     *machines.COMMANDS,
     *storage.COMMANDS,
     *disks.COMMANDS,

@@ -30,6 +30,7 @@ from mooring.apiserver.transport.node_endpoints import LOOPBACK
 from mooring.cluster import control, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
+from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup, kinds, ports, relay
 from mooring.cluster.machines.bmc import ipmi
@@ -65,7 +66,7 @@ ADDRESSES = IPv4Network("10.88.0.0/16")
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,daemonset,"
     "deployment,replicaset,replicationcontroller,job,disruption,quota,ephemeral,snapshots,snapshotter,"
-    "nodelifecycle,podgc,cleanup"
+    "nodelifecycle,podgc,cleanup,fencing"
 )
 
 RECYCLE_FLAGS = (
@@ -266,7 +267,7 @@ class Cluster:
         )
 
     async def _install(self, client: Client) -> None:
-        for definition in DEFINITIONS:
+        for definition in (*DEFINITIONS, *FENCING_KINDS):
             with contextlib.suppress(AlreadyExists):
                 await client.create(CustomResourceDefinition, definition)
         for kind, objects in manifests.objects(cloud=self._cloud is not None).items():

@@ -1,0 +1,214 @@
+"""What a person does with fences: ask for one, have it taken back, try the mechanisms without harm.
+
+It writes what the fencing controller acts on, and looks at what that has written. It orders no mechanism to
+do anything: `look` is all that it calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mooring.cluster.layout import ClusterError
+from mooring.cluster.welcome import welcome
+from mooring.controllers.fencing import ordering
+from mooring.controllers.fencing.checking import target_of
+from mooring.controllers.fencing.decide import Phase, policies_of
+from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.fence.interface import Mechanism, State
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists, NotFound
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.times import Now, format_time
+from mooring.volumes.names import NODE_UID
+
+LOOK_S = 0.2
+MISSING = (
+    "this cluster does not know fences: `mooring fence kinds | kubectl apply -f -` teaches it, and the controller "
+    "`fencing` acts on them"
+)
+
+
+class Tried(NamedTuple):
+    """What a mechanism said of a node."""
+
+    mechanism: str
+    node: str
+    state: str
+    message: str
+    identity: Mapping[str, str]
+
+
+async def fences(client: Client) -> list[NodeFence]:
+    """All of them, the last one first. ClusterError if the cluster does not know them."""
+    try:
+        found = (await client.list(NodeFence)).items
+    except NotFound:
+        raise ClusterError(MISSING) from None
+    return sorted(found, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+
+
+async def fence_of(client: Client, node: str) -> NodeFence | None:
+    """The fence of the node that is not over."""
+    found = (each for each in await fences(client) if each.spec.node_name == node)
+    return next((each for each in found if each.status.phase not in Phase.OVER), None)
+
+
+async def request(client: Client, name: str, *, uid: str, by: str, reason: str, now: Now) -> NodeFence:
+    """Asks for a fence of the node as it shows itself now. ClusterError if nothing is known of it, or no
+    policy covers it."""
+    held = await fence_of(client, name)
+    if held is not None:
+        raise ClusterError(
+            f"node {name} is being fenced already (NodeFence {held.name}, {held.status.phase or 'Pending'}: "
+            f"{held.status.message}): nothing was changed"
+        )
+    node = await client.find(Node, name)
+    if node is not None:
+        if uid and uid != node.uid:
+            raise ClusterError(
+                f"node {name} is registered with uid {node.uid}, not {uid}: nothing was changed"
+            )
+        await _covered(client, node)
+    node_uid = node.uid if node is not None else uid or await _recorded_uid(client, name)
+    boot = node.status.node_info.boot_id if node is not None else ""
+    at = format_time(now())
+    spec = {
+        "nodeName": name,
+        "nodeUID": node_uid,
+        **({"bootID": boot} if boot else {}),
+        "requestedBy": f"{by} at {at}",
+        "reason": reason or f"{by} has asked for it at {at}",
+    }
+    body = {
+        "metadata": {"name": fence_name(name, node_uid, f"{boot}/{at}"), "finalizers": [FINALIZER]},
+        "spec": spec,
+    }
+    try:
+        return await client.create(NodeFence, body)
+    except AlreadyExists:
+        raise ClusterError(
+            f"a fence of node {name} was asked for in this very second: look at it again"
+        ) from None
+
+
+async def _covered(client: Client, node: Node) -> None:
+    policies = policies_of(node, (await client.list(FencePolicy)).items)
+    if len(policies) != 1:
+        names = ", ".join(sorted(each.name for each in policies)) or "none"
+        raise ClusterError(
+            f"exactly one FencePolicy has to cover node {node.name}, and these do: {names}. Nothing was changed. If "
+            f"its machine is certainly off, say so: mooring fence confirm {node.name}"
+        )
+
+
+async def _recorded_uid(client: Client, name: str) -> str:
+    """The uid that the VolumeAttachments of a Node that is gone have recorded."""
+    records = [each for each in (await client.list(VolumeAttachment)).items if each.spec.node_name == name]
+    recorded = sorted({each.metadata.annotations.get(NODE_UID, "") for each in records} - {""})
+    if not recorded:
+        raise ClusterError(
+            f"there is no node {name!r}, and no VolumeAttachment names it: nothing was changed"
+        )
+    if len(recorded) > 1:
+        raise ClusterError(
+            f"node {name} does not exist any more, and volumes are recorded for several registrations of it: say which "
+            f"one is meant with --uid ({', '.join(recorded)})"
+        )
+    return recorded[0]
+
+
+async def release(client: Client, name: str) -> str:
+    """Wants the node's fence taken back; without one, takes the node into service (`welcome`)."""
+    held = await fence_of(client, name)
+    if held is None:
+        return await welcome(client, name)
+    await client.revise(held, {"spec": {"unfence": True}}, any_version=True)
+    waits = held.status.message or "see `mooring fence list`"
+    return f"the fence of node {name} is taken back as soon as that is safe: {waits}"
+
+
+async def followed(client: Client, fence: NodeFence) -> AsyncIterator[NodeFence]:
+    """The fence each time that its phase or message changes, until it is in force and released, waits for a
+    person, or is over."""
+    said = ("", "")
+    while True:
+        now = await client.find(NodeFence, fence.name)
+        if now is None:
+            return
+        if (now.status.phase, now.status.message) != said:
+            said = now.status.phase, now.status.message
+            yield now
+        if now.status.phase in (Phase.AWAITING_PERSON, *Phase.OVER) or now.status.released_at:
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def tried(
+    client: Client, kinds: Mapping[str, Mechanism], nodes: Sequence[str], mechanisms: Sequence[str]
+) -> list[Tried]:
+    """What each mechanism says of each node now. ClusterError for a name that does not exist."""
+    try:
+        records = (await client.list(FenceMechanism)).items
+    except NotFound:
+        raise ClusterError(MISSING) from None
+    there = (await client.list(Node)).items
+    _known(nodes, {each.name for each in there}, "node")
+    _known(mechanisms, {each.name for each in records}, "FenceMechanism")
+    pairs = [
+        (record, node)
+        for record in records
+        for node in there
+        if (not mechanisms or record.name in mechanisms)
+        and (node.name in nodes if nodes else not record.spec.nodes or node.name in record.spec.nodes)
+    ]
+    return list(await asyncio.gather(*(_try(client, kinds, record, node) for record, node in pairs)))
+
+
+def _known(names: Sequence[str], there: set[str], what: str) -> None:
+    unknown = sorted(set(names) - there)
+    if unknown:
+        raise ClusterError(
+            f"there is no {what} {unknown[0]!r}: there are {', '.join(sorted(there)) or 'none'}"
+        )
+
+
+async def _try(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Tried:
+    try:
+        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
+    except ordering.NotUsable as error:
+        return Tried(record.name, node.name, State.UNKNOWN, str(error), {})
+    look = await ordering.look(given)
+    return Tried(record.name, node.name, look.state, look.message, look.identity)
+
+
+def as_json(fence: NodeFence) -> dict[str, Any]:
+    """A fence for programs."""
+    status = fence.status
+    return {
+        "name": fence.name,
+        "node": fence.spec.node_name,
+        "phase": status.phase or Phase.PENDING,
+        "reason": status.reason,
+        "message": status.message,
+        "policy": status.policy,
+        "requestedBy": fence.spec.requested_by,
+        "created": fence.metadata.creation_timestamp,
+        "releasedAt": status.released_at,
+        "proof": status.proof,
+        "attempts": [
+            {
+                "mechanism": each.mechanism,
+                "orderedAt": each.ordered_at,
+                "answeredAt": each.answered_at,
+                "outcome": each.outcome or "NotAnswered",
+                "reason": each.reason,
+                "message": each.message,
+                "evidence": each.evidence,
+                "confirmations": each.confirmations,
+            }
+            for each in status.attempts
+        ],
+    }
