@@ -1,0 +1,97 @@
+"""`mooring up --fencing`: the mechanisms of this cluster's devices, and a policy that uses them.
+
+The mechanisms and their Secret are written anew at each start, as ports may have changed. The policy is made
+once: after that it is its user's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.cluster.machines.bmc.inventory import USER, Inventory, Paths, load
+from mooring.cluster.machines.bmc.ipmi import CIPHER_SUITE
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.objects import Secret
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
+from mooring.mounts.blocking import blocking
+
+MANAGER = "mooring-up"
+NAMESPACE = "kube-system"
+BMC_SECRET, SNMP_SECRET = "mooring-bmc", "mooring-snmp"
+BMC, REDFISH, STRIP, SWITCH = "bmc", "redfish", "power-strip", "switch-port"
+
+POLICY: dict[str, Any] = {
+    "metadata": {"name": "default"},
+    "spec": {
+        "detectors": [{"type": "Ready"}, {"type": "Mechanism", "mechanism": BMC}],
+        "ladder": [
+            {"mechanism": BMC, "confirmWith": [STRIP]},
+            {"mechanism": STRIP, "confirmWith": [BMC]},
+        ],
+    },
+}
+"""All nodes. The strip of these machines measures what they draw, so that it is a second source for the
+BMC."""
+
+
+async def install(client: Client, paths: Paths) -> None:
+    """Teaches the cluster its mechanisms, and makes the policy unless there is one of its name."""
+    inventory = await blocking(load, paths)
+    assert inventory is not None
+    password = (await blocking(paths.password.read_text)).strip()
+    for name, values in (
+        (BMC_SECRET, {"password": password}),
+        (SNMP_SECRET, {"password": password, "snmp_priv_passwd": password}),
+    ):
+        data = {key: b64encode(value.encode()).decode() for key, value in values.items()}
+        await client.apply(Secret, name, {"data": data}, NAMESPACE, field_manager=MANAGER, force=True)
+    certificate = await blocking(paths.certificate.read_text)
+    for name, spec in mechanisms(inventory, certificate).items():
+        await client.apply(FenceMechanism, name, {"spec": spec}, field_manager=MANAGER, force=True)
+    with contextlib.suppress(AlreadyExists):
+        await client.create(FencePolicy, POLICY)
+
+
+def mechanisms(inventory: Inventory, certificate: str) -> Mapping[str, dict[str, Any]]:
+    """The specs of the FenceMechanisms, by name. Pure."""
+    who = {"ip": inventory.address, "username": USER}
+    snmp = {
+        **who,
+        "snmp_version": "3",
+        "snmp_sec_level": "authPriv",
+        "snmp_auth_prot": "SHA",
+        "snmp_priv_prot": "AES",
+    }
+    plugs = {each.name: {"plug": str(each.socket)} for each in inventory.machines}
+    of_bmc = {"secretRef": {"namespace": NAMESPACE, "name": BMC_SECRET}, "timeoutSeconds": 20}
+    of_snmp = {**of_bmc, "secretRef": {"namespace": NAMESPACE, "name": SNMP_SECRET}}
+    return {
+        BMC: {
+            "type": "ipmi",
+            "parameters": {**who, "cipher": str(CIPHER_SUITE), "power_wait": "0"},
+            "nodes": {each.name: {"ipport": str(each.ipmi_port)} for each in inventory.machines},
+            **of_bmc,
+        },
+        REDFISH: {
+            "type": "redfish",
+            "parameters": {**who, "ca_certificate": certificate},
+            "nodes": {each.name: {"ipport": str(each.redfish_port)} for each in inventory.machines},
+            **of_bmc,
+        },
+        STRIP: {
+            "type": "power-strip",
+            "parameters": {**snmp, "ipport": str(inventory.strip_port)},
+            "nodes": plugs,
+            **of_snmp,
+        },
+        SWITCH: {
+            "type": "switch-port",
+            "parameters": {**snmp, "ipport": str(inventory.switch_port)},
+            "nodes": plugs,
+            **of_snmp,
+        },
+    }
