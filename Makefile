@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines test test-machines check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-machines check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -35,6 +35,10 @@ demo-cloud: $(STAMP) tools
 # The same stories, and a fourth, on machines with a kernel of their own.
 demo-machines: $(STAMP) tools
 	@$(BIN)/mooring demo --machines uml
+
+# Nodes that are lost at night, on machines with a kernel of their own: each is fenced by its BMC or power strip.
+demo-fence: $(STAMP) tools
+	@$(BIN)/mooring demo --machines uml --fence
 
 # Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs;
 # what needs the machine for itself runs in one of them (tests/conftest.py).

@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.scripted import NODES, OUT_OF_SERVICE, Shell
 from tests.cluster.scripted import READY as NODES_READY
 
-from mooring.cluster.demo import examples
+from mooring.cluster.demo.scene import examples
 
 pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(900)]
 

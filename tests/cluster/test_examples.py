@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.scripted import ScriptedCommand, Shell, steps
 
-from mooring.cluster.demo import examples
+from mooring.cluster.demo.scene import examples
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 

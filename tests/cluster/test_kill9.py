@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from mooring.cluster.demo import examples
+from mooring.cluster.demo.scene import examples
 from mooring.cluster.processes import Running
 from mooring.cluster.stage import Stage
 from mooring.kube.errors import KubeError

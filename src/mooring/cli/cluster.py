@@ -99,6 +99,12 @@ def enter_rootless() -> None:
     is_flag=True,
     help="Each machine has a BMC (IPMI, Redfish), a socket on a power strip, a port on a switch: `mooring machine`.",
 )
+@click.option(
+    "--fencing",
+    is_flag=True,
+    help="With --bmc: nodes that are lost are switched off by these devices, and what they had moves by itself: "
+    "`mooring fence`.",
+)
 def up(
     nodes: int | None,
     machines: str,
@@ -114,6 +120,7 @@ def up(
     cloud: bool,
     cloud_set: tuple[str, ...],
     bmc: bool,
+    fencing: bool,
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -159,7 +166,8 @@ def up(
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
         cloud=CloudOptions(cloud_set) if cloud else None,
-        bmc=bmc,
+        bmc=bmc or fencing,
+        fencing=fencing,
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(layout, options))
@@ -229,17 +237,24 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
     metavar="KIND",
     help="On machines of a kind, as `up --machines` has them; needs root.",
 )
-def demo(keep: bool, out: Path, cloud: bool, machines: str) -> None:
+@click.option(
+    "--fence", "fencing", is_flag=True, help="Nodes that are lost at night, and fenced; needs root."
+)
+def demo(keep: bool, out: Path, cloud: bool, machines: str, fencing: bool) -> None:
     """One volume's life, for real: claim, provision, attach, format, mount, write, drain, power loss,
-    crashes."""
+    crashes. With --fence: nodes that are lost, and what they had moves by itself, never too early."""
+    if fencing and os.geteuid() != 0:
+        fail("--fence needs root: it cuts machines off")
     if cloud and os.geteuid() != 0:
         fail("--cloud needs root: a driver outside the nodes mounts volumes for them")
     if machines and os.geteuid() != 0:
         fail("--machines needs root: it makes network links and cgroups")
     enter_rootless()
-    from mooring.cluster.demo import run_demo
+    from mooring.cluster.demo.play import run_demo
 
-    sys.exit(asyncio.run(run_demo(out.absolute(), keep=keep, cloud=cloud, machines=machines)))
+    sys.exit(
+        asyncio.run(run_demo(out.absolute(), keep=keep, cloud=cloud, machines=machines, fencing=fencing))
+    )
 
 
 COMMANDS = (up, down, status, demo)

@@ -27,14 +27,15 @@ from mooring.apiserver.data_directory import load_tokens, write_kubeconfig, writ
 from mooring.apiserver.process import HOST
 from mooring.apiserver.transport import tls
 from mooring.apiserver.transport.node_endpoints import LOOPBACK
-from mooring.cluster import control, machine_states, manifests, orders
+from mooring.cluster import control, fencing, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudOptions, CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import cgroup, kinds, ports, relay
 from mooring.cluster.machines.bmc import ipmi
-from mooring.cluster.machines.bmc.bmcs import Bmcs
+from mooring.cluster.machines.bmc.bmcs import Bmcs, directory
+from mooring.cluster.machines.bmc.inventory import Paths
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
 from mooring.cluster.machines.boot_orders import Guest
 from mooring.cluster.machines.interface import Machine
@@ -92,6 +93,7 @@ class Options:
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable
     cloud: CloudOptions | None = None
     bmc: bool = False
+    fencing: bool = False
 
 
 @dataclass
@@ -198,6 +200,8 @@ class Cluster:
         if self.options.bmc:
             self._bmcs = Bmcs(self.layout, self._switch())
             await self._bmcs.start()
+        if self.options.fencing:
+            await self._install_fencing()
         await self._control.enter_async_context(control.serving(self.layout.control, self._obey))
         if self.options.kubeconfig_out:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
@@ -274,6 +278,15 @@ class Cluster:
             for each in objects:
                 with contextlib.suppress(AlreadyExists):
                     await client.create(kind, each)
+
+    async def _install_fencing(self) -> None:
+        client = self.client()
+        try:
+            await fencing.install(client, Paths(directory(self.layout)))
+        except KubeError as error:
+            raise ClusterError(f"the cluster could not be taught its fence mechanisms: {error}") from error
+        finally:
+            await client.close()
 
     def _remember(self) -> None:
         self.layout.settings.write_text(json.dumps({"port": self.port, "nodes": self.options.nodes}))

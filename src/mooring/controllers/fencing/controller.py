@@ -40,7 +40,6 @@ from mooring.kube.errors import AlreadyExists
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
-from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
 
@@ -123,22 +122,18 @@ class FencingController(Controller[Key]):
         match decision.action:
             case Begin.NO:
                 pass
-            case Begin.HOLD:
-                self.recorder.once(
-                    node, "Warning", Reason(f"FenceHeld{decision.reason.code}", decision.reason.message)
-                )
-            case Begin.FENCE:
+            case Begin.HOLD | Begin.FENCE:
                 await self._begin(node, decision)
             case _:
                 assert_never(decision.action)
 
     async def _begin(self, node: Node, decision: NodeDecision) -> None:
+        """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits
+        for."""
         name = fence_name_of(node)
         held = self._fences.get(name)
-        if held is not None and held.status.phase != Phase.CANCELLED:
-            return
         if held is not None:
-            self.queue.add(FenceKey(name))
+            self.queue.add(FenceKey(name))  # it may be one that was cancelled
             return
         spec = {
             "nodeName": node.name,
@@ -147,12 +142,10 @@ class FencingController(Controller[Key]):
             "reason": decision.reason.message,
         }
         body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
-        try:
+        with contextlib.suppress(AlreadyExists):
             self._fences.accept(await self.client.create(NodeFence, body))
-        except AlreadyExists:
-            return
-        self.log.warning("fence begun", node=node.name, fence=name, reason=decision.reason.message)
-        self.recorder.event(node, "Warning", "FenceBegun", decision.reason.message)
+            self.log.warning("node lost", node=node.name, fence=name, reason=decision.reason.message)
+            self.recorder.event(node, "Warning", f"Fence{decision.reason.code}", decision.reason.message)
 
     # --- fences
 

@@ -127,7 +127,7 @@ def decide_node(
     if len(policies) > 1:
         names = ", ".join(sorted(each.name for each in policies))
         return _not(
-            Begin.HOLD, Reason("PoliciesOverlap", f"several FencePolicies select node {node.name}: {names}")
+            Begin.NO, Reason("PoliciesOverlap", f"several FencePolicies select node {node.name}: {names}")
         )
     policy = policies[0]
     lost = is_lost(signals, policy)

@@ -159,11 +159,13 @@ def not_worth(policy: FencePolicy, stakes: Stakes) -> Held | None:
         )
         return Held(Reason("NothingWaits", message))
     if worth.forgiveness == "Honour" and stakes.tolerated > 0:
-        message = f"its pods tolerate that it does not answer for {stakes.tolerated:g} s more"
+        message = "its pods tolerate that it does not answer, for a while yet"
         return Held(Reason("Tolerated", message), stakes.tolerated)
     left = worth.patience_seconds - stakes.silent
     if left > 0 and stakes.budgets_hold:
-        message = f"no disruption budget of its pods is violated: it has {left:g} s more to come back"
+        message = (
+            f"no disruption budget of its pods is violated: it has {worth.patience_seconds:g} s to come back"
+        )
         return Held(Reason("Patience", message), left)
     return None
 

@@ -67,12 +67,15 @@ class Observer:
         type_ = detector.condition if detector.type == "Condition" else "Ready"
         found = next((each for each in node.status.conditions if each.type == type_), None)
         status = found.status if found is not None else "Unknown"
-        since = self._since(found.last_transition_time if found is not None else None)
+        at = found.last_transition_time if found is not None else None
+        since = self._since(at)
         if detector.type == "Condition":
             verdict = Verdict.LOST if found is not None and status == detector.status else Verdict.UNKNOWN
         else:
             verdict = {"True": Verdict.HEALTHY, "Unknown": Verdict.LOST}.get(status, Verdict.UNKNOWN)
-        return Signal(detector, verdict, since, f"{type_} of node {node.name} is {status} for {since:.0f} s")
+        return Signal(
+            detector, verdict, since, f"{type_} of node {node.name} is {status} since {at or 'it was made'}"
+        )
 
     async def _word_of(self, node: Node, detector: Detector) -> Signal:
         """A mechanism is asked only about a node that does not answer: that it is off means that it is lost;
