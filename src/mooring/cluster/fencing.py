@@ -59,6 +59,7 @@ async def install(client: Client, paths: Paths) -> None:
 def mechanisms(inventory: Inventory, certificate: str) -> Mapping[str, dict[str, Any]]:
     """The specs of the FenceMechanisms, by name. Pure."""
     who = {"ip": inventory.address, "username": USER}
+    who |= {"login_timeout": "3", "shell_timeout": "3", "power_timeout": "4"}
     snmp = {
         **who,
         "snmp_version": "3",
@@ -67,7 +68,7 @@ def mechanisms(inventory: Inventory, certificate: str) -> Mapping[str, dict[str,
         "snmp_priv_prot": "AES",
     }
     plugs = {each.name: {"plug": str(each.socket)} for each in inventory.machines}
-    of_bmc = {"secretRef": {"namespace": NAMESPACE, "name": BMC_SECRET}, "timeoutSeconds": 20}
+    of_bmc = {"secretRef": {"namespace": NAMESPACE, "name": BMC_SECRET}, "timeoutSeconds": 30}
     of_snmp = {**of_bmc, "secretRef": {"namespace": NAMESPACE, "name": SNMP_SECRET}}
     return {
         BMC: {

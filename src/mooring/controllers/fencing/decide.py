@@ -140,8 +140,8 @@ def decide_node(
         reason = Reason("NoLadder", f"FencePolicy {policy.name} has no ladder: it names no mechanism")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        not_worth(policy, stakes)
-        or storm(signals, policy, company)
+        storm(signals, policy, company)
+        or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
     )
     if held is not None:
