@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import mooring.cli
 from mooring.cli.durations import parse_delay, parse_percent
 from mooring.cli.logs import parse_duration
-from mooring.cli.main import cli
+from mooring.cli.main import ROOMS, cli
 from mooring.cli.parts import parse_address, parse_settings
 
 
@@ -24,6 +27,16 @@ def test_help_names_every_command() -> None:
     assert status == 0
     for command in ("up", "down", "status", "demo", "node", "apiserver", "controller", "agent"):
         assert f"\n  {command} " in output
+
+
+def test_the_table_of_commands_has_those_of_each_module_that_has_some() -> None:
+    within = {"csi_roles", "csi_trace"}  # are of `mooring csi`
+    modules = [each.name for each in pkgutil.iter_modules(mooring.cli.__path__) if each.name not in within]
+    loaded = {name: importlib.import_module(f"mooring.cli.{name}") for name in modules if name != "main"}
+    found = {
+        command.name: name for name, module in loaded.items() for command in vars(module).get("COMMANDS", ())
+    }
+    assert found == dict(ROOMS)
 
 
 def test_an_unknown_command_is_an_error() -> None:
