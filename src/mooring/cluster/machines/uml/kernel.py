@@ -22,8 +22,8 @@ TUN = Path("/dev/net/tun")
 MOST_DISKS = 15
 """Beside the state disk: User-mode Linux has 16 devices."""
 NOT_AT_BOOT = "raid6_select_algo"
-"""A part of the kernel that is left out: it measures for 0.9 s how fast it computes RAID 6, which no volume here
-is. Source: lib/raid6/algos.c of Linux."""
+"""A part of the kernel that is left out: it measures for 0.9 s how fast it computes RAID 6, which no volume
+here is. Source: lib/raid6/algos.c of Linux."""
 
 
 def check() -> None:
