@@ -141,9 +141,9 @@ def up(
             click.echo(warning, err=True)
     enter_rootless()
     from mooring.cluster.cloud import CloudOptions
-    from mooring.cluster.cluster import Options
     from mooring.cluster.foreground import run
     from mooring.cluster.layout import open_layout
+    from mooring.cluster.options import Options
 
     layout = open_layout(data_dir)
     layout.make()
