@@ -52,6 +52,15 @@ def test_an_unknown_controller_is_named_with_those_that_exist() -> None:
     assert "podgc" in output
 
 
+def test_a_driver_of_this_host_is_refused_on_machines_with_a_kernel_of_their_own(tmp_path: Path) -> None:
+    driver = ("--csi", "a.example.com=unix:///tmp/a-{node}.sock", "--data-dir", str(tmp_path / "d"))
+    status, output = invoke("up", "--machines", "namespace=1,uml=1", *driver)
+    assert status == 1
+    assert len(output.splitlines()) == 1
+    assert "use --machines namespace" in output
+    assert not (tmp_path / "d").exists()
+
+
 def test_controllers_have_no_default() -> None:
     status, output = invoke("controller")
     assert status == 2

@@ -132,6 +132,11 @@ def up(
     if cloud_set and not cloud:
         raise click.UsageError("--cloud-set is about the cloud of --cloud")
     parsed(cloud_set)
+    if drivers and set(of_nodes) != {kinds.NAMESPACE}:
+        fail(
+            f"--csi with --machines {machines}: a driver that listens on this host cannot be reached from a machine "
+            "with a kernel of its own, nor mount anything in it: use --machines namespace"
+        )
     if (drivers or cloud) and os.geteuid() != 0:
         fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
     if set(of_nodes) != {kinds.NAMESPACE} and os.geteuid() != 0:

@@ -100,11 +100,6 @@ class Cluster:
 
     async def _start(self) -> None:
         await blocking(kinds.check, self.options.machines)
-        if self.options.csi and set(self.options.machines) - {kinds.NAMESPACE}:
-            raise ClusterError(
-                "--csi: a driver that listens on this host is not reached from machines with a kernel of their own: "
-                "use --machines namespace for it"
-            )
         if self.options.bmc:
             ipmi.check()
         await blocking(self._nodes.plug)
