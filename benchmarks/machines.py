@@ -1,4 +1,4 @@
-"""The kinds of machines beside one another: `python -m benchmarks.machines [KIND ...]` (as root).
+"""The kinds of machines beside one another: `python -m benchmarks.machines [--rounds N] [KIND ...]`, as root.
 
 In each round each kind, in turn, gets a cluster of one node. Measured: from `mooring up` to the node being
 Ready, and from `node start` after a power loss to it being Ready in another boot (seconds); what its
@@ -12,7 +12,9 @@ What cannot be had here is left out, and said.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
@@ -26,7 +28,6 @@ from mooring.cluster.stage import Stage
 from mooring.kube.objects import Node
 from mooring.mounts.blocking import blocking
 
-ROUNDS = 3
 NODE = "node-1"
 HOST = "10.88.0.1"
 """This host, on the bridge of the machines."""
@@ -49,11 +50,14 @@ print(time.perf_counter() - began)
 """
 
 
-async def main(names: list[str]) -> None:
+async def main(names: list[str], rounds: int) -> None:
     """The whole benchmark."""
+    if os.geteuid() != 0:
+        print("left out: machines need root", file=sys.stderr)
+        return
     chosen = [kind for kind in names or list(kinds.CHECKS) if possible(kind)]
     figures: dict[str, dict[str, list[float]]] = {kind: {} for kind in chosen}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         for kind in chosen:
             print(f"round {number + 1}: {kind}", file=sys.stderr, flush=True)
             for name, value in (await measured(kind)).items():
@@ -191,4 +195,8 @@ async def said(stage: Stage, script: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("kinds", nargs="*")
+    given = parser.parse_args()
+    asyncio.run(main(given.kinds, given.rounds))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import mooring.cli
 from mooring.cli.durations import parse_delay, parse_percent
 from mooring.cli.logs import parse_duration
-from mooring.cli.main import cli
+from mooring.cli.main import ROOMS, cli
 from mooring.cli.parts import parse_address, parse_settings
 
 
@@ -26,6 +29,16 @@ def test_help_names_every_command() -> None:
         assert f"\n  {command} " in output
 
 
+def test_the_table_of_commands_has_those_of_each_module_that_has_some() -> None:
+    within = {"csi_roles", "csi_trace"}  # are of `mooring csi`
+    modules = [each.name for each in pkgutil.iter_modules(mooring.cli.__path__) if each.name not in within]
+    loaded = {name: importlib.import_module(f"mooring.cli.{name}") for name in modules if name != "main"}
+    found = {
+        command.name: name for name, module in loaded.items() for command in vars(module).get("COMMANDS", ())
+    }
+    assert found == dict(ROOMS)
+
+
 def test_an_unknown_command_is_an_error() -> None:
     status, output = invoke("uup")
     assert status == 2
@@ -37,6 +50,15 @@ def test_an_unknown_controller_is_named_with_those_that_exist() -> None:
     assert status == 2
     assert "atacher" in output
     assert "podgc" in output
+
+
+def test_a_driver_of_this_host_is_refused_on_machines_with_a_kernel_of_their_own(tmp_path: Path) -> None:
+    driver = ("--csi", "a.example.com=unix:///tmp/a-{node}.sock", "--data-dir", str(tmp_path / "d"))
+    status, output = invoke("up", "--machines", "namespace=1,uml=1", *driver)
+    assert status == 1
+    assert len(output.splitlines()) == 1
+    assert "use --machines namespace" in output
+    assert not (tmp_path / "d").exists()
 
 
 def test_controllers_have_no_default() -> None:

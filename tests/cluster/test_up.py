@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.conftest import TWO_NODES
 
-from mooring.cluster.cluster import hand_out
 from mooring.cluster.demo.scene import examples
+from mooring.cluster.holding import hand_out
 from mooring.cluster.processes import load
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod

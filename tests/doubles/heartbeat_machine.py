@@ -32,17 +32,18 @@ class HeartbeatMachine:
         self._group: Cgroup = group
         self._process: asyncio.subprocess.Process | None = None
 
+    @property
     def power(self) -> Power:
         return Power.ON if self._group.populated() else Power.OFF
 
     async def start(self) -> None:
-        if self.power() is Power.ON:
+        if self.power is Power.ON:
             return
         self.boots += 1
         self._group.make()
         command = self._group.entering(["/bin/sh", "-c", PROGRAM, "machine", str(self.beats)])
         self._process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
-        while self.power() is Power.OFF:  # noqa: ASYNC110 - nothing tells it
+        while self.power is Power.OFF:  # noqa: ASYNC110 - nothing tells it
             await asyncio.sleep(0.005)
 
     async def stop(self) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.machines import stories
@@ -21,7 +22,7 @@ from tests.machines.machines import (
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.stage import Stage
-from mooring.kube.objects import Node
+from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceStillInUse
 
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 async def test_a_machine_has_a_kernel_of_its_own_and_sees_nothing_of_the_cluster(stage: Stage) -> None:
     assert "6.1." in await inside(stage, "uname -r")
     assert await inside(stage, "hostname") == NODE
+    assert await inside(stage, "dmesg | grep -c 'raid6.*MB/s'; true") == "0"  # it would boot 0.9 s later
     assert await inside(stage, "cat; echo done") == "done"  # a script has nothing to read
     root = stage.layout.root
     assert (await inside(stage, f"ls {root}; ls {root}/nodes")).split() == ["nodes", NODE]
@@ -53,6 +55,53 @@ async def test_a_disk_is_plugged_in_while_the_machine_runs_and_refused_while_it_
     other = await blocking(stage.array.attach, "d", "node-2")
     assert await inside(stage, f"mkdir -p /d && mount {other} /d && cat /d/file", "node-2") == "kept"
     await inside(stage, "umount /d", "node-2")
+
+
+async def test_a_claim_that_grows_says_so_only_when_the_machine_shows_the_disk_larger(stage: Stage) -> None:
+    await stage.client.create(PersistentVolumeClaim, claim("c", "32Mi"), "default")
+    await stage.client.create(Pod, pod("before", "c"), "default")
+    await stage.until("the pod runs", lambda: runs(stage, "before"))
+    grown = {"spec": {"resources": {"requests": {"storage": "64Mi"}}}}
+    await stage.client.patch(PersistentVolumeClaim, "c", grown, "default")
+    await stage.until("its pod is told why not", lambda: told(stage, "before", "FileSystemResizeFailed"))
+    waiting = await stage.client.get(PersistentVolumeClaim, "c", "default")
+    assert waiting.status.capacity["storage"] == "32Mi"
+    assert [each.type for each in waiting.status.conditions] == ["FileSystemResizePending"]
+
+    await stage.client.delete(Pod, "before", "default")
+    await stage.until("the disk is detached", lambda: not any(stage.array.attachments().values()))
+    await stage.client.create(Pod, pod("after", "c"), "default")
+    await stage.until("the claim has grown", lambda: has(stage, "c", "64Mi"))
+    await stage.client.delete(Pod, "after", "default")
+    await stage.client.delete(PersistentVolumeClaim, "c", "default")
+    await stage.until("the disk is deleted", lambda: not stage.array.attachments())
+
+
+async def told(stage: Stage, pod: str, reason: str) -> bool:
+    events = (await stage.client.list(Event, "default")).items
+    return any(each.reason == reason and each.involved_object.name == pod for each in events)
+
+
+async def has(stage: Stage, claim: str, capacity: str) -> bool:
+    live = await stage.client.get(PersistentVolumeClaim, claim, "default")
+    return live.status.capacity["storage"] == capacity and not live.status.conditions
+
+
+async def runs(stage: Stage, name: str) -> bool:
+    return (await stage.client.get(Pod, name, "default")).status.phase == "Running"
+
+
+def claim(name: str, size: str) -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def pod(name: str, claim: str) -> dict[str, Any]:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    container = {"name": "c", "image": "any", "command": ["sleep", "600"], "volumeMounts": mounts}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 1}
+    return {"metadata": {"name": name}, "spec": spec | {"nodeSelector": {"kubernetes.io/hostname": NODE}}}
 
 
 async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) -> None:

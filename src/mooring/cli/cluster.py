@@ -139,6 +139,11 @@ def up(
     if cloud_set and not cloud:
         raise click.UsageError("--cloud-set is about the cloud of --cloud")
     parsed(cloud_set)
+    if drivers and set(of_nodes) != {kinds.NAMESPACE}:
+        fail(
+            f"--csi with --machines {machines}: a driver that listens on this host cannot be reached from a machine "
+            "with a kernel of its own, nor mount anything in it: use --machines namespace"
+        )
     if (drivers or cloud) and os.geteuid() != 0:
         fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
     if set(of_nodes) != {kinds.NAMESPACE} and os.geteuid() != 0:
@@ -148,9 +153,9 @@ def up(
             click.echo(warning, err=True)
     enter_rootless()
     from mooring.cluster.cloud import CloudOptions
-    from mooring.cluster.cluster import Options
     from mooring.cluster.foreground import run
     from mooring.cluster.layout import open_layout
+    from mooring.cluster.options import Options
 
     layout = open_layout(data_dir)
     layout.make()

@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Mapping
 
 import click
 
 from mooring import __version__
-from mooring.cli import (
-    cloud,
-    cluster,
-    csi_driver,
-    disks,
-    ebs_driver,
-    fence,
-    logs,
-    machines,
-    nodes,
-    parts,
-    simulate,
-    storage,
-    why,
-)
 from mooring.cli.output import fail
 
+ROOMS: Mapping[str, str] = {
+    **dict.fromkeys(("up", "down", "status", "demo"), "cluster"),
+    **dict.fromkeys(("node", "break-attachment"), "nodes"),
+    "fence": "fence",
+    "machine": "machines",
+    "storage": "storage",
+    "disk": "disks",
+    "logs": "logs",
+    "why": "why",
+    "simulate": "simulate",
+    "csi": "csi_driver",
+    "ebs-driver": "ebs_driver",
+    "cloud": "cloud",
+    **dict.fromkeys(("apiserver", "controller", "agent"), "parts"),
+}
+"""The module of each command, which has it in its `COMMANDS`."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+class _Commands(click.Group):
+    """Loads the module of the command that was given, and no other: a machine that boots waits for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(ROOMS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in ROOMS:
+            return None
+        commands = importlib.import_module(f"mooring.cli.{ROOMS[cmd_name]}").COMMANDS
+        return next(command for command in commands if command.name == cmd_name)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, prog_name="mooring")
 def cli() -> None:
     """Mooring: a Kubernetes storage control plane.
 
     `mooring up` is a cluster in one command: API server, controllers, and nodes with real block devices.
     """
-
-
-for command in (
-    *cluster.COMMANDS,
-    *nodes.COMMANDS,
-    *fence.COMMANDS,
-    *machines.COMMANDS,
-    *storage.COMMANDS,
-    *disks.COMMANDS,
-    *logs.COMMANDS,
-    *why.COMMANDS,
-    *simulate.COMMANDS,
-    *csi_driver.COMMANDS,
-    *ebs_driver.COMMANDS,
-    *cloud.COMMANDS,
-    *parts.COMMANDS,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -17,8 +17,9 @@ from typing import TextIO
 
 import click
 
-from mooring.cluster.cluster import Cluster, Options
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.options import Options
 from mooring.cluster.processes import load
 from mooring.cluster.sweep import sweep
 from mooring.cluster.tails import Tail

@@ -10,44 +10,15 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.machines.interface import Cut, Direction, Far, Links, Quality
+from mooring.cluster.machines.interface import Cut, Direction, Far, Quality
+from mooring.cluster.machines.node_machine import NodeMachine
 
 LONGEST_DELAY_S = 60.0
 MOST_SKEW_S = 10 * 365 * 86400.0
-
-
-class Body(Protocol):
-    """What an order needs of the machine itself (`interface.Machine`)."""
-
-    async def freeze(self) -> None: ...
-    async def thaw(self) -> None: ...
-    async def hang(self) -> None: ...
-    async def skew(self, seconds: float) -> None: ...
-    async def run(self, script: str) -> tuple[int, str]: ...
-
-
-class Machine(Protocol):
-    """What an order needs of a node's machine (`NodeMachine`)."""
-
-    name: str
-    on: bool
-
-    @property
-    def machine(self) -> Body: ...
-    @property
-    def links(self) -> Links: ...
-
-    async def start(self) -> None: ...
-    async def stop(self) -> bool: ...
-    async def lose_power(self) -> None: ...
-    async def reset(self) -> None: ...
-    async def panic(self) -> None: ...
-    async def heal(self) -> None: ...
-    async def troubles(self) -> list[str]: ...
 
 
 Parser = Callable[[Any], Any]
@@ -66,7 +37,7 @@ class Order:
 
 
 async def obey(
-    machines: Mapping[str, Machine], command: str, node: str, options: Mapping[str, Any] | None = None
+    machines: Mapping[str, NodeMachine], command: str, node: str, options: Mapping[str, Any] | None = None
 ) -> str:
     """Carries an order out. Raises ClusterError: an unknown node, order or option, or what went wrong."""
     machine = machines.get(node)
@@ -129,74 +100,74 @@ def text(longest: int) -> Parser:
     return parse
 
 
-async def _start(machine: Machine) -> str:
+async def _start(machine: NodeMachine) -> str:
     await machine.start()
     return f"{machine.name} boots"
 
 
-async def _stop(machine: Machine) -> str:
+async def _stop(machine: NodeMachine) -> str:
     if await machine.stop():
         return f"{machine.name} has shut down"
     return f"{machine.name} did not shut down in time; its power was cut"
 
 
-async def _kill(machine: Machine) -> str:
+async def _kill(machine: NodeMachine) -> str:
     await machine.lose_power()
     return f"{machine.name} has lost power"
 
 
-async def _cut(machine: Machine, far: Far = Far.ALL, direction: Direction = Direction.BOTH) -> str:
+async def _cut(machine: NodeMachine, far: Far = Far.ALL, direction: Direction = Direction.BOTH) -> str:
     await machine.links.cut(Cut(far, direction))
     return await _links(machine)
 
 
-async def _heal(machine: Machine) -> str:
+async def _heal(machine: NodeMachine) -> str:
     await machine.heal()
     return await _links(machine)
 
 
-async def _reset(machine: Machine) -> str:
+async def _reset(machine: NodeMachine) -> str:
     await machine.reset()
     return f"{machine.name} has lost power, and boots"
 
 
-async def _panic(machine: Machine) -> str:
+async def _panic(machine: NodeMachine) -> str:
     await machine.panic()
     return f"the kernel of {machine.name} has stopped; `mooring node start {machine.name}` boots it again"
 
 
-async def _freeze(machine: Machine) -> str:
+async def _freeze(machine: NodeMachine) -> str:
     await machine.machine.freeze()
     return f"{machine.name} stands still until `mooring node thaw {machine.name}`"
 
 
-async def _thaw(machine: Machine) -> str:
+async def _thaw(machine: NodeMachine) -> str:
     await machine.machine.thaw()
     return f"{machine.name} goes on"
 
 
-async def _hang(machine: Machine) -> str:
+async def _hang(machine: NodeMachine) -> str:
     await machine.machine.hang()
     return f"I/O of {machine.name} on its disks does not return until `mooring node heal {machine.name}`"
 
 
-async def _skew(machine: Machine, seconds: float = 0) -> str:
+async def _skew(machine: NodeMachine, seconds: float = 0) -> str:
     await machine.machine.skew(seconds)
     return f"the clock of {machine.name} is {seconds:+g} s against this host's"
 
 
-async def _run(machine: Machine, script: str = "") -> str:
+async def _run(machine: NodeMachine, script: str = "") -> str:
     """The message is JSON: the script's exit status and output."""
     status, output = await machine.machine.run(script)
     return json.dumps({"status": status, "output": output})
 
 
-async def _worsen(machine: Machine, delay: float = 0, loss: float = 0) -> str:
+async def _worsen(machine: NodeMachine, delay: float = 0, loss: float = 0) -> str:
     await machine.links.worsen(Quality(delay, loss))
     return await _links(machine)
 
 
-async def _links(machine: Machine) -> str:
+async def _links(machine: NodeMachine) -> str:
     wrong = await machine.troubles()
     return f"{machine.name}: {', '.join(wrong) or 'nothing is wrong with it'}"
 

@@ -165,8 +165,13 @@ def _has_room(device: str) -> bool:
     left over at its end."""
     with open(device, "rb", buffering=0) as file:
         superblock = os.pread(file.fileno(), 1024, 1024)
-        size = file.seek(0, os.SEEK_END)
-    return size - ext_size(superblock) >= _MARGIN
+    return device_size(device) - ext_size(superblock) >= _MARGIN
+
+
+def device_size(device: str) -> int:
+    """Of a block device, in bytes. Blocks. Raises OSError."""
+    with open(device, "rb", buffering=0) as file:
+        return file.seek(0, os.SEEK_END)
 
 
 def ext_size(superblock: bytes) -> int:

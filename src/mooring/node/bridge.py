@@ -84,7 +84,7 @@ def make_bridge(addresses: IPv4Network) -> None:
 
 def claims() -> list[Claim]:
     """All of this host. Raises NetworkUnavailable."""
-    return _addresses() + _taps()
+    return _claims(_bridge_addresses())
 
 
 def free_part(addresses: IPv4Network) -> IPv4Address:
@@ -103,19 +103,21 @@ def settle(addresses: IPv4Network | None = None) -> None:
     Idempotent."""
     if not exists(BRIDGE):
         return
-    present = claims()
+    held = _bridge_addresses()
+    present = _claims(held)
     if not present:
         ip("link", "delete", BRIDGE)
     elif addresses is not None:
         host = host_address(addresses)
         with_host = any(claim.network == addresses for claim in present)
-        if with_host != (host in _bridge_addresses()):
+        if with_host != (host in held):
             ip("address", "add" if with_host else "delete", f"{host}/32", "dev", BRIDGE)
         ip("route", "replace", str(addresses), "dev", BRIDGE, *(("src", str(host)) if with_host else ()))
 
 
-def _addresses() -> list[Claim]:
-    return [Claim(name, address) for address, name in _bridge_addresses().items() if name not in ("", BRIDGE)]
+def _claims(addresses: dict[IPv4Address, str]) -> list[Claim]:
+    """Those of addresses of the bridge, and of taps."""
+    return [Claim(name, address) for address, name in addresses.items() if name not in ("", BRIDGE)] + _taps()
 
 
 def _bridge_addresses() -> dict[IPv4Address, str]:
@@ -152,10 +154,15 @@ def ip_json(*words: str) -> list[dict[str, Any]]:
     return [entry for entry in json.loads(ip("-json", "-4", *words) or "[]") if entry]
 
 
-def ip(*words: str) -> str:
-    """Raises NetworkUnavailable."""
+def ip_batch(*commands: str) -> None:
+    """Several commands by one process, until one fails. Raises NetworkUnavailable."""
+    ip("-batch", "-", given="".join(f"{command}\n" for command in commands))
+
+
+def ip(*words: str, given: str | None = None) -> str:
+    """Raises NetworkUnavailable. `given` is on its standard input."""
     try:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(["ip", *words], input=given, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise NetworkUnavailable("there is no `ip`: apt-get install iproute2") from None
     if done.returncode:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.mounts.machine_ports import short_path
 from mooring.node.runtime import ExecFailure, ExecResult, Stdio, Struct
 
 OUTPUT_LIMIT = 10 * 1024
@@ -75,15 +76,11 @@ def _collect(reader: int, output: bytearray) -> None:
 
 
 def _connect(directory: Path) -> socket.socket:
-    """Through a descriptor of the directory: a socket's own path must be shorter than 108 bytes."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.setblocking(False)
     try:
-        descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
-        try:
-            connection.connect(f"/proc/self/fd/{descriptor}/exec.sock")
-        finally:
-            os.close(descriptor)
+        with short_path(directory / "exec.sock") as address:
+            connection.connect(address)
     except OSError as error:
         connection.close()
         raise ExecFailure(f"the pod's supervisor takes no commands: {error}") from error

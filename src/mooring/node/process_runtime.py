@@ -27,6 +27,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from mooring.mounts.machine_ports import short_path
 from mooring.node.exec import new_terminal, run_and_collect, run_in_container
 from mooring.node.launchers import Launchers
 from mooring.node.runtime import (
@@ -300,12 +301,8 @@ def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
 
 
 async def _connect(directory: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connects through a descriptor of the directory: a socket's own path must be shorter than 108 bytes."""
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
-    try:
-        return await asyncio.open_unix_connection(f"/proc/self/fd/{descriptor}/control.sock", limit=1 << 20)
-    finally:
-        os.close(descriptor)
+    with short_path(directory / "control.sock") as address:
+        return await asyncio.open_unix_connection(address, limit=1 << 20)
 
 
 def _start_time(pid: int) -> int | None:

@@ -174,7 +174,8 @@ class Machine(Protocol):
         ...
 
     async def panic(self) -> None:
-        """Its kernel stops at once, as after a fatal error of its own."""
+        """Its kernel stops at once, as after a fatal error of its own. What is left of it is for `cut_power`,
+        which must follow."""
         ...
 
     async def freeze(self) -> None:

@@ -13,9 +13,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import aiohttp
-import grpc
-import grpc.aio
-from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from mooring.kube.objects import Container
 from mooring.kube.objects.pods import Handler
@@ -49,8 +46,6 @@ async def handle(runtime: Runtime, target: Target, handler: Handler, timeout_s: 
         return Outcome(False, f"no answer within {timeout_s:g} s")
     except aiohttp.ClientConnectorError as error:
         return Outcome(False, f"cannot connect to {error.host}:{error.port}: {error.os_error}")
-    except grpc.aio.AioRpcError as error:
-        return Outcome(False, f"{error.code().name}: {error.details()}")
     except (RuntimeFailure, OSError, aiohttp.ClientError, ValueError) as error:
         return Outcome(False, str(error) or type(error).__name__)
 
@@ -70,7 +65,10 @@ async def _handle(runtime: Runtime, target: Target, handler: Handler) -> Outcome
         )
         writer.close()
     if handler.grpc is not None:
-        return await _grpc_check(target, handler.grpc)
+        from mooring.node.pods import grpc_health  # gRPC is loaded where a pod asks for it
+
+        address = f"{target.address}:{port_of(target.container, handler.grpc)}"
+        return Outcome(*await grpc_health.check(address, handler.grpc.get("service") or ""))
     if handler.sleep is not None:
         await asyncio.sleep(float(handler.sleep.get("seconds", 0)))
     return Outcome(True, "")
@@ -87,22 +85,6 @@ async def _http_get(target: Target, request: Mapping[str, Any]) -> Outcome:
         body = (await answer.content.read(OUTPUT_LIMIT)).decode(errors="replace")
         success = 200 <= answer.status < 400
         return Outcome(success, body if success else f"HTTP probe failed with statuscode: {answer.status}")
-
-
-async def _grpc_check(target: Target, asked: Mapping[str, Any]) -> Outcome:
-    address = f"{target.address}:{port_of(target.container, asked)}"
-    request = HealthCheckRequest(service=asked.get("service") or "")
-    async with grpc.aio.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
-        check = channel.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            request_serializer=HealthCheckRequest.SerializeToString,
-            response_deserializer=HealthCheckResponse.FromString,
-        )
-        answer = await check(request)
-    status = HealthCheckResponse.ServingStatus.Name(answer.status)
-    if status == "SERVING":
-        return Outcome(True, "")
-    return Outcome(False, f"service unhealthy (responded with {status!r})")
 
 
 def port_of(container: Container, handler: Mapping[str, Any]) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
 from mooring.mounts.blocking import blocking
+from mooring.mounts.filesystem import device_size
 from mooring.volumes.errors import InvalidSpec, PluginError, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
@@ -32,6 +33,7 @@ from mooring.volumes.interfaces import (
     SnapshottableVolumePlugin,
     VolumeOptions,
 )
+from mooring.volumes.matching import capacity
 from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
 from mooring.volumes.plugins.disk_faults import meet_trouble
@@ -152,7 +154,19 @@ class DiskPlugin(
         device = self._array.device(disk_source(spec).disk, self._host.node_name)
         if device is None:
             raise VolumeError(f"volume {spec.name} has no device on node {self._host.node_name}")
+        await self._must_show_its_size(spec, device)
         await self._host.mounts.resize(device, device_mount_path)
+
+    async def _must_show_its_size(self, spec: VolumeSpec, device: str) -> None:
+        """A machine with a kernel of its own shows a disk with the size that it was plugged in with."""
+        wanted = capacity(spec.persistent_volume) if spec.persistent_volume is not None else 0
+        shown = await blocking(device_size, device)
+        if shown < wanted:
+            raise VolumeError(
+                f"volume {spec.name} has {wanted} bytes now, and {device} still shows {shown}: this node's kernel "
+                "learns of it when the volume is attached anew. Delete the pods that use it on this node, and "
+                "start them again when it is detached"
+            )
 
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
         device = block_device(device_path, spec.name)

@@ -38,10 +38,7 @@ class Rack:
         self.layout = Layout(root)
         self.layout.make()
         self.machines = {name: HeartbeatMachine(name, root) for name in ("node-1", "node-2")}
-        switch = MachineSwitch(
-            self.machines, lambda name: self.machines[name].power(), lambda name: self.machines[name].links
-        )
-        self.bmcs = Bmcs(self.layout, switch, address)
+        self.bmcs = Bmcs(self.layout, MachineSwitch(self.machines), address)
         self.paths = Paths(directory(self.layout))
 
     async def start(self) -> None:

@@ -124,7 +124,7 @@ async def test_ipmitool_tells_the_machines_uuid_as_guid(rack: Rack):
 async def test_ipmitool_presses_the_button_resets_and_cycles(rack: Rack):
     machine = rack.machines["node-1"]
     await rack.do("ipmitool", "soft")
-    while machine.power() == "on":
+    while machine.power == "on":
         await _pause()
     assert machine.pressed == 1
     await rack.do("ipmitool", "on")

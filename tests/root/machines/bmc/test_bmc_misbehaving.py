@@ -69,7 +69,7 @@ async def test_a_late_device_does_what_it_was_asked_after_the_agent_gave_up(rack
     # The state is asked first, 2 s; then the order is given.
     assert await rack.machines["node-1"].writes()
     for _ in range(1000):
-        if rack.machines["node-1"].power() == "off":
+        if rack.machines["node-1"].power == "off":
             break
         await asyncio.sleep(0.02)
     assert not await rack.machines["node-1"].writes()
@@ -100,7 +100,7 @@ async def test_what_was_asked_of_a_silent_device_is_not_done_once_it_speaks_agai
     state, _ = await rack.do(agent, "status")
     machine = rack.machines["node-1"]
     # An agent that was still trying may have got through; then it has switched it off, and says so.
-    assert state == (0 if machine.power() == "on" else OFF_IS_2)
+    assert state == (0 if machine.power == "on" else OFF_IS_2)
     await machine.start()
     assert await machine.writes()
     assert (await rack.do(agent, "status"))[0] == 0

@@ -1,43 +1,25 @@
-"""The power switch over the machines of a running `mooring up`: the only place here that knows
-`NodeMachine`."""
+"""The power switch over the machines of a running `mooring up`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
 
 import structlog
 
 from mooring.cluster.machines.bmc.power_switch import DeviceError, PortState
-from mooring.cluster.machines.interface import Cut, Links, NotPossible, Power
+from mooring.cluster.machines.interface import Cut, NotPossible, Power
+from mooring.cluster.machines.node_machine import NodeMachine
 
 log = structlog.get_logger(component="bmc")
-
-
-class SwitchedMachine(Protocol):
-    """What is needed of a `NodeMachine`."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> bool: ...
-
-    async def lose_power(self) -> None: ...
 
 
 class MachineSwitch:
     """Implements `PowerSwitch`."""
 
-    def __init__(
-        self,
-        machines: Mapping[str, SwitchedMachine],
-        power: Callable[[str], Power],
-        links: Callable[[str], Links | None],
-    ) -> None:
-        """`power` looks at a machine's live processes. `links` is its cable; None if its kind has none that
-        could be cut."""
-        self._machines, self._power, self._links = machines, power, links
+    def __init__(self, machines: Mapping[str, NodeMachine]) -> None:
+        self._machines = machines
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """So that no `reset` switches on what another device has just switched off."""
         self._down: dict[str, frozenset[str]] = {}
@@ -48,7 +30,7 @@ class MachineSwitch:
         return list(self._machines)
 
     async def power(self, machine: str) -> Power:
-        return self._power(machine)
+        return self._machines[machine].power
 
     async def turn_on(self, machine: str) -> None:
         async with self._locks[machine]:
@@ -60,17 +42,17 @@ class MachineSwitch:
 
     async def reset(self, machine: str) -> None:
         async with self._locks[machine]:
-            if self._power(machine) is Power.ON:
+            if self._machines[machine].power is Power.ON:
                 await self._cut(machine)
                 await self._machines[machine].start()
 
     async def _cut(self, machine: str) -> None:
         await self._machines[machine].lose_power()
-        if self._power(machine) is not Power.OFF:
+        if self._machines[machine].power is not Power.OFF:
             raise DeviceError(f"{machine}: its power was cut, and processes of it still run")
 
     async def press_button(self, machine: str) -> None:
-        if self._power(machine) is Power.ON:
+        if self._machines[machine].power is Power.ON:
             task = asyncio.create_task(self._shut_down(machine), name=f"button of {machine}")
             self._buttons.add(task)
             task.add_done_callback(self._buttons.discard)
@@ -90,10 +72,12 @@ class MachineSwitch:
         return PortState.UP
 
     async def _cuts(self, machine: str) -> frozenset[str]:
-        return frozenset(line for line in await self._link(machine).state() if line.startswith("cut"))
+        return frozenset(
+            line for line in await self._machines[machine].links.state() if line.startswith("cut")
+        )
 
     async def set_port(self, machine: str, state: PortState) -> None:
-        links = self._link(machine)
+        links = self._machines[machine].links
         try:
             if state is PortState.DOWN:
                 await links.cut(Cut())
@@ -106,9 +90,3 @@ class MachineSwitch:
                 self._down.pop(machine, None)
         except NotPossible as error:
             raise DeviceError(str(error)) from error
-
-    def _link(self, machine: str) -> Links:
-        links = self._links(machine)
-        if links is None:
-            raise DeviceError(f"{machine} has no cable of its own that the switch could cut")
-        return links

@@ -13,7 +13,7 @@ import sys
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from mooring.node.bridge import BRIDGE, exists, ip, label, mac, settle
+from mooring.node.bridge import BRIDGE, exists, ip_batch, label, mac
 
 INTERFACE = "vec0"
 """Its name in every machine, as User-mode Linux's vector transport has it."""
@@ -24,17 +24,17 @@ MODULES = ("llc", "stp", "crc-ccitt", "ipv6", "bridge", "veth")
 def configure(root: Path, address: IPv4Address, addresses: IPv4Network, interface: str = INTERFACE) -> None:
     """Gives the machine its address; `root` is the root directory that its agent is given, `interface` what
     its kernel calls the interface at first. Idempotent. Blocks. Raises NetworkUnavailable."""
-    ip("link", "set", "lo", "up")
-    if not exists(BRIDGE):
-        ip("link", "add", BRIDGE, "address", mac(address), "type", "bridge")
-    if interface != INTERFACE and not exists(INTERFACE):
-        ip("link", "set", interface, "name", INTERFACE)
-    ip("link", "set", INTERFACE, "address", mac(address))
-    ip("link", "set", INTERFACE, "master", BRIDGE)
-    ip("link", "set", INTERFACE, "up")
-    ip("link", "set", BRIDGE, "up")
-    ip("address", "replace", f"{address}/32", "dev", BRIDGE, "label", label(root))
-    settle(addresses)
+    make = [] if exists(BRIDGE) else [f"link add {BRIDGE} address {mac(address)} type bridge"]
+    rename = interface != INTERFACE and not exists(INTERFACE)
+    ip_batch(
+        "link set lo up",
+        *make,
+        *([f"link set {interface} name {INTERFACE}"] if rename else []),
+        f"link set {INTERFACE} address {mac(address)} master {BRIDGE} up",
+        f"link set {BRIDGE} up",
+        f"address replace {address}/32 dev {BRIDGE} label {label(root)}",
+        f"route replace {addresses} dev {BRIDGE}",
+    )
 
 
 def main() -> None:

@@ -133,8 +133,7 @@ class NamespaceMachine(Machine):
         """Nothing: the host's devices are the machine's."""
 
     async def panic(self) -> None:
-        """Nothing of it goes on, and nothing is flushed."""
-        await self.cut_power()
+        """Nothing: the host's kernel goes on. `cut_power`, which must follow, suddenly ends all else."""
 
     async def freeze(self) -> None:
         await blocking(self._own_group("freeze").freeze, True)

@@ -1,0 +1,92 @@
+"""The data directory as one `mooring up` holds it: its lock, what it keeps for the next start, its port."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mooring.apiserver.process import HOST
+from mooring.cluster.layout import ClusterError, Layout
+from mooring.cluster.processes import Running, free_port, load, save
+
+
+def hold(layout: Layout) -> Any:
+    """Takes the data directory for this process; ClusterError if another `up` has it."""
+    lock = layout.lock.open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = load(layout.run / "up.json")
+        lock.close()
+        who = f" as process {owner.pid}" if owner else ""
+        raise ClusterError(
+            f"a cluster already runs on {layout.root}{who}: use it (`mooring status`), or give another --data-dir"
+        ) from error
+    running = Running.of(os.getpid())
+    assert running is not None
+    save(layout.run / "up.json", running)
+    return lock
+
+
+def release(layout: Layout, lock: Any) -> None:
+    """Gives the data directory back."""
+    (layout.run / "up.json").unlink(missing_ok=True)
+    lock.close()
+
+
+def remember(layout: Layout, port: int, nodes: int) -> None:
+    """For the next start."""
+    layout.settings.write_text(json.dumps({"port": port, "nodes": nodes}))
+
+
+def settings(layout: Layout) -> dict[str, Any]:
+    """What the last run remembered; empty at the first."""
+    try:
+        return json.loads(layout.settings.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ClusterError(f"{layout.settings} is damaged ({error}): remove it") from error
+
+
+def choose_port(layout: Layout, asked: int, machines_address: str) -> int:
+    """The port that this cluster had, so that kubeconfigs stay true; else the one asked for, if it is free on
+    the loopback interface and, unless that is "", where machines reach this host."""
+    held = settings(layout).get("port")
+    wanted = int(held or asked)
+    if asked == 0 and not held:
+        return free_port()
+    for host in filter(None, (HOST, machines_address)):
+        where = "" if host == HOST else f" on {host}"
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, wanted))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise ClusterError(f"the API server cannot listen at {host}: {error.strerror}") from error
+                raise ClusterError(
+                    f"port {wanted}{where} is in use by another program: choose one with --port, or --port 0 "
+                    "for any free one" + (f" (remembered in {layout.settings})" if held else "")
+                ) from error
+    return wanted
+
+
+def hand_out(source: Path, target: Path, chown: Callable[[Path, int, int], None] = os.chown) -> None:
+    """Copies the admin's kubeconfig to where the user wants it: 0600, and the user's own behind sudo."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.new")
+    draft.touch(mode=0o600)
+    shutil.copyfile(source, draft)
+    draft.chmod(0o600)
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if user and group:
+        chown(draft, int(user), int(group))
+    draft.rename(target)
