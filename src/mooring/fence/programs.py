@@ -1,0 +1,247 @@
+"""Runs another's program for a mechanism, and ends all of it.
+
+Guarantees:
+- When `run` has returned, raised or was cancelled, nothing that the program started is left: neither its
+  process group, nor a helper in a session of its own. Each process that it starts inherits a mark in its
+  environment, by which it is found in /proc.
+- Not more than `OUTPUT_BYTES` of each of its outputs are kept; the rest is read and forgotten.
+- It gets a small environment of our making, so nothing of this process's (credentials, Python's paths).
+- Secrets come by its standard input, or by a `Hidden` file. Such a file exists in memory alone and goes with
+  this process, however that ends; only the same user can open it.
+
+A process that the kernel cannot end (uninterruptible sleep) is named in `Ended.left`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+OUTPUT_BYTES = 64 * 1024
+ENDING_S = 2.0
+"""So long is what is left waited for after it was killed."""
+PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
+_MARK = "MOORING_FENCE_ORDER"
+_PROC = Path("/proc")
+
+
+class ProgramMissing(Exception):
+    """The program is not installed, or cannot be executed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """`status` is None where the deadline came first; below 0, a signal's number. `seconds`: how long it
+    ran."""
+
+    status: int | None
+    output: str = ""
+    errors: str = ""
+    seconds: float = 0.0
+    left: tuple[int, ...] = ()
+
+    def words(self) -> str:
+        """How it ended, for a person."""
+        if self.status is None:
+            return f"did not end within {self.seconds:.1f} s"
+        return f"exit status {self.status}"
+
+
+class Run(Protocol):
+    """As `run` is; elsewhere than on this machine, another one of the same form."""
+
+    async def __call__(
+        self, words: Sequence[str], *, deadline: float, given: bytes = b"", environ: Mapping[str, str] = {}
+    ) -> Ended: ...
+
+
+def search_path() -> str:
+    """Where programs are looked for: the user's path, and sbin, which it may not have."""
+    return os.pathsep.join(filter(None, (os.environ.get("PATH", ""), PATH)))
+
+
+def find(program: str) -> str | None:
+    """Where it is installed."""
+    return shutil.which(program, path=search_path())
+
+
+def missing(programs: Mapping[str, str]) -> list[str]:
+    """A sentence for each program that is not installed; `programs` names the Debian package of each."""
+    return [
+        f"{program} is not installed: apt-get install {package}"
+        for program, package in programs.items()
+        if find(program) is None
+    ]
+
+
+class Deadline:
+    """What is left of an order's time. A little is kept back, so that what runs can be ended within it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + max(0.0, seconds - min(0.5, seconds / 10))
+
+    def left(self, share: float = 1.0) -> float:
+        """Seconds, not below 0; or that share of them."""
+        return max(0.0, self._end - time.monotonic()) * share
+
+    async def pause(self, seconds: float) -> bool:
+        """Waits; False, at once, if there is not that much time left."""
+        if self.left() <= seconds:
+            return False
+        await asyncio.sleep(seconds)
+        return True
+
+
+class Hidden:
+    """A file in memory with a secret, as a context. `path` is for programs that this process starts."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+        self._file = -1
+
+    @property
+    def path(self) -> str:
+        return f"/proc/{os.getpid()}/fd/{self._file}"
+
+    def __enter__(self) -> Hidden:
+        self._file = os.memfd_create("secret", os.MFD_CLOEXEC)
+        os.fchmod(self._file, 0o600)
+        os.write(self._file, self._content.encode())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+
+async def run(
+    words: Sequence[str], *, deadline: float, given: bytes = b"", environ: Mapping[str, str] = {}
+) -> Ended:
+    """Runs it in a session of its own, at most `deadline` seconds. `given` is its standard input; `environ`
+    is added to its environment. Raises ProgramMissing."""
+    program = find(words[0])
+    if program is None:
+        raise ProgramMissing(f"{words[0]} is not installed")
+    mark = f"{os.getpid()}-{secrets.token_hex(16)}"
+    began = time.monotonic()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *words[1:],
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(mark, environ),
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProgramMissing(f"{program} cannot be executed: {error.strerror}") from error
+    output, errors = _Kept(), _Kept()
+    talk = [
+        asyncio.create_task(each)
+        for each in (_give(process, given), output.read(process.stdout), errors.read(process.stderr))
+    ]
+    in_time = False
+    left: tuple[int, ...] = ()
+    try:
+        async with asyncio.timeout(deadline):
+            await _exit_of(process)
+        in_time = True
+    except TimeoutError:
+        pass  # the status says it
+    finally:
+        seconds = time.monotonic() - began
+        # In a thread, which goes on though this task is cancelled once more.
+        left = await asyncio.shield(asyncio.to_thread(_end, process.pid, mark))
+        # A helper that held the outputs open is dead now.
+        _, unfinished = await asyncio.wait(talk, timeout=ENDING_S)
+        for each in unfinished:
+            each.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_S):
+                await process.wait()
+    return Ended(process.returncode if in_time else None, output.text(), errors.text(), seconds, left)
+
+
+async def _exit_of(process: asyncio.subprocess.Process) -> None:
+    """Returns when it has ended; `process.wait` waits for those too that hold its outputs open."""
+    try:
+        watched = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return  # it was reaped already
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(watched, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(watched)
+        os.close(watched)
+
+
+def _environment(mark: str, more: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "PATH": search_path(),
+        "HOME": os.environ.get("HOME", "/"),
+        "LANG": "C",
+        "LC_ALL": "C",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+        _MARK: mark,
+    }
+
+
+class _Kept:
+    """The beginning of what a program says."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    async def read(self, stream: asyncio.StreamReader | None) -> None:
+        assert stream is not None
+        while piece := await stream.read(OUTPUT_BYTES):
+            self._kept += piece[: OUTPUT_BYTES - len(self._kept)]
+
+    def text(self) -> str:
+        return self._kept.decode(errors="replace")
+
+
+async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it does not want to know
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def _end(leader: int, mark: str) -> tuple[int, ...]:
+    """Kills the process group and all that bears the mark, until none is left; those that are. Blocks."""
+    until = time.monotonic() + ENDING_S
+    while True:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+        found = tuple(_marked(mark))
+        for each in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGKILL)
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.01)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """Processes whose environment has the mark. A zombie has none."""
+    sought = f"{_MARK}={mark}".encode()
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if sought in (entry / "environ").read_bytes():
+                    yield int(entry.name)

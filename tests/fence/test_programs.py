@@ -1,0 +1,91 @@
+"""Programs of others: bounded, given what they need by stdin, and ended whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from mooring.fence import programs
+
+DAEMON = "setsid sh -c 'echo $$ > {0}; exec sleep 300' & while ! test -s {0}; do :; done; "
+"""Leaves a helper in a session of its own, with the outputs open."""
+
+
+def alive(file: Path) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path("/proc", file.read_text().strip(), "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def sh(script: str, deadline: float = 10, given: bytes = b"") -> programs.Ended:
+    return await programs.run(["sh", "-c", script], deadline=deadline, given=given)
+
+
+async def test_it_gets_its_input_and_tells_status_and_both_outputs():
+    ended = await sh("cat; echo wrong >&2; exit 3", given=b"a=b\n")
+    assert (ended.status, ended.output, ended.errors) == (3, "a=b\n", "wrong\n")
+
+
+async def test_one_that_reads_nothing_and_one_that_says_too_much_end_all_the_same():
+    ended = await sh("head -c 5000000 /dev/zero", given=b"x" * 5_000_000)
+    assert (ended.status, len(ended.output)) == (0, programs.OUTPUT_BYTES)
+
+
+async def test_at_the_deadline_nothing_of_it_is_left(tmp_path: Path):
+    file = tmp_path / "pid"
+    ended = await sh(DAEMON.format(file) + "sleep 300", deadline=1)
+    assert (ended.status, ended.left) == (None, ())
+    assert not alive(file)
+
+
+async def test_a_helper_that_it_leaves_is_ended_and_its_status_is_told(tmp_path: Path):
+    file = tmp_path / "pid"
+    ended = await sh(DAEMON.format(file) + "exit 2", deadline=60)
+    assert ended.status == 2
+    assert not alive(file)
+
+
+async def test_when_it_is_cancelled_nothing_of_it_is_left(tmp_path: Path):
+    file = tmp_path / "pid"
+    task = asyncio.create_task(sh(DAEMON.format(file) + "sleep 300", deadline=300))
+    while not (file.exists() and file.read_text()):  # noqa: ASYNC110 - nothing tells it
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(file)
+
+
+async def test_it_gets_nothing_of_this_processs_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setenv("PYTHONPATH", "/odd")
+    assert "hush" not in (said := (await sh("env")).output) and "/odd" not in said
+
+
+async def test_a_program_that_is_not_there_or_none_is_said():
+    with pytest.raises(programs.ProgramMissing, match="mooring-none is not installed"):
+        await programs.run(["mooring-none"], deadline=1)
+    assert programs.missing({"mooring-none": "some-package", "sh": "dash"}) == [
+        "mooring-none is not installed: apt-get install some-package"
+    ]
+
+
+async def test_a_hidden_file_is_read_by_what_is_started_and_is_on_no_disk():
+    secret = secrets.token_hex(20)
+    with programs.Hidden(secret) as file:
+        assert (await sh(f"cat {file.path}")).output == secret
+        assert "memfd:" in os.readlink(file.path)
+        path = file.path
+    assert not os.path.exists(path)
+
+
+async def test_a_deadline_keeps_time_back_for_the_ending():
+    assert 9 < programs.Deadline(10).left() <= 9.5
+    assert programs.Deadline(0).left() == 0
+    assert not await programs.Deadline(1).pause(5)
