@@ -1,7 +1,7 @@
 """A three-member etcd, and a PostgreSQL with a standby, under faults: nothing acknowledged is lost. That the
 checks can fail is shown by runs in which the software does not sync.
 
-Reduced in `make test`; with MOORING_SOAK half an hour of each. Prints the seed; MOORING_SEED repeats the same
+Reduced in `make test-machines`; with MOORING_SOAK half an hour of each. Prints the seed; MOORING_SEED repeats the same
 faults.
 """
 
@@ -34,9 +34,6 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.soak,
     pytest.mark.timeout(3000 if SOAK else 400),
-    pytest.mark.skipif(
-        not SOAK, reason="one short run of etcd ended unexplained: played by `make soak` alone"
-    ),
 ]
 
 
