@@ -183,6 +183,11 @@ async def test_a_machine_that_is_shut_out_writes_no_more_and_the_other_goes_on(
     assert {name: (each["connected"], each["shutOut"]) for name, each in (await listed(stage)).items()} == {
         kind.value: ([TWO], [ONE]) for kind in Kind
     }
+    status, answer = await stage.command("status", "-o", "json")
+    assert status == 0
+    assert {
+        each["server"]: (each["connected"], each["shut_out"]) for each in json.loads(answer)["servers"]
+    } == {kind.value: (TWO, ONE) for kind in Kind}
     for name, server in servers.items():
         await stage.until(f"writes to {name} fail", lambda name=name: there(stage, f"/run/ended-{name}"))
         assert (await stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}"))[0] != 0
