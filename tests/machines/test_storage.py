@@ -1,4 +1,8 @@
-"""Servers of NFS, iSCSI and NBD that two machines use, and out of which one of them is shut."""
+"""Servers of NFS, iSCSI and NBD that two machines use, and out of which one of them is shut.
+
+One cluster for all of them, in one process: addresses of servers are this host's. That each serves two
+machines, and that one that is shut out writes no more, is always played; the rest with MOORING_SOAK.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+from asyncio import gather
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ import pytest_asyncio
 from tests.machines.conftest import FLAGS
 from tests.machines.machines import inside, order
 
+from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.machines.uml import mconsole
@@ -29,10 +35,9 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.timeout(300),
     pytest.mark.soak,
-    pytest.mark.skipif(
-        "MOORING_SOAK" not in os.environ, reason="two to three minutes: `make soak` plays them"
-    ),
+    pytest.mark.xdist_group("storage"),
 ]
+soak = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="minutes: `make soak` plays it")
 
 ONE, TWO = "node-1", "node-2"
 NODES = (ONE, TWO)
@@ -65,8 +70,7 @@ async def stage() -> AsyncIterator[Stage]:
     try:
         await stage.up(*FLAGS)
         await stage.until("both nodes are Ready", lambda: stage.ready_nodes(2))
-        for kind in Kind:
-            await storage(stage, kind, kind, "--size", "64Mi")
+        await gather(*(storage(stage, kind, kind, "--size", "64Mi") for kind in Kind))
         yield stage
     finally:
         status, answer = await stage.down()
@@ -79,12 +83,12 @@ async def stage() -> AsyncIterator[Stage]:
 async def servers(stage: Stage) -> AsyncIterator[dict[str, dict[str, Any]]]:
     """What `list` says of them, by name. Afterwards nobody is shut out or connected."""
     yield await listed(stage)
-    for name, server in (await listed(stage)).items():
-        for node in server["shutOut"]:
-            await storage(stage, "let-in", name, node)
+    out = [(name, node) for name, server in (await listed(stage)).items() for node in server["shutOut"]]
+    await gather(*(storage(stage, "let-in", name, node) for name, node in out))
+    leave = "umount -f /mnt/nfs; iscsiadm -m node --logout; nbd-client -d /dev/nbd0"
     for node in NODES:
         await order(stage, "heal", node)
-        await stage.run_in(node, "umount -f /mnt/nfs; iscsiadm -m node --logout; nbd-client -d /dev/nbd0")
+    await gather(*(stage.run_in(node, leave) for node in NODES))
 
 
 async def storage(stage: Stage, *words: str) -> str:
@@ -95,7 +99,13 @@ async def storage(stage: Stage, *words: str) -> str:
 
 
 async def listed(stage: Stage) -> dict[str, dict[str, Any]]:
-    return {each["name"]: each for each in json.loads(await storage(stage, "list", "-o", "json"))}
+    said = await control.say(stage.layout.control, "storage-list", "")
+    return {each["name"]: each for each in json.loads(said)}
+
+
+async def connect_all(stage: Stage, servers: dict[str, dict[str, Any]], nbd_s: int = 30) -> None:
+    """Both machines to each server."""
+    await gather(*(connect(stage, each, node, nbd_s) for each in servers.values() for node in NODES))
 
 
 async def connect(stage: Stage, server: dict[str, Any], node: str, nbd_s: int = 30) -> None:
@@ -127,9 +137,7 @@ def write(server: dict[str, Any]) -> str:
 async def test_all_three_serve_two_machines_which_see_each_others_data(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
-    for server in servers.values():
-        for node in NODES:
-            await connect(stage, server, node)
+    await connect_all(stage, servers)
     assert {name: each["connected"] for name, each in (await listed(stage)).items()} == {
         kind.value: list(NODES) for kind in Kind
     }
@@ -150,6 +158,7 @@ async def test_all_three_serve_two_machines_which_see_each_others_data(
         assert "is used by node-1, node-2" in answer
 
 
+@soak
 async def test_a_preempted_machines_write_fails_with_a_reservation_conflict(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
@@ -173,28 +182,50 @@ async def test_a_preempted_machines_write_fails_with_a_reservation_conflict(
 async def test_a_machine_that_is_shut_out_writes_no_more_and_the_other_goes_on(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
-    for name, server in servers.items():
-        for node in NODES:
-            await connect(stage, server, node, nbd_s=3)
-            script = WRITES.replace("FILE", medium(server)).replace("NAME", name)
-            await inside(stage, script, node)
-    for name in servers:
-        await storage(stage, "shut-out", name, ONE)
+    await writing_until_one_is_shut_out(stage, servers)
     assert {name: (each["connected"], each["shutOut"]) for name, each in (await listed(stage)).items()} == {
         kind.value: ([TWO], [ONE]) for kind in Kind
     }
+    status, answer = await stage.command("status", "-o", "json")
+    assert status == 0
+    assert {
+        each["server"]: (each["connected"], each["shut_out"]) for each in json.loads(answer)["servers"]
+    } == {kind.value: (TWO, ONE) for kind in Kind}
     for name, server in servers.items():
         await stage.until(f"writes to {name} fail", lambda name=name: there(stage, f"/run/ended-{name}"))
-        assert (await stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}"))[0] != 0
         await inside(stage, f"! test -e /run/ended-{name}", TWO)
         await inside(stage, write(server), TWO)
+    assert await cannot_write(stage, servers)
     await inside(stage, "touch /run/enough", TWO)
-    # What serves has died, by turns, and does not let in who was shut out.
+
+
+@soak
+async def test_a_server_that_died_does_not_let_in_who_was_shut_out(
+    stage: Stage, servers: dict[str, dict[str, Any]]
+) -> None:
+    await writing_until_one_is_shut_out(stage, servers)
     await killed(stage, servers)
-    for name, server in servers.items():
-        assert (await stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}"))[0] != 0
+    assert await cannot_write(stage, servers)
+    await inside(stage, "touch /run/enough", TWO)
+    for name in servers:
         await storage(stage, "let-in", name, ONE)
     await inside(stage, "cat /mnt/nfs/$(hostname) > /dev/null", ONE)
+
+
+async def writing_until_one_is_shut_out(stage: Stage, servers: dict[str, dict[str, Any]]) -> None:
+    """Both machines write to each server, until the first one cannot."""
+    await connect_all(stage, servers, nbd_s=3)
+    begin = "rm -f /run/enough /run/ended-*\n" + "\n".join(
+        WRITES.replace("FILE", medium(server)).replace("NAME", name) for name, server in servers.items()
+    )
+    await gather(*(inside(stage, begin, node) for node in NODES))
+    await gather(*(storage(stage, "shut-out", name, ONE) for name in servers))
+
+
+async def cannot_write(stage: Stage, servers: dict[str, dict[str, Any]]) -> bool:
+    """Whether the first machine fails to write to each of them, or is kept waiting."""
+    tries = (stage.run_in(ONE, f"timeout -s KILL 5 {write(server)}") for server in servers.values())
+    return all(status != 0 for status, _ in await gather(*tries))
 
 
 async def there(stage: Stage, path: str) -> bool:
@@ -214,6 +245,7 @@ async def killed(stage: Stage, servers: dict[str, dict[str, Any]]) -> None:
     await stage.until("all serve again", again)
 
 
+@soak
 async def test_a_machine_that_is_cut_from_storage_waits_and_goes_on_when_it_is_healed(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
@@ -237,6 +269,7 @@ async def test_a_machine_that_is_cut_from_storage_waits_and_goes_on_when_it_is_h
         )
 
 
+@soak
 async def test_an_nfs_server_whose_kernel_panics_boots_again_and_its_client_keeps_its_lock(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
@@ -253,6 +286,7 @@ async def test_an_nfs_server_whose_kernel_panics_boots_again_and_its_client_keep
     assert "lost" not in await inside(stage, "dmesg", ONE)
 
 
+@soak
 async def test_servers_are_back_after_the_next_up_with_their_data_and_who_is_shut_out(
     stage: Stage, servers: dict[str, dict[str, Any]]
 ) -> None:
@@ -277,6 +311,7 @@ async def test_servers_are_back_after_the_next_up_with_their_data_and_who_is_shu
     assert (await stage.run_in(TWO, after[Kind.NFS]["commands"]["connect"]))[0] != 0
 
 
+@soak
 async def test_a_removed_servers_data_is_kept_until_it_is_deleted(stage: Stage) -> None:
     await storage(stage, "nbd", "data", "--size", "64Mi", "--disks", "2")
     server = (await listed(stage))["data"]
@@ -302,6 +337,7 @@ async def unused(stage: Stage, name: str) -> bool:
     return not (await listed(stage))[name]["connected"]
 
 
+@soak
 async def test_without_a_machine_with_a_kernel_of_its_own_there_are_no_servers(data_dir: Path) -> None:
     stage = Stage(data_dir)
     try:

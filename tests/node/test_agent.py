@@ -179,6 +179,59 @@ def test_a_pod_that_was_removed_by_force_still_has_two_seconds(play: Play) -> No
     play(story)
 
 
+@pytest.mark.parametrize("agent_was_down", [False, True])
+def test_a_pod_waits_for_one_that_was_removed_by_force_and_still_runs_with_its_disk(
+    play: Play, agent_was_down: bool
+) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        first = await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: running(stage))
+        if agent_was_down:
+            await stage.kill()
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        second = await stage.create_disk_pod()
+        if agent_was_down:
+            await stage.start()
+        await stage.until(lambda: second.uid in stage.machine.sandboxes)
+        assert first.uid not in stage.machine.sandboxes
+        await stage.until(lambda: running(stage))
+
+    play(story)
+
+
+def test_a_pod_does_not_wait_for_one_that_was_removed_by_force_and_has_another_disk(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        await stage.start()
+        first = await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: running(stage))
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await stage.attach("d2")
+        await stage.report(["d1", "d2"])
+        second = await stage.create_disk_pod("web-1", disk="d2")
+        await stage.until(lambda: second.uid in stage.machine.sandboxes)
+        assert first.uid in stage.machine.sandboxes
+
+    play(story)
+
+
+def test_pods_of_one_node_that_are_both_named_share_a_disk(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        first = await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: running(stage))
+        second = await stage.create_disk_pod("web-1")
+        await stage.until(lambda: second.uid in stage.machine.sandboxes)
+        assert first.uid in stage.machine.sandboxes
+
+    play(story)
+
+
 def test_an_agent_that_comes_back_disturbs_nothing(play: Play) -> None:
     async def story(stage: Any) -> None:
         await stage.start()

@@ -175,6 +175,13 @@ def one_pod_volume() -> tuple[str, dict[str, Any]]:
     return written("persistentvolumes", "v", {"spec": {"accessModes": ["ReadWriteOncePod"]}})
 
 
+def exclusive_volume(*modes: str) -> tuple[str, dict[str, Any]]:
+    return written("persistentvolumes", "v", {"spec": {"accessModes": modes or ("ReadWriteOnce",)}})
+
+
+FORCED: tuple[str, dict[str, Any]] = ("plan.forced", {"uid": "a"})
+
+
 def lock(epoch: int, **closed: Any) -> tuple[str, dict[str, Any]]:
     text = encoded({"epoch": epoch, "closed": closed}).decode()
     return written("persistentvolumes", "v", {"metadata": {"annotations": {"mooring.dev/attached-to": text}}})
@@ -231,6 +238,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S1": (
         [("truth.started", POD), ("truth.started", OTHER)],
         [("truth.started", POD), ("truth.ended", POD), ("truth.started", OTHER)],
+    ),
+    "S1'": (
+        [exclusive_volume(), ("truth.started", POD), FORCED, ("truth.started", ANOTHER)],
+        [exclusive_volume(), ("truth.started", POD), ("truth.started", ANOTHER), FORCED],
     ),
     "S4": (
         [("truth.mounted", MOUNTED), ("truth.mounted", MOUNTED | {"node": "n2"})],
@@ -454,7 +465,12 @@ def test_a_volume_that_a_late_attachment_has_taken_keeps_the_next_node_waiting_a
 
 
 def test_a_pod_that_a_user_removed_by_force_may_have_a_successor():
-    assert found([("truth.started", POD), ("plan.forced", {"uid": "a"}), ("truth.started", OTHER)]) == []
+    assert found([exclusive_volume(), ("truth.started", POD), FORCED, ("truth.started", OTHER)]) == []
+
+
+def test_a_pod_may_start_beside_a_removed_one_with_a_volume_that_nodes_share():
+    shared = exclusive_volume("ReadWriteOnce", "ReadWriteMany")
+    assert found([shared, ("truth.started", POD), FORCED, ("truth.started", ANOTHER)]) == []
 
 
 STARTS_TWICE = [("truth.started", POD), pod_gone(), ("truth.started", OTHER)]

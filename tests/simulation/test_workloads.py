@@ -197,7 +197,7 @@ def test_an_agent_that_does_not_follow_its_folder_is_found(monkeypatch: pytest.M
 
 
 def test_a_static_pod_that_starts_beside_its_former_edition_is_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(PodWorker, "_has_strangers", lambda self: False)
+    monkeypatch.setattr(PodWorker, "_strangers", lambda self: set[str]())
     plan = (
         PlanStep(60, "slow-stop", "n0", 5),
         PlanStep(61, "kill", "n0", 10),

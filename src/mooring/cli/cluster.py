@@ -197,9 +197,11 @@ def down(data_dir: str | None) -> None:
 @click.option("--volumes", is_flag=True, help="How full each pod's volumes are, instead.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def status(data_dir: str | None, volumes: bool, output: str) -> None:
-    """Shows nodes, claims, pods and volumes once; and the machines, as they are and as their BMCs say."""
+    """Shows nodes, claims, pods and volumes once; the machines, as they are and as their BMCs say; storage
+    servers, and who is shut out of them."""
+    from mooring.cluster import machine_states
     from mooring.cluster.layout import open_layout
-    from mooring.cluster.machine_states import section
+    from mooring.cluster.storage import shown as storage_servers
     from mooring.cluster.usage import usage
     from mooring.cluster.view import as_json, sections, table, take
     from mooring.kube import config
@@ -213,7 +215,9 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
         client = config.load(layout.kubeconfig)
         try:
             shown = await usage(client) if volumes else sections(await take(client))
-            shown += [] if volumes else await section(layout.control)
+            if not volumes:
+                for each in (machine_states, storage_servers):
+                    shown += await each.section(layout.control)
         except Unreachable:
             fail(f"the cluster in {layout.root} does not answer: start it with `mooring up`")
         finally:

@@ -15,8 +15,6 @@ from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import log_lines, print_table
 from mooring.kube.printable import printable
 
-HEADER = ("NAME", "KIND", "ADDRESS", "SIZE", "DISKS", "CONNECTED", "SHUT OUT", "STATE")
-
 
 @click.group()
 def storage() -> None:
@@ -73,11 +71,13 @@ def nbd(name: str, size: str, disks: int, data_dir: str | None) -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def list_servers(data_dir: str | None, output: str) -> None:
     """Shows each server: who is connected, who is shut out, and the commands with which a machine uses it."""
-    found: list[dict[str, Any]] = json.loads(_say(data_dir, "storage-list", ""))
+    from mooring.cluster.storage.shown import HEADER, SAID, row
+
+    found: list[dict[str, Any]] = json.loads(_say(data_dir, SAID, ""))
     if output == "json":
         click.echo(json.dumps(found, indent=2))
         return
-    print_table([HEADER, *map(_row, found)])
+    print_table([HEADER, *map(row, found)])
     for each in found:
         for command in each.get("commands", {}).values():
             click.echo(f"\n{printable(each['name'])}: {printable(command)}")
@@ -134,17 +134,6 @@ def _say(data_dir: str | None, command: str, name: str, **options: str | int | b
     from mooring.cluster.layout import open_layout
 
     return asyncio.run(say(open_layout(data_dir).control, command, name, options))
-
-
-def _row(shown: dict[str, Any]) -> list[str]:
-    from mooring.kube.quantity import format_bytes
-
-    if "kind" not in shown:
-        return [shown["name"], "-", "-", "-", "-", "-", "-", shown["problem"]]
-    lists = [", ".join(shown[column]) or "-" for column in ("connected", "shutOut")]
-    state = shown["problem"] or ("serves" if shown["serves"] else "does not run")
-    size = format_bytes(shown["size"])
-    return [shown["name"], shown["kind"], shown["address"] or "-", size, str(shown["disks"]), *lists, state]
 
 
 COMMANDS = (storage,)

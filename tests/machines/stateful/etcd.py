@@ -38,9 +38,10 @@ class Etcd:
     packages = "etcd-server"
     programs: tuple[str, ...] = ("/usr/bin/etcd",)
 
-    def __init__(self, addresses: Addresses, clock: Callable[[], float]) -> None:
+    def __init__(self, addresses: Addresses, clock: Callable[[], float], port: int = 2379) -> None:
         self.tally = Tally(clock)
         self.history: list[Operation] = []
+        self.port = port
         self._clock = clock
         self._addresses = addresses
         self._session = aiohttp.ClientSession(
@@ -81,18 +82,23 @@ class Etcd:
 
     async def _perform(self, pod: str, operation: Operation) -> bool:
         """Does it and writes down what was seen; whether there was an answer. What was certainly not sent is
-        not written down."""
+        not written down; what is cancelled may have been sent."""
         where, body = REQUESTS[operation.kind](operation)
+        sent, answer = True, None
         try:
             address = self._addresses[pod]
-            async with self._session.post(f"http://{address}:2379/v3/kv/{where}", json=body) as reply:
+            url = f"http://{address}:{self.port}/v3/kv/{where}"
+            async with self._session.post(url, json=body) as reply:
                 answer = await reply.json(content_type=None) if reply.status == 200 else None
         except (KeyError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            await asyncio.sleep(0.05)
-            return False
+            sent = False
         except (aiohttp.ClientError, TimeoutError, ValueError):
-            answer = None
-        self._record(operation, answer)
+            pass
+        finally:
+            if sent:
+                self._record(operation, answer)
+        if not sent:
+            await asyncio.sleep(0.05)
         return answer is not None
 
     def _record(self, operation: Operation, answer: Any) -> None:

@@ -42,11 +42,12 @@ class Postgres:
         self._rows = count()
 
     async def set_up(self) -> None:
-        """Makes the table."""
+        """Makes the table, and has it on disk whatever the software is told about commits."""
         async with self._connected(0) as connection:
             await connection.execute(
                 "CREATE TABLE IF NOT EXISTS ledger (row bigint PRIMARY KEY)", timeout=PATIENCE_S
             )
+            await connection.execute("CHECKPOINT", timeout=5 * PATIENCE_S)
 
     def clients(self, random: Random) -> list[Client]:
         """Writers, and one reader."""
@@ -134,7 +135,8 @@ class Postgres:
     def judge(self) -> Findings:
         """Whether all rows that were acknowledged are in all reads after."""
         found = violations(self.inserts, self.reads)
-        return Findings(f"{len(self.inserts)} rows in {len(self.reads)} reads", found)
+        checked = f"{len(self.inserts)} rows in {len(self.reads)} reads"
+        return Findings(checked, found, history=[*self.inserts, *self.reads])
 
     async def close(self) -> None:
         """Connections end with their clients."""

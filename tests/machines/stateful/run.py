@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -68,6 +68,8 @@ class Report:
     violations: list[str] = field(default_factory=list[str])
     doubts: list[str] = field(default_factory=list[str])
     events: list[str] = field(default_factory=list[str])
+    kept_in: str = ""
+    """Where logs and history are, unless the verdict is `kept`."""
 
     @property
     def verdict(self) -> str:
@@ -99,46 +101,52 @@ async def run(options: Options, say: Callable[[str], None]) -> Report:
 
     addresses: dict[str, str] = {}
     software = SOFTWARE[options.software](addresses, lambda: time.monotonic() - start)
+    data_dir = Path(tempfile.mkdtemp(prefix="stateful-"))
     try:
-        async with _cluster(options, report) as stage:
+        async with _cluster(data_dir, options, report) as stage:
             await _play(stage, software, addresses, options, report, note)
     except Disappointed as error:
         report.violations.append(f"it does not go on: {error}")
+    except BaseException:
+        note(f"logs are kept in {data_dir}")
+        raise
     finally:
         await software.close()
+    history = await _judge(software, report)
+    if report.verdict == "kept":
+        shutil.rmtree(data_dir)
+    else:
+        report.kept_in = str(data_dir)
+        (data_dir / "history").write_text("".join(f"{each}\n" for each in history))
+        note(f"logs and history are kept in {data_dir}")
+    return report
+
+
+async def _judge(software: Software, report: Report) -> Iterable[object]:
+    """Completes the report; what was judged."""
     findings = await asyncio.to_thread(software.judge)
     report.checked = findings.checked
     report.violations += findings.violations
     report.doubts += findings.doubts
-    if report.verdict != "kept":
-        _, path = tempfile.mkstemp(prefix="stateful-history-")
-        Path(path).write_text("".join(f"{each}\n" for each in findings.history))
-        note(f"the history is kept in {path}")
     tally = software.tally
     report.acknowledged, report.unknown, report.reads = tally.acknowledged, tally.unknown, tally.reads
     report.longest_silence, report.silence_began = tally.longest_silence, tally.silence_began
-    return report
+    return findings.history
 
 
 @asynccontextmanager
-async def _cluster(options: Options, report: Report) -> AsyncGenerator[Stage]:
-    data_dir = Path(tempfile.mkdtemp(prefix="stateful-"))
+async def _cluster(data_dir: Path, options: Options, report: Report) -> AsyncGenerator[Stage]:
+    """Whatever is left of it afterwards is a violation."""
     stage = Stage(data_dir)
     kind = ("--machines", options.machines) if options.machines else ()
-    failed = True
     try:
         await stage.up("--nodes", str(NODES), "--port", "0", "--node-monitor-grace-period", "8", *kind)
         await stage.until("all nodes are Ready", lambda: stage.ready_nodes(NODES))
         yield stage
-        failed = False
     finally:
         status, said = await stage.down()
         left = [said] if status else stage.leftovers()
         report.violations += [f"left behind: {each}" for each in left]
-        if failed or report.violations:
-            report.events.append(f"logs are kept in {data_dir}")
-        else:
-            shutil.rmtree(data_dir)
 
 
 async def _play(

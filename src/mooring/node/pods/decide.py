@@ -90,7 +90,7 @@ def _run(facts: Facts, memory: Memory, now: float) -> Plan:
         # What was released is unmounted first: the pod starts from nothing.
         return Plan((), memory) if facts.volumes.releasing else Plan(((Do.WANT_VOLUMES, ""),), memory)
     if not facts.running:
-        ready = not facts.volumes.waiting and not facts.name_taken
+        ready = not (facts.volumes.waiting or facts.name_taken or facts.volume_taken)
         return Plan(((Do.START_SANDBOX, ""),) if ready else (), replace(memory, requested={}))
     return _start(facts, memory, now)
 

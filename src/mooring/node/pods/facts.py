@@ -101,6 +101,8 @@ class Facts:
     shutting_down: bool = False
     name_taken: bool = False
     """Another pod may still run under its name."""
+    volume_taken: bool = False
+    """A pod that was removed from the API by force still runs with one of its volumes."""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     """By container; one without hooks and probes has none: it is ready while it runs."""
     overdue_at: float | None = None

@@ -150,8 +150,8 @@ class PodWorker:
         if plan.wake_at is not None:
             self._queue.add_after(uid, plan.wake_at - now)
         if (Do.FORGET, "") in plan.actions:
-            for pod in self._pods.items():  # that one's name may be another's now
-                if self._pods.is_static(pod):
+            for pod in self._pods.items():  # another may have waited for its name, or its volumes
+                if pod.uid not in self._runtime.sandboxes():
                     self._queue.add(pod.uid)
 
     async def _forget(self, uid: str) -> None:
@@ -172,7 +172,10 @@ class PodWorker:
             name_taken=pod is not None
             and sandbox is None
             and self._pods.is_static(pod)
-            and self._has_strangers(),
+            and bool(self._strangers()),
+            volume_taken=pod is not None
+            and not (sandbox and sandbox.running)
+            and not self._strangers().isdisjoint(self._volumes.sharers(uid)),
             volumes=self._volumes.state(uid),
             shutting_down=self._shutting_down,
             verdicts=self._probing.verdicts(uid),
@@ -180,13 +183,14 @@ class PodWorker:
             overdue=left is not None and left <= 0,
         )
 
-    def _has_strangers(self) -> bool:
-        """Whether a pod still runs that nothing names any more, after a restart of this agent: it may be an
-        earlier edition of a static pod. The runtime does not know names."""
-        return any(
-            sandbox.running and self._pods.find(uid) is None
+    def _strangers(self) -> set[str]:
+        """The pods that still run and that nothing names any more: they were removed by force, or one is an
+        earlier edition of a static pod, before a restart of this agent. The runtime does not know names."""
+        return {
+            uid
             for uid, sandbox in self._runtime.sandboxes().items()
-        )
+            if sandbox.running and self._pods.find(uid) is None
+        }
 
     def _time_left(self, pod: Pod | None) -> float | None:
         """Seconds until the pod's activeDeadlineSeconds have passed."""

@@ -124,6 +124,16 @@ class VolumeManager:
         """What the pod has, and what it waits for."""
         return self._known.state(pod_uid, self._evictions.reason(pod_uid))
 
+    def sharers(self, pod_uid: str) -> set[str]:
+        """The other pods that have, or may have, one of the pod's volumes which one node alone may have."""
+        return {
+            other
+            for volume in self._known.of(pod_uid)
+            if (want := volume.wants.get(pod_uid)) is not None and self._operations.is_exclusive(want.spec)
+            for other in volume.pods
+            if other != pod_uid and volume.holds(other)
+        }
+
     def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
         """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has
         one."""

@@ -21,7 +21,7 @@ from mooring.node.volumes.resizing import grow_file_system
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.attachment_lock import needs_lock
 from mooring.volumes.errors import InvalidSpec, VolumeError
-from mooring.volumes.exclusivity import is_exclusive, is_one_pod_only
+from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed, is_one_pod_only
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
     BlockVolumePlugin,
@@ -61,6 +61,13 @@ class Operations:
         if spec.block:
             return False
         return self._plugins.find_plugin_by_spec(spec).new_mounter(spec, pod).get_attributes().read_only
+
+    def is_exclusive(self, spec: VolumeSpec) -> bool:
+        """Whether one node at a time may have the volume."""
+        plugin = self._plugins.find_attachable_plugin_by_spec(spec)
+        if plugin is None:
+            return not is_multi_attach_allowed(spec)
+        return is_exclusive(spec, plugin.capabilities(spec))
 
     def requires_remount(self, volume: WantedVolume) -> bool:
         """Whether what the volume shows follows something, so that it must be set up once more after a

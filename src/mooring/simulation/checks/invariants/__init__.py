@@ -24,6 +24,7 @@ __all__ = ["CHECKERS", "Checks", "Violation", "check"]
 
 CHECKERS: tuple[type[Checker], ...] = (
     pod_identity.OneOfEachIdentity,
+    pod_identity.NotBesideTheRemoved,
     pod_identity.TheOneMeant,
     pod_identity.PhasesGoForward,
     pod_identity.OnePodOnly,

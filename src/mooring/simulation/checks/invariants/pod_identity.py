@@ -8,7 +8,7 @@ from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import VOLUMES, StoredObject, object_of
 from mooring.simulation.checks.invariants.statements import Removed, Statements
 from mooring.simulation.engine.trace import Event, Trace
-from mooring.volumes.exclusivity import ONE_POD_MODE
+from mooring.volumes.exclusivity import ONE_POD_MODE, SHARED_MODES
 
 ORDER = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 
@@ -41,6 +41,46 @@ class OneOfEachIdentity(Checker):
 
     def _ended(self, event: Event) -> None:
         self._running[event.fields["pod"]].pop(event.fields["uid"], None)
+
+
+class NotBesideTheRemoved(Checker):
+    """S1': no pod starts beside one of its node that was removed, still runs, and has the same exclusive
+    volume."""
+
+    name = "S1'"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._exclusive: set[str] = set()
+        self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # node, volume -> uids
+        self._removed = Removed.of(trace)
+        trace.listen("store.written", self._written)
+        trace.listen("truth.started", self._started)
+        trace.listen("truth.ended", self._ended)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] != VOLUMES:
+            return
+        modes = object_of(event).spec.access_modes
+        if modes and SHARED_MODES.isdisjoint(modes):
+            self._exclusive.add(event.fields["name"])
+
+    def _places(self, event: Event) -> list[tuple[str, str]]:
+        disks = self._exclusive.intersection(event.fields["disks"].split(","))
+        return [(event.fields["node"], disk) for disk in sorted(disks)]
+
+    def _started(self, event: Event) -> None:
+        for place in self._places(event):
+            users = self._users[place]
+            self.guarded += bool(users)
+            if beside := {uid for uid in users if uid != event.fields["uid"] and uid in self._removed}:
+                what = f"{event.fields['pod']} ({event.fields['uid']}) starts with {place[1]} on {place[0]}"
+                self.wrong(f"{what} beside {', '.join(sorted(beside))}, removed, which still runs", event)
+            users.add(event.fields["uid"])
+
+    def _ended(self, event: Event) -> None:
+        for place in self._places(event):
+            self._users[place].discard(event.fields["uid"])
 
 
 class TheOneMeant(Checker):

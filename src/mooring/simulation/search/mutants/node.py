@@ -254,6 +254,13 @@ MUTANTS: dict[str, Mutant] = {
             Patch(scheduling, "_obstacle", always(None)),
         ),
     ),
+    "P5": Mutant(
+        "a pod starts beside one that was removed by force and still runs on its node with its volume",
+        "pod safety; PostgreSQL lost rows by it (tests/machines/stateful)",
+        ("S1'",),
+        scenarios.RESTARTS,
+        (Patch(VolumeManager, "sharers", always(set[str]())),),
+    ),
     "P2": Mutant(
         "a pod's status is written whatever was written to it meanwhile",
         "in our own code until the simulation found it",
