@@ -65,6 +65,7 @@ def advice(unscheduled: Pod) -> str:
         drivers={},
         csi_nodes={},
         namespaces={},
+        fences={},
         events={},
     )
     return explain_pod(unscheduled, known).next_step

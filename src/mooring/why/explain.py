@@ -8,6 +8,7 @@ from typing import Any
 from mooring.kube.objects import Object
 from mooring.why.cause import Cause
 from mooring.why.explain_claims import explain_claim
+from mooring.why.explain_fences import explain_fence
 from mooring.why.explain_nodes import explain_node
 from mooring.why.explain_pods import explain_pod
 from mooring.why.explain_volumes import explain_volume
@@ -18,6 +19,7 @@ KINDS = {
     "pvc": ("claims", True, explain_claim),
     "pv": ("volumes", False, explain_volume),
     "node": ("nodes", False, explain_node),
+    "nodefence": ("fences", False, explain_fence),
 }
 ALIASES = {
     "pods": "pod",
@@ -30,6 +32,8 @@ ALIASES = {
     "volume": "pv",
     "nodes": "node",
     "no": "node",
+    "nodefences": "nodefence",
+    "fence": "nodefence",
 }
 
 
@@ -42,7 +46,9 @@ def explain(target: str, namespace: str, known: Snapshot) -> Cause:
     kind, _, name = target.partition("/")
     kind = ALIASES.get(kind.lower(), kind.lower())
     if kind not in KINDS or not name:
-        raise NoSuchObject(f"{target!r} is not of the form pod/NAME, pvc/NAME, pv/NAME or node/NAME")
+        raise NoSuchObject(
+            f"{target!r} is not of the form pod/NAME, pvc/NAME, pv/NAME, node/NAME or nodefence/NAME"
+        )
     held, namespaced, how = _of(kind)
     objects: Mapping[str, Object] = getattr(known, held)
     found = objects.get(f"{namespace}/{name}" if namespaced else name)

@@ -7,6 +7,7 @@ from mooring.kube.reason import Reason
 from mooring.volumes.names import NAME_HELD
 from mooring.volumes.out_of_service import TAINT, out_of_service, spent, taint_of
 from mooring.why.cause import Cause, about, fine
+from mooring.why.explain_fences import fence_of
 from mooring.why.snapshot import Snapshot
 
 
@@ -39,7 +40,15 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
     if node.ready == "False":
         reason = Reason("NodeNotReady", f"{where} answers and says that it is not ready: {_message(node)}")
         return Cause(about(node), reason, since=since, next_step=f"kubectl describe node {node.name}")
-    return _silent(node, since)
+    return _silent(node, since).because(fence_of(node.name, known))
+
+
+def explain_absence(name: str, known: Snapshot) -> Cause:
+    """Explains a node that something names, and that does not exist."""
+    message = f"node {name} does not exist any more; whether its machine still runs is not known"
+    step = f"if the machine is certainly off: mooring node confirm-dead {name}"
+    gone = Cause(f"node/{name}", Reason("NodeGone", message), next_step=step)
+    return gone.because(fence_of(name, known))
 
 
 def _silent(node: Node, since: str) -> Cause:

@@ -11,7 +11,7 @@ from mooring.volumes.errors import ClaimError, VolumeError
 from mooring.volumes.limits import attachable, attachable_inline
 from mooring.why.cause import Cause, about, fine
 from mooring.why.explain_claims import explain_claim
-from mooring.why.explain_nodes import explain_node
+from mooring.why.explain_nodes import explain_absence, explain_node
 from mooring.why.explain_volumes import explain_attachments
 from mooring.why.snapshot import Snapshot
 
@@ -144,11 +144,7 @@ def _node(pod: Pod, known: Snapshot) -> Cause:
     node = known.nodes.get(pod.spec.node_name)
     if node is not None:
         return explain_node(node, known)
-    message = (
-        f"node {pod.spec.node_name} does not exist any more; whether its machine still runs is not known"
-    )
-    step = f"if the machine is certainly off: mooring node confirm-dead {pod.spec.node_name}"
-    return Cause(f"node/{pod.spec.node_name}", Reason("NodeGone", message), next_step=step)
+    return explain_absence(pod.spec.node_name, known)
 
 
 def _on_node(pod: Pod, known: Snapshot) -> Cause:

@@ -20,7 +20,7 @@ from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 from mooring.why.cause import Cause, about, fine
-from mooring.why.explain_nodes import explain_node
+from mooring.why.explain_nodes import explain_absence, explain_node
 from mooring.why.snapshot import Snapshot
 
 _DOING = (Action.ATTACH, Action.GRANT, Action.REPORT, Action.RESTORE, Action.RESTAMP, Action.DETACH)
@@ -183,9 +183,7 @@ def _advice(state: VolumeState, known: Snapshot) -> str:
 def _node(name: str, known: Snapshot) -> Cause | None:
     node = known.nodes.get(name)
     if node is None:
-        message = f"node {name} does not exist any more; whether its machine still writes is not known"
-        step = f"if the machine is certainly off: mooring node confirm-dead {name}"
-        return Cause(f"node/{name}", Reason("NodeGone", message), next_step=step)
+        return explain_absence(name, known)
     return explain_node(node, known) if node.ready != "True" else None
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from mooring.kube.client import Client, Listing
+from mooring.kube.errors import NotFound
 from mooring.kube.objects import (
     CSIDriver,
     CSINode,
@@ -22,6 +23,7 @@ from mooring.kube.objects import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.kube.objects.fencing import NodeFence
 from mooring.volumes import claims
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.errors import VolumeError
@@ -48,6 +50,8 @@ class Snapshot:
     attachments: Mapping[str, VolumeAttachment]
     drivers: Mapping[str, CSIDriver]
     csi_nodes: Mapping[str, CSINode]
+    fences: Mapping[str, NodeFence]
+    """Empty in a cluster that does not know them."""
     events: Mapping[str, tuple[Event, ...]]
     """By the uid of the object that they are about, the latest last."""
 
@@ -126,8 +130,16 @@ async def read(client: Client, plugins: PluginManager) -> Snapshot:
         attachments=_by_key(records),
         drivers=_by_key(drivers),
         csi_nodes=_by_key(csi_nodes),
+        fences=await _fences(client),
         events=_by_subject(events.items),
     )
+
+
+async def _fences(client: Client) -> dict[str, NodeFence]:
+    try:
+        return _by_key(await client.list(NodeFence))
+    except NotFound:
+        return {}
 
 
 def _by_key(listing: Listing[T]) -> dict[str, T]:

@@ -21,8 +21,8 @@ BMC_ALONE = [{"mechanism": "bmc", "confirmWith": ["power-strip"]}]
 
 
 async def power_lost(demo: Demo) -> None:
-    """a. The pod's node loses power; nobody is there."""
-    demo.head("a. Its node loses power at night: nobody is there")
+    """a. The pod's node loses power, and no operator is there."""
+    demo.head("a. Its node loses power at night, and no operator is there")
     stage, watch = demo.stage, demo.watch
     pod = await _running(demo)
     node = pod.spec.node_name

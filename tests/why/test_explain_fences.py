@@ -1,0 +1,67 @@
+"""What is said of a node that is lost says what its fence waits for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mooring.kube.objects import Condition, Node, NodeStatus, ObjectMeta
+from mooring.kube.objects.fencing import NodeFence, NodeFenceSpec, NodeFenceStatus
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.why.explain import explain
+from mooring.why.explain_nodes import explain_absence
+from mooring.why.snapshot import Snapshot
+
+
+def known(phase: str, reason: str = "Storm", message: str = "2 of 3 nodes were lost at once") -> Snapshot:
+    lost = Condition(type="Ready", status="Unknown")
+    node = Node(metadata=ObjectMeta(name="a"), status=NodeStatus(conditions=(lost,)))
+    fence = NodeFence(
+        metadata=ObjectMeta(name="a-1"),
+        spec=NodeFenceSpec(node_name="a"),
+        status=NodeFenceStatus(phase=phase, reason=reason, message=message),
+    )
+    return Snapshot(
+        PluginManager([], ControllerVolumeHost(now=lambda: datetime(2030, 1, 1, tzinfo=UTC))),
+        pods={},
+        claims={},
+        volumes={},
+        classes={},
+        nodes={"a": node},
+        attachments={},
+        drivers={},
+        csi_nodes={},
+        namespaces={},
+        fences={"a-1": fence},
+        events={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "step"),
+    [
+        ("Pending", "mooring fence confirm a"),
+        ("AwaitingPerson", "mooring fence test a"),
+        ("Fenced", "mooring fence release a"),
+        ("Fencing", ""),
+    ],
+)
+def test_a_node_that_does_not_answer_is_explained_by_its_fence(phase: str, step: str):
+    cause = explain("node/a", "default", known(phase))
+    (fence,) = cause.causes
+    assert (fence.about, fence.reason.code) == ("nodefence/a-1", "Storm")
+    assert fence.reason.message == f"{phase}: 2 of 3 nodes were lost at once"
+    assert step in fence.next_step
+
+
+@pytest.mark.parametrize("phase", ["Cancelled", "Unfenced", "Refused"])
+def test_a_fence_that_is_over_explains_nothing(phase: str):
+    assert not explain("node/a", "default", known(phase)).causes
+    assert explain("nodefence/a-1", "default", known(phase)).ok
+
+
+def test_a_node_that_is_gone_is_explained_by_its_fence_too():
+    (fence,) = explain_absence("a", known("Fenced", "Fenced", "node a is off")).causes
+    assert fence.reason.message == "Fenced: node a is off"
