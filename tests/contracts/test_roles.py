@@ -47,12 +47,18 @@ def of_manifest(path: str) -> set[Right]:
     found: set[Right] = set()
     for each in yaml.safe_load_all((DEPLOY / path).read_text()):
         if each["kind"] in ("ClusterRole", "Role"):
-            found |= granted(each["rules"], "kube-system" if each["kind"] == "Role" else "")
+            of_all = each["kind"] == "ClusterRole"
+            found |= granted(each["rules"], "" if of_all else each["metadata"].get("namespace", "kube-system"))
     return found
 
 
 def test_the_manifest_of_the_attach_detach_controller_grants_its_role():
     assert of_manifest("attach-detach.yaml") == rights(ROLES["attach-detach"])
+
+
+def test_the_manifest_of_the_fencing_controller_grants_its_role_and_secrets_of_its_own_namespace():
+    own: Right = ("mooring-fencing", "", "secrets", "get", "")
+    assert of_manifest("fencing.yaml") == rights(ROLES["fencing"]) | {own}
 
 
 def test_the_manifest_of_the_ebs_driver_grants_the_roles_of_its_sidecars():

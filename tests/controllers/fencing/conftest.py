@@ -84,8 +84,8 @@ class FencingStage(ControllerStage):
         return self.make(lambda api, **options: FencingController(api, kinds, **options), client)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[FencingController]:
-        controller = self.controller()
+    async def running(self, client: Any = None) -> AsyncIterator[FencingController]:
+        controller = self.controller(client)
         task = asyncio.create_task(controller.run())
         try:
             yield controller

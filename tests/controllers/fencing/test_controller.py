@@ -9,8 +9,10 @@ import pytest
 from played_mechanism import Manner
 
 from mooring.fence.interface import Scope
+from mooring.kube.client import Client
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import FENCE_EVIDENCE
 from mooring.volumes.out_of_service import TAINT, taint_of
 from mooring.volumes.statements import evidence_of
@@ -60,6 +62,24 @@ def test_a_node_that_reports_another_boot_is_free_again(fencing: Any):
             fence = await stage.until_phase("a", "Unfenced")
         assert not await tainted(stage, "a")
         assert not fence.metadata.finalizers
+
+    fencing(story)
+
+
+def test_the_rights_that_the_manifest_grants_are_enough(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running(Client(role(stage.server, "fencing"))):
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+            assert not await tainted(stage, "a")
 
     fencing(story)
 
@@ -323,7 +343,7 @@ def test_a_person_may_ask_for_the_fence_of_a_node_that_answers(fencing: Any):
     fencing(story)
 
 
-@pytest.mark.parametrize("wrong", [{"nodeUID": "another"}, {"bootID": "another"}, {"nodeName": "nobody"}])
+@pytest.mark.parametrize("wrong", [{"nodeUID": "another"}, {"bootID": "another"}, {"nodeName": "no-such-node"}])
 def test_a_request_about_another_registration_or_boot_is_refused(fencing: Any, wrong: dict[str, str]):
     async def story(stage: Any):
         await stage.node("a")

@@ -38,6 +38,7 @@ class Rule(msgspec.Struct, frozen=True):
 _READ = ("get", "list", "watch")
 _FOLLOW = ("list", "watch")
 _STORAGE, _LEASES, _SNAPSHOTS = "storage.k8s.io", "coordination.k8s.io", "snapshot.storage.k8s.io"
+_FENCING = "fencing.mooring.dev"
 _EVENTS = Rule("", ("events",), ("get", "create", "patch"))
 _SIDECAR_LEASES = Rule(_LEASES, ("leases",), (*_READ, "create", "update", "patch"), "kube-system")
 
@@ -52,6 +53,18 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         _EVENTS,
         Rule(_LEASES, ("leases",), ("create",), "kube-system"),
         Rule(_LEASES, ("leases",), ("get", "watch", "patch"), "kube-system", ("mooring-attachdetach",)),
+    ),
+    "fencing": (
+        Rule(_FENCING, ("fencepolicies", "fencemechanisms", "nodefences"), _READ),
+        Rule(_FENCING, ("nodefences",), ("create", "patch")),
+        Rule(_FENCING, ("fencepolicies/status", "fencemechanisms/status", "nodefences/status"), ("patch",)),
+        Rule("", ("nodes",), (*_READ, "patch")),
+        Rule("", ("pods",), ("list",)),
+        Rule(_STORAGE, ("volumeattachments",), ("list", "patch")),
+        _EVENTS,
+        Rule(_LEASES, ("leases",), _FOLLOW),
+        Rule(_LEASES, ("leases",), ("create",), "kube-system"),
+        Rule(_LEASES, ("leases",), ("get", "watch", "patch"), "kube-system", ("mooring-fencing",)),
     ),
     "attacher": (
         Rule("", ("persistentvolumes",), (*_READ, "patch")),
