@@ -37,7 +37,9 @@ def test_without_a_word_they_are_upstreams():
         (["--disable-force-detach-on-timeout"], Policy(0.0)),
         (["--disable-force-detach-on-timeout=true"], Policy(0.0)),
         (["--disable-force-detach-on-timeout=false"], Policy()),
-        (["--node-deletion-confirms-death"], Policy(360.0, True)),
+        (["--node-deletion-confirms-death=all"], Policy(360.0, True)),
+        (["--node-deletion-confirms-death=pods"], Policy()),
+        (["--node-deletion-confirms-death=never"], Policy()),
     ],
 )
 def test_the_policy(words: list[str], policy: Policy):

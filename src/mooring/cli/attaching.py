@@ -70,9 +70,13 @@ OPTIONS = (
         "--disable-force-detach-on-timeout",
         "As --force-detach-after=0: only a fence or an operator releases what a silent node has.",
     ),
-    switch(
+    click.option(
         "--node-deletion-confirms-death",
-        "The deletion of a Node object states that its machine is off, where the storage cuts nodes off.",
+        type=click.Choice(["never", "pods", "all"]),
+        default="pods",
+        show_default=True,
+        help="What the deletion of a Node object, once it has stayed away for 40 s, states about its machine: nothing; "
+        "that its pods do not run any more; also that its volumes may move, where the storage cuts nodes off.",
     ),
     click.option(
         "--detach-revokes-access",
@@ -127,7 +131,7 @@ def attach_detach(
     *,
     force_detach_after: float,
     disable_force_detach_on_timeout: bool,
-    node_deletion_confirms_death: bool,
+    node_deletion_confirms_death: str,
     detach_revokes_access: dict[str, bool],
     disable_attach_detach_for: Sequence[str],
     observe: bool,
@@ -145,7 +149,7 @@ def attach_detach(
         raise click.UsageError("--attach-detach-reconcile-sync-period: at least 1s")
     period = 0.0 if disable_attach_detach_reconcile_sync else attach_detach_reconcile_sync_period
     policy = Policy(
-        0.0 if disable_force_detach_on_timeout else force_detach_after, node_deletion_confirms_death
+        0.0 if disable_force_detach_on_timeout else force_detach_after, node_deletion_confirms_death == "all"
     )
     return (
         AttachDetachOptions(policy, detach_revokes_access, frozenset(disable_attach_detach_for), observe),

@@ -51,6 +51,8 @@ class Settings:
     random: Random
     plugin_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     node_monitor_grace_period: float = 40.0
+    node_deletion_confirms_death: bool = True
+    """Of pods; of volumes, `attach_detach` says it."""
     attach_detach: AttachDetachOptions = AttachDetachOptions()  # noqa: RUF009 - immutable
     attacher: AttacherOptions = AttacherOptions()  # noqa: RUF009 - immutable
 
@@ -75,6 +77,15 @@ def _with_plugins(kind: Callable[..., Controller[Any]]) -> Factory:
 def _node_lifecycle(client: Client, settings: Settings) -> Controller[Any]:
     return NodeLifecycleController(
         client, grace_period=settings.node_monitor_grace_period, now=settings.now, random=settings.random
+    )
+
+
+def _pod_gc(client: Client, settings: Settings) -> Controller[Any]:
+    return PodGCController(
+        client,
+        now=settings.now,
+        random=settings.random,
+        deletion_confirms=settings.node_deletion_confirms_death,
     )
 
 
@@ -125,7 +136,7 @@ FACTORIES: dict[str, Factory] = {
     "ephemeral": _plain(EphemeralController),
     "fencing": _fencing,
     "nodelifecycle": _node_lifecycle,
-    "podgc": _plain(PodGCController),
+    "podgc": _pod_gc,
     "cleanup": _plain(CleanupController),
 }
 

@@ -237,6 +237,7 @@ def controller(
         random=SystemRandom(),
         plugin_settings=parse_settings(plugin_settings),
         node_monitor_grace_period=node_monitor_grace_period,
+        node_deletion_confirms_death=attaching["node_deletion_confirms_death"] != "never",
         attach_detach=for_attach_detach,
         attacher=for_attacher,
     )

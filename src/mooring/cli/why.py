@@ -14,7 +14,9 @@ from mooring.cli.parts import KUBECONFIG
 
 
 @click.command()
-@click.argument("target", required=False, metavar="[pod/NAME | pvc/NAME | pv/NAME | node/NAME | nodefence/NAME]")
+@click.argument(
+    "target", required=False, metavar="[pod/NAME | pvc/NAME | pv/NAME | node/NAME | nodefence/NAME]"
+)
 @click.option("-n", "--namespace", default="default", show_default=True, help="Of the pod or claim.")
 @click.option("--all", "everything", is_flag=True, help="All that is stuck now, a line each.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -35,7 +37,9 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
     from mooring.why.snapshot import Snapshot, read
 
     if everything == (target is not None):
-        raise click.UsageError("name one object (pod/NAME, pvc/NAME, pv/NAME, node/NAME, nodefence/NAME), or give --all")
+        raise click.UsageError(
+            "name one object (pod/NAME, pvc/NAME, pv/NAME, node/NAME, nodefence/NAME), or give --all"
+        )
 
     async def known() -> Snapshot:
         client = config.connect(os.environ, kubeconfig)

@@ -343,7 +343,9 @@ def test_a_person_may_ask_for_the_fence_of_a_node_that_answers(fencing: Any):
     fencing(story)
 
 
-@pytest.mark.parametrize("wrong", [{"nodeUID": "another"}, {"bootID": "another"}, {"nodeName": "no-such-node"}])
+@pytest.mark.parametrize(
+    "wrong", [{"nodeUID": "another"}, {"bootID": "another"}, {"nodeName": "no-such-node"}]
+)
 def test_a_request_about_another_registration_or_boot_is_refused(fencing: Any, wrong: dict[str, str]):
     async def story(stage: Any):
         await stage.node("a")

@@ -11,7 +11,7 @@ from controller_stage import ControllerStage, Play
 
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.kube.errors import Conflict, NotFound
-from mooring.kube.objects import Node, Pod
+from mooring.kube.objects import Event, Node, Pod
 from mooring.volumes.out_of_service import SEEN, TAINT
 
 
@@ -138,6 +138,36 @@ def test_pods_of_a_node_that_is_gone_are_removed_after_forty_seconds_of_absence(
         await asyncio.sleep(10)
         assert await stage.api.find(Pod, "p", "default") is None
         assert not working.done()
+
+    play(story)
+
+
+def test_what_is_risked_is_said_of_a_pod_that_is_removed_with_its_node(play: Play):
+    async def story(stage: ControllerStage):
+        await doomed(stage)
+        working = asyncio.create_task(stage.make(PodGCController).run())
+        await stage.api.delete(Node, "n")
+        await asyncio.sleep(60)
+        said = [
+            each.message
+            for each in (await stage.api.list(Event)).items
+            if each.reason == "RemovedWithItsNode"
+        ]
+        assert len(said) == 1
+        assert "a second pod of this name may run" in said[0]
+        working.cancel()
+
+    play(story)
+
+
+def test_where_the_deletion_of_a_node_confirms_nothing_its_pods_stay(play: Play):
+    async def story(stage: ControllerStage):
+        await doomed(stage)
+        working = asyncio.create_task(stage.make(PodGCController, deletion_confirms=False).run())
+        await stage.api.delete(Node, "n")
+        await asyncio.sleep(600)
+        assert await stage.api.find(Pod, "p", "default") is not None
+        working.cancel()
 
     play(story)
 

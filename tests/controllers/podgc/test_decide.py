@@ -40,6 +40,13 @@ HEALTHY = Node(
 )
 
 
+@pytest.mark.parametrize("deleting", [False, True])
+def test_where_the_deletion_of_a_node_confirms_nothing_its_pods_stay(deleting: bool):
+    decision = decide(pod(deleting=deleting), None, deletion_confirms=False)
+    assert decision.action is Action.KEEP
+    assert "kubectl delete pod --force" in decision.reason.message
+
+
 @pytest.mark.parametrize(
     ("given_pod", "there", "code"),
     [

@@ -20,6 +20,10 @@ from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
+RISK = (
+    "that counts as the statement that nothing runs there any more; if its machine is only cut off, a second pod of "
+    "this name may run beside the first"
+)
 _TOO_MANY = Reason("TooManyEnded", "more pods have ended than may stay")
 
 
@@ -28,9 +32,19 @@ class PodGCController(Controller[str]):
 
     name = "pod-garbage-collector"
 
-    def __init__(self, client: Client, *, now: Now, random: Random, most_ended: int = MOST_ENDED) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        now: Now,
+        random: Random,
+        most_ended: int = MOST_ENDED,
+        deletion_confirms: bool = True,
+    ) -> None:
+        """`deletion_confirms`: the deletion of a Node states that nothing of its machine runs any more."""
         super().__init__(client, now=now, random=random)
         self._most_ended = most_ended
+        self._deletion_confirms = deletion_confirms
         self._pods = self.watch(
             Pod,
             self._of_concern,
@@ -52,7 +66,8 @@ class PodGCController(Controller[str]):
         return 0 < self._most_ended < self._pods.count("ended", "yes")
 
     def _may_be_removed(self, pod: Pod) -> bool:
-        return decide(pod, self._nodes.get(pod.spec.node_name)).action is Action.REMOVE
+        node = self._nodes.get(pod.spec.node_name)
+        return decide(pod, node, deletion_confirms=self._deletion_confirms).action is Action.REMOVE
 
     def _pods_of_node(self, node: Node) -> list[str]:
         pods = [pod.key for pod in self._pods.by_index("node", node.name)]
@@ -78,7 +93,7 @@ class PodGCController(Controller[str]):
             self.queue.add_after(key, left)
             return
         live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None
-        decision = decide(pod, live)
+        decision = decide(pod, live, deletion_confirms=self._deletion_confirms)
         match decision.action:
             case Action.KEEP:
                 return
@@ -94,6 +109,8 @@ class PodGCController(Controller[str]):
             Pod, pod.name, pod.namespace, uid=pod.uid, resource_version=version, grace_period_seconds=0
         )
         self.log.warning("removed", pod=pod.key, reason=reason.message)
+        if reason.code == "orphaned":
+            self.recorder.event(pod, "Warning", "RemovedWithItsNode", f"{reason.message}: {RISK}")
 
     def _quarantine(self, pod: Pod) -> float:
         """Returns for how many more seconds the pod must stay unchanged, without its Node."""

@@ -34,17 +34,27 @@ _WAITS_FOR_NODE = Decision(Action.KEEP, Reason("Unscheduled", "waits for a node"
 _KEPT_BY_NODE = Decision(Action.KEEP, Reason("NodeExists", "its node exists, and ends its own pods"))
 
 
-def decide(pod: Pod, node: Node | None) -> Decision[Action]:
-    """Whether the pod may be removed. `node`: the Node that the pod names; None if it does not exist."""
+def decide(pod: Pod, node: Node | None, *, deletion_confirms: bool = True) -> Decision[Action]:
+    """Whether the pod may be removed. `node`: the Node that the pod names; None if it does not exist.
+    `deletion_confirms`: the deletion of a Node states that nothing of its machine runs any more."""
     if not pod.spec.node_name:
         if pod.deleting:
             return _remove("unscheduled", "is being deleted and was never scheduled")
         return _WAITS_FOR_NODE
+    if node is None and not deletion_confirms:
+        return Decision(Action.KEEP, Reason("NodeGone", _not_confirmed(pod.spec.node_name)))
     if node is None:
         return _remove("orphaned", f"node {pod.spec.node_name} no longer exists")
     if pod.deleting and out_of_service(node):
         return _remove("out-of-service", f"node {node.name} was declared out of service")
     return _KEPT_BY_NODE
+
+
+def _not_confirmed(node: str) -> str:
+    return (
+        f"node {node} was deleted, which says nothing of its machine here: if that is certainly off, "
+        "kubectl delete pod --force"
+    )
 
 
 def surplus(ended: Sequence[Pod], most: int) -> list[Pod]:
