@@ -48,7 +48,9 @@ def of_manifest(path: str) -> set[Right]:
     for each in yaml.safe_load_all((DEPLOY / path).read_text()):
         if each["kind"] in ("ClusterRole", "Role"):
             of_all = each["kind"] == "ClusterRole"
-            found |= granted(each["rules"], "" if of_all else each["metadata"].get("namespace", "kube-system"))
+            found |= granted(
+                each["rules"], "" if of_all else each["metadata"].get("namespace", "kube-system")
+            )
     return found
 
 
