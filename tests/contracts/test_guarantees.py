@@ -1,4 +1,4 @@
-"""docs/guarantees.md names a test for each of its sentences (that the tests exist, `test_references` checks)."""
+"""docs/guarantees.md names a test for each of its sentences. That the tests exist, `test_references` checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .references import ROOT, TEST
 
 PAGE = ROOT / "docs" / "guarantees.md"
 ROW = re.compile(r"^\| (?!---|guarantee)(.+) \|$", re.MULTILINE)
-ROWS = [row for row in ROW.findall(PAGE.read_text()) if row != " | test"]
+ROWS = [row for row in ROW.findall(PAGE.read_text()) if row.strip() != "| test"]
 
 
 def test_there_are_guarantees():
