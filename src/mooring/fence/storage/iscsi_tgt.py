@@ -2,9 +2,9 @@
 
 Guarantees: the list of who is let in comes first and the connections after it, as a client that is only
 disconnected logs in again at once, and one that is only taken out of the list goes on writing. FENCED means
-that, read afterwards, the list lets the client in by none of its addresses, and tgtd has no session of it: so
-no command of it is in progress either. A list that lets others in together with the client (ALL, a wider
-network) is left as it is, and said. Needs tgtadm.
+that, read afterwards, the list lets the client in by none of its addresses and names, and tgtd has no session
+of it: so no command of it is in progress either. A list that lets others in together with the client (ALL, a
+wider network) is left as it is, and said. Needs tgtadm.
 
 tgtd forgets its list when it ends: whoever starts it must know who is shut out.
 """
@@ -176,7 +176,7 @@ class _Session:
     async def open(self) -> Answer:
         served = await self._served()
         if not tgt_targets.lets_in(served.acl, self._client):
-            for entry in self._entries(served):
+            for entry in self._entries():
                 if entry not in served.acl:
                     await self._ordered("bind", served, entry)
             served = await self._served()
@@ -185,12 +185,10 @@ class _Session:
             return Answer(Outcome.UNKNOWN, look.code, look.message)
         return Answer(Outcome.UNFENCED, look.code, look.message, {"readAt": _now(), **look.identity})
 
-    def _entries(self, served: Served) -> list[str]:
-        """What lets it in again. A list without names lets all names in, and stays so."""
-        if own := listed(self._given.get("acl", "")):
-            return own
-        names = any(tgt_targets.is_name(each) for each in served.acl)
-        return [*map(_entry, map(str, self._client.networks)), *(self._client.names if names else ())]
+    def _entries(self) -> list[str]:
+        """What lets it in again."""
+        own = [*map(_entry, map(str, self._client.networks)), *self._client.names]
+        return listed(self._given.get("acl", "")) or own
 
     async def _served(self) -> Served:
         ended = await self._do("--op", "show", "--mode", "target")

@@ -1,9 +1,9 @@
 """What tgtd serves, lets in and is connected to, as `tgtadm --op show --mode target` prints it; what shuts a
 client out. Pure.
 
-tgt lets an initiator in if its address is in the list of addresses, and its name in the list of names unless
-that is empty. A connection of a client goes on when the client is taken out of them. A nexus without a
-connection is one whose commands have not ended: tgtd keeps it until they have.
+tgt lets an initiator in if its address is in the list, or its name: one of them is enough. A connection of a
+client goes on when the client is taken out of the list. A nexus without a connection is one whose commands
+have not ended: tgtd keeps it until they have.
 """
 
 from __future__ import annotations
@@ -78,13 +78,14 @@ def entries_of(served: Served, client: Client, listed: Iterable[str] = ()) -> li
 
 
 def lets_in(acl: Iterable[str], client: Client) -> bool:
-    """Whether a list lets the client log in, from any of its addresses. Where none is known, all count."""
-    entries = list(acl)
-    names = {each for each in entries if is_name(each)}
-    addresses = [each for each in entries if not is_name(each)]
-    by_address = any(client.overlaps(each) for each in addresses) if client.networks else bool(addresses)
-    by_name = not names or not client.names or bool(names & set(client.names))
-    return by_address and by_name
+    """Whether a list may let the client log in: by one of its addresses, or of its names. Where it is not
+    known what addresses or names it has, any may be its own."""
+    return any(
+        (not client.names or each in client.names)
+        if is_name(each)
+        else (not client.networks or client.overlaps(each))
+        for each in acl
+    )
 
 
 def sessions_of(served: Served, client: Client) -> list[Nexus]:
