@@ -1,8 +1,8 @@
 """Stops the instance of EC2 that a node is, by force; of Amazon's, and of `mooring cloud`.
 
 FENCED means that EC2 says `stopped` (or `terminated`) of this instance and this launch, read after it
-answered our order. Terminating is opt-in, and refused where a volume beside the root would go with the instance.
-A call that was cancelled may still end in its thread, within the order's deadline.
+answered our order. Terminating is opt-in, and refused where a volume beside the root would go with the
+instance. A call that was cancelled may still end in its thread, within the order's deadline.
 """
 
 from __future__ import annotations
