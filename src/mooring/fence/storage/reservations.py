@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _KEY = re.compile(r"^\s+0x([0-9a-fA-F]{1,16})\s*$", re.MULTILINE | re.ASCII)
 _HOLDER = re.compile(r"Key=0x([0-9a-fA-F]{1,16})", re.ASCII)
-_TYPE = re.compile(r"type:\s*([A-Za-z ,]+?)\s*$", re.MULTILINE)
+_TYPE = re.compile(r"scope:\s*\S+,\s+type:\s*([A-Za-z ,]+?)\s*$", re.MULTILINE)
 TYPES = {
     "write exclusive, registrants only": 5,
     "exclusive access, registrants only": 6,
