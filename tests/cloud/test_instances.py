@@ -120,6 +120,24 @@ async def test_instances_stop_and_start() -> None:
     assert seen == ["stopping", "stopped", "pending", "running"]
 
 
+async def test_a_start_is_another_launch_and_a_stop_or_a_reboot_is_none() -> None:
+    world = VirtualCloud()
+    [instance] = world.cloud.launch(1)
+
+    async def launched() -> object:
+        answer = await world("DescribeInstances", InstanceIds=[instance])
+        return answer["Reservations"][0]["Instances"][0]["LaunchTime"]
+
+    first = await launched()
+    await world.wait(10)
+    await world("RebootInstances", InstanceIds=[instance])
+    await world("StopInstances", InstanceIds=[instance])
+    await world.wait(10)
+    assert await launched() == first
+    await world("StartInstances", InstanceIds=[instance])
+    assert await launched() != first
+
+
 async def test_a_terminated_instance_does_not_start() -> None:
     world = VirtualCloud()
     [instance] = world.cloud.launch(1)

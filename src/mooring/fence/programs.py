@@ -4,7 +4,7 @@ Guarantees:
 - When `run` has returned, raised or was cancelled, nothing that the program started is left: neither its
   process group, nor a helper in a session of its own. Each process that it starts inherits a mark in its
   environment, by which it is found in /proc.
-- Not more than `OUTPUT_BYTES` of each of its outputs are kept; the rest is read and forgotten.
+- Not more than `keep` bytes of each of its outputs are kept; the rest is read and forgotten.
 - It gets a small environment of our making, so nothing of this process's (credentials, Python's paths).
 - Secrets come by its standard input, or by a `Hidden` file. Such a file exists in memory alone and goes with
   this process, however that ends; only the same user can open it.
@@ -60,7 +60,13 @@ class Run(Protocol):
     """As `run` is; elsewhere than on this machine, another one of the same form."""
 
     async def __call__(
-        self, words: Sequence[str], *, deadline: float, given: bytes = b"", environ: Mapping[str, str] = {}
+        self,
+        words: Sequence[str],
+        *,
+        deadline: float,
+        given: bytes = b"",
+        environ: Mapping[str, str] = {},
+        keep: int = OUTPUT_BYTES,
     ) -> Ended: ...
 
 
@@ -123,7 +129,12 @@ class Hidden:
 
 
 async def run(
-    words: Sequence[str], *, deadline: float, given: bytes = b"", environ: Mapping[str, str] = {}
+    words: Sequence[str],
+    *,
+    deadline: float,
+    given: bytes = b"",
+    environ: Mapping[str, str] = {},
+    keep: int = OUTPUT_BYTES,
 ) -> Ended:
     """Runs it in a session of its own, at most `deadline` seconds. `given` is its standard input; `environ`
     is added to its environment. Raises ProgramMissing."""
@@ -145,7 +156,7 @@ async def run(
         )
     except OSError as error:
         raise ProgramMissing(f"{program} cannot be executed: {error.strerror}") from error
-    output, errors = _Kept(), _Kept()
+    output, errors = _Kept(keep), _Kept(keep)
     talk = [
         asyncio.create_task(each)
         for each in (_give(process, given), output.read(process.stdout), errors.read(process.stderr))
@@ -202,13 +213,14 @@ def _environment(mark: str, more: Mapping[str, str]) -> dict[str, str]:
 class _Kept:
     """The beginning of what a program says."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._kept = bytearray()
 
     async def read(self, stream: asyncio.StreamReader | None) -> None:
         assert stream is not None
         while piece := await stream.read(OUTPUT_BYTES):
-            self._kept += piece[: OUTPUT_BYTES - len(self._kept)]
+            self._kept += piece[: self._most - len(self._kept)]
 
     def text(self) -> str:
         return self._kept.decode(errors="replace")

@@ -111,12 +111,14 @@ async def stop_instances(region: Region, request: Request) -> dict[str, Any]:
 
 
 async def start_instances(region: Region, request: Request) -> dict[str, Any]:
-    """Starts stopped instances; device names that force detaches had made unusable can be used again."""
+    """Starts stopped instances: a new launch, of which LaunchTime tells. Device names that force detaches had
+    made unusable can be used again."""
     found = _in_states(region, request, ("stopped", "pending", "running"), "started")
     dry_run(request)
 
     def starting(one: Instance, due: float) -> Instance:
-        return replace(_booted(region, one), state="pending", due=due, reason="")
+        started = replace(_booted(region, one), launched=region.clock())
+        return replace(started, state="pending", due=due, reason="")
 
     changes = _begun(region, found, "stopped", region.settings.starting_s, starting)
     return {"StartingInstances": _changed(region, changes)}

@@ -1,0 +1,1 @@
+"""Fences by a cloud's own control plane."""

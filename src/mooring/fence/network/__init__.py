@@ -1,0 +1,1 @@
+"""Fences on the network: rules of this host's kernel."""

@@ -1,0 +1,120 @@
+"""What tgtadm prints is understood, and who is let in by it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.fence.interface import Order, Target, Volume
+from mooring.fence.storage.clients import BadClient, client_of, uncovered
+from mooring.fence.storage.iscsi_tgt import IscsiTgt
+from mooring.fence.storage.tgt_targets import Nexus, Served, entries_of, lets_in, parse, sessions_of
+
+SHOWN = """Target 1: iqn.x:a
+    System information:
+        Driver: iscsi
+        State: ready
+    I_T nexus information:
+        I_T nexus: 4
+            Initiator: iqn.x:n1 alias: node-1
+            Connection: 0
+                IP Address: 10.88.1.1
+        I_T nexus: 7
+            Initiator: iqn.x:n2 alias: node-2
+        I_T nexus: 9
+    LUN information:
+        LUN: 0
+            Type: controller
+    Account information:
+    ACL information:
+        10.88.1.0/24
+        iqn.x:n1
+Target 2: iqn.x:b
+    ACL information:
+        ALL
+"""
+ONE = client_of(
+    Order(Target("n", "u", "b", addresses=("10.88.1.1", "10.88.1.0/24"), initiators=("iqn.x:n1",)))
+)
+
+
+def test_what_is_shown_is_understood():
+    first = Nexus("4", "iqn.x:n1", (("0", "10.88.1.1"),))
+    assert parse(SHOWN) == {
+        "iqn.x:a": Served("1", ("10.88.1.0/24", "iqn.x:n1"), (first, Nexus("7", "iqn.x:n2"), Nexus("9"))),
+        "iqn.x:b": Served("2", ("ALL",)),
+    }
+
+
+@given(
+    st.text() | st.lists(st.sampled_from([*SHOWN.splitlines(), "            Connection: x"])).map("\n".join)
+)
+def test_any_text_is_understood_as_far_as_it_goes(text: str):
+    for served in parse(text).values():
+        entries_of(served, ONE)
+        sessions_of(served, ONE)
+
+
+def test_sessions_are_the_clients_by_name_by_address_or_if_it_is_not_told_whose_they_are():
+    served = parse(SHOWN)["iqn.x:a"]
+    assert [each.session for each in sessions_of(served, ONE)] == ["4", "9"]
+    assert entries_of(served, ONE) == ["10.88.1.0/24", "iqn.x:n1"]
+
+
+@pytest.mark.parametrize(
+    ("acl", "lets"),
+    [
+        ([], False),
+        (["10.88.1.7"], True),
+        (["10.88.0.0/16"], True),
+        (["ALL"], True),
+        (["10.88.2.0/24"], False),
+        (["iqn.x:n1"], True),
+        (["iqn.x:n2", "10.88.2.1"], False),
+        (["10.88.2.1", "iqn.x:n1"], True),
+    ],
+)
+def test_an_address_or_a_name_is_enough_to_be_let_in(acl: list[str], lets: bool):
+    assert lets_in(acl, ONE) == lets
+
+
+def test_where_names_are_not_known_any_may_be_its_own():
+    nameless = client_of(Order(Target("n", "u", "b", addresses=("10.88.1.1",))))
+    assert lets_in(["iqn.x:n2"], nameless)
+    addressless = client_of(Order(Target("n", "u", "b", initiators=("iqn.x:n1",))))
+    assert lets_in(["10.88.2.1"], addressless)
+
+
+@pytest.mark.parametrize("bad", ["", "10.88.1", "127.0.0.0/8"])
+def test_a_client_that_is_none_is_refused(bad: str):
+    with pytest.raises(BadClient):
+        client_of(Order(Target("n", "u", "b", addresses=(bad,) if bad else ())))
+
+
+def test_a_volume_of_another_target_is_not_claimed():
+    target = Target(
+        "n",
+        "u",
+        "b",
+        addresses=("10.88.1.1",),
+        volumes=(Volume("iqn.x:a,1"), Volume("iqn.x:ab"), Volume("iqn.x:a")),
+    )
+    wrong = IscsiTgt().problems(Order(target, "t", {"target": "iqn.x:a"}))
+    assert wrong == ["the volume iqn.x:ab is not of iqn.x:a: its writes would not be stopped"]
+    assert uncovered([Volume("/srv/a/b")], ["/srv/a"]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({}, "target is missing"),
+        ({"target": "a b"}, "is no name of a target"),
+        ({"target": "a", "control-port": "x"}, "control-port is no number"),
+        ({"target": "a", "acl": "ALL"}, "is everyone"),
+        ({"target": "a", "networks": "x"}, "is no IP address"),
+    ],
+)
+def test_bad_input_is_said(given: dict[str, str], wrong: str):
+    found = IscsiTgt().problems(Order(Target("n", "u", "b", addresses=("10.88.1.1",)), "t", given))
+    assert any(wrong in each for each in found), found
