@@ -47,7 +47,7 @@ test: $(STAMP) tools
 
 # Machines with a kernel of their own: some minutes; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools
-	@$(BIN)/pytest -q tests/machines tests/root/machines -n 2 --dist loadgroup --timeout 600
+	@$(BIN)/pytest -q tests/machines tests/root/machines -n 2 --dist loadfile --timeout 600
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests

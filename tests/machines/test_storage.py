@@ -1,7 +1,8 @@
 """Servers of NFS, iSCSI and NBD that two machines use, and out of which one of them is shut.
 
-One cluster for all of them, in one process: addresses of servers are this host's. That each serves two
-machines, and that one that is shut out writes no more, is always played; the rest with MOORING_SOAK.
+One cluster for all of them, in one process (`--dist loadfile`): addresses of servers are this host's. That
+each serves two machines, and that one that is shut out writes no more, is always played; the rest with
+MOORING_SOAK.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.machines.conftest import FLAGS
-from tests.machines.machines import inside, order
+from tests.machines.machines import MIB, inside, order
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
@@ -35,7 +36,6 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.timeout(300),
     pytest.mark.soak,
-    pytest.mark.xdist_group("storage"),
 ]
 soak = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="minutes: `make soak` plays it")
 
@@ -152,6 +152,8 @@ async def test_all_three_serve_two_machines_which_see_each_others_data(
             await inside(stage, f"dd if={device} bs=4k count=1 iflag=direct 2> /dev/null | head -n 1", TWO)
             == text
         )
+    buffers = await inside(stage, "ss --tcp --memory --numeric 'dport = :3260' | grep -o 'rb[0-9]*'", ONE)
+    assert all(int(each.removeprefix("rb")) >= MIB for each in buffers.split()), "or reads are slow"
     for kind in Kind:
         status, answer = await stage.command("storage", "remove", kind)
         assert status == 1

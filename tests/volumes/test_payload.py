@@ -32,6 +32,18 @@ def test_the_directory_shows_the_payload(tmp_path: Path):
     assert shown(tmp_path / "v") == {"a": "1", "conf/b": "2"}
 
 
+@pytest.mark.parametrize("left", ["nothing of it", "its name", "its half"])
+def test_files_whose_content_a_power_loss_took_are_written_again(tmp_path: Path, left: str):
+    write_payload(tmp_path, files(a="first", conf__b="second"))
+    lost = tmp_path / CURRENT / "conf" / "b"
+    lost.write_bytes(b"sec" if left == "its half" else b"")
+    if left == "nothing of it":
+        lost.unlink()
+    assert write_payload(tmp_path, files(a="first", conf__b="second"))
+    assert shown(tmp_path) == {"a": "first", "conf/b": "second"}
+    assert not write_payload(tmp_path, files(a="first", conf__b="second"))
+
+
 def test_the_same_payload_again_changes_nothing(tmp_path: Path):
     write_payload(tmp_path, files(a="1"))
     before = os.readlink(tmp_path / CURRENT)

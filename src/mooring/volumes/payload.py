@@ -4,8 +4,8 @@ kubelet does for ConfigMaps.
     <dir>/..data -> ..<digest>      swapped by one rename: readers see all old files or all new ones
     <dir>/<name> -> ..data/<name>   what the user sees
 
-Blocking. Idempotent: the same payload again changes nothing, and what a crash left behind is
-removed by the next write.
+Blocking. Idempotent: the same payload again changes nothing, what a crash left behind is removed by
+the next write, and what a power loss took from the files is written again: they are not synced.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_payload(directory: Path, payload: Payload, group: int | None = None) -
         check_path(path)
     directory.mkdir(parents=True, exist_ok=True)
     name = f"..{digest(payload, group)}"
-    changed = not _shows(directory, name)
+    changed = not _shows(directory, name, payload)
     if changed:
         _fill(directory / name, payload, group)
         _point(directory, name)
@@ -67,10 +67,14 @@ def write_payload(directory: Path, payload: Payload, group: int | None = None) -
     return changed
 
 
-def _shows(directory: Path, name: str) -> bool:
+def _shows(directory: Path, name: str, payload: Payload) -> bool:
     try:
-        return os.readlink(directory / CURRENT) == name and (directory / name).is_dir()
-    except FileNotFoundError:
+        return (
+            os.readlink(directory / CURRENT) == name
+            and (directory / name).is_dir()
+            and all((directory / name / path).read_bytes() == file.content for path, file in payload.items())
+        )
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

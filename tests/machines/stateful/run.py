@@ -159,7 +159,7 @@ async def _play(
 ) -> None:
     random = Random(options.seed)
     await _apply(stage, software, options.flags)
-    following = asyncio.create_task(names.follow(stage, software.name, addresses))
+    following = asyncio.create_task(names.follow(stage, software.name, addresses, note))
     clients: list[asyncio.Task[Any]] = []
     try:
         await _answered(stage, "the software answers", software.set_up, BEGINNING_S)
