@@ -1,4 +1,5 @@
-"""docs/guarantees.md names a test for each of its sentences. That the tests exist, `test_references` checks."""
+"""docs/guarantees.md names a test for each of its sentences. That the tests exist, `test_references`
+checks."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ async def test_a_machine_whose_registration_was_taken_away_writes_nothing_until_
     assert await changes(stage)  # which is why it is unknown
     assert (await mechanism.look(order)).state is State.OPEN
     never = replace(order, parameters={**order.parameters, "registers": "never"})
-    print((await mechanism.fence(never)))
+    print(await mechanism.fence(never))
     assert not await changes(stage)
     assert (await mechanism.unfence(order)).outcome is Outcome.UNFENCED
     await stage.run_in(TWO, f"sg_persist --out --clear --param-rk=0xb2 {path}")

@@ -199,7 +199,7 @@ def down(data_dir: str | None) -> None:
 def status(data_dir: str | None, volumes: bool, output: str) -> None:
     """Shows nodes, claims, pods and volumes once; the machines, as they are and as their BMCs say; storage
     servers, and who is shut out of them."""
-    from mooring.cluster import machine_states
+    from mooring.cluster import fences, machine_states
     from mooring.cluster.layout import open_layout
     from mooring.cluster.storage import shown as storage_servers
     from mooring.cluster.usage import usage
@@ -215,6 +215,7 @@ def status(data_dir: str | None, volumes: bool, output: str) -> None:
         client = config.load(layout.kubeconfig)
         try:
             shown = await usage(client) if volumes else sections(await take(client))
+            shown += [] if volumes else await fences.section(client)
             if not volumes:
                 for each in (machine_states, storage_servers):
                     shown += await each.section(layout.control)

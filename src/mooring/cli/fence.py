@@ -158,6 +158,29 @@ def test_(
 
 
 @fence.command()
+@click.argument("node")
+@click.option("--patience", default="5m", show_default=True, metavar="TIME", help="For each step: 90s, 10m.")
+@click.confirmation_option(prompt="The node's pods are moved, and its machine is really switched off. Go on?")
+@KUBECONFIG
+@DATA_DIR
+def drill(node: str, patience: str, kubeconfig: str | None, data_dir: str | None) -> None:
+    """Practises a fence: drains a node, cuts it off for real, shows that it is silent, and brings it back.
+
+    The first step that fails ends it, and says how the node is left.
+    """
+    from mooring.cli.durations import parse_duration
+    from mooring.cluster.drill import drill
+    from mooring.kube.times import wall_clock
+
+    seconds = parse_duration(patience)
+
+    async def work(client: Client) -> None:
+        await drill(client, node, by=getpass.getuser(), now=wall_clock, say=click.echo, patience=seconds)
+
+    _ask(work, kubeconfig, data_dir)
+
+
+@fence.command()
 def kinds() -> None:
     """Prints the definitions of FencePolicy, FenceMechanism and NodeFence, for `kubectl apply -f -`."""
     import yaml

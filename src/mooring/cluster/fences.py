@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.cluster.layout import ClusterError
+from mooring.cluster.view import Section
 from mooring.cluster.welcome import welcome
 from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
@@ -182,6 +183,26 @@ async def _try(client: Client, kinds: Mapping[str, Mechanism], record: FenceMech
         return Tried(record.name, node.name, State.UNKNOWN, str(error), {})
     look = await ordering.look(given)
     return Tried(record.name, node.name, look.state, look.message, look.identity)
+
+
+async def section(client: Client) -> list[Section]:
+    """For `mooring status`: fences that are not over, and policies and mechanisms with which something is
+    wrong; none where nothing is."""
+    try:
+        open_ones = [each for each in await fences(client) if each.status.phase not in Phase.OVER]
+        policies = (await client.list(FencePolicy)).items
+        mechanisms = (await client.list(FenceMechanism)).items
+    except (ClusterError, NotFound):
+        return []
+    rows = [
+        (f"nodefence of {each.spec.node_name}", each.status.phase or Phase.PENDING, each.status.message)
+        for each in open_ones
+    ]
+    for kind, found in (("fencepolicy", policies), ("fencemechanism", mechanisms)):
+        for each in found:
+            wrong = (condition for condition in each.status.conditions if condition.status != "True")
+            rows += [(f"{kind} {each.name}", said.reason, said.message) for said in wrong]
+    return [(("FENCING", "STATE", "WHAT IT WAITS FOR, OR WHAT IS WRONG"), rows)] if rows else []
 
 
 def as_json(fence: NodeFence) -> dict[str, Any]:

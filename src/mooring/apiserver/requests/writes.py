@@ -44,6 +44,7 @@ from mooring.apiserver.objects.deletion import (
     deleted,
     ends_with_update,
 )
+from mooring.apiserver.objects.forced_removal import risk
 from mooring.apiserver.objects.kinds import Kind
 from mooring.apiserver.objects.lifecycle import created, revised
 from mooring.apiserver.objects.managed_fields import applied, updated
@@ -74,6 +75,7 @@ from mooring.apiserver.requests.write_request import (
 from mooring.apiserver.routes import Route
 from mooring.apiserver.store.history import Item, Key
 from mooring.apiserver.store.object_store import Store, decode, encode
+from mooring.apiserver.values.dotted import object_at, text_at
 from mooring.apiserver.values.timestamps import stamp
 from mooring.apiserver.work_limit import renew
 
@@ -281,10 +283,17 @@ class Writer:
         check_preconditions(kind, old, options)
         if kind.storage == "namespaces" and route.name in PERMANENT_NAMESPACES:
             raise forbidden(kind.resource, route.name, "this namespace may not be deleted")
+        if kind.storage == "pods" and options.grace == 0:
+            self._warn_of_force(request, old)
         item, gone = await self.delete_item(kind, head, old, options)
         if gone and not kind.strategy.returns_deleted:
             return respond(200, encode(_success(kind, item)), negotiate(""))
         return self.answer(request, kind, item)
+
+    def _warn_of_force(self, request: Request, pod: Obj) -> None:
+        node = self.store.head("nodes", ("", text_at(object_at(pod, "spec"), "nodeName")))
+        if (warning := risk(pod, decode(node.body) if node is not None else None)) is not None:
+            request.warnings.append(warning)
 
     async def delete_item(
         self, kind: Kind, head: Item, old: Obj, options: DeleteOptions

@@ -74,6 +74,7 @@ class Phase:
     REFUSED = "Refused"
 
     OVER = (UNFENCED, CANCELLED, REFUSED)
+    OPEN = (PENDING, FENCING, AWAITING_PERSON, FENCED)
 
 
 class Begin(Enum):

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.fencing import ordering, releasing
+from mooring.controllers.fencing import metrics, ordering, releasing
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
@@ -147,7 +147,7 @@ class Steps:
 
     async def _order(self, fence: NodeFence, step: Step) -> bool:
         """Reads the Node live, gives the order that was written down, judges and writes the answer."""
-        target = fence.status.target
+        target, began = fence.status.target, asyncio.get_running_loop().time()
         assert target is not None
         node = await self.client.find(Node, target.node_name)
         if node is not None and not is_same_boot(node, target):
@@ -179,6 +179,9 @@ class Steps:
             "report": last_report(after) if after is not None else "",
         }
         await self._answered(fence, step.token, ended, judged.outcome is Outcome.FENCED)
+        metrics.ordered(step.mechanism, judged.outcome, asyncio.get_running_loop().time() - began)
+        if judged.outcome is Outcome.FENCED:
+            metrics.reached(fence, "fenced", self.now())
         event = "Normal" if judged.outcome is Outcome.FENCED else "Warning"
         if node is not None:
             self.recorder.event(
@@ -230,6 +233,7 @@ class Steps:
             count = await releasing.release(self.client, fence, proof, self.now)
             self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
         await self._write(fence, reason, Phase.FENCED, {"releasedAt": format_micro_time(self.now())})
+        metrics.reached(fence, "released", self.now())
         return True
 
     async def _withdraw(self, fence: NodeFence, reason: Reason) -> bool:
@@ -263,6 +267,7 @@ class Steps:
             self.recorder.event(fence, "Warning", *lifted)
             return True
         if look.state is not State.SHUT:
+            metrics.not_verified()
             self.recorder.once(
                 fence, "Warning", Reason("FenceNotVerified", f"{proof.mechanism}: {look.message}")
             )
@@ -314,4 +319,5 @@ class Steps:
             return fence
         written = await self.client.revise(fence, {"status": status}, subresource="status")
         self._fences.accept(written)
+        metrics.counted(self._fences.items(), Phase.OPEN)
         return written
