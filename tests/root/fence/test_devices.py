@@ -115,6 +115,15 @@ async def test_a_late_device_ends_as_fenced_or_unknown_and_never_before_it_is_of
     assert not await late.works()
 
 
+async def test_a_device_that_lies_is_believed_so_its_word_needs_a_second_source(rack: Rack):
+    await rack.misbehave("lie", "bmc")
+    lying = case(rack, "redfish")
+    assert (await lying.mechanism.fence(lying.order)).outcome is Outcome.FENCED
+    assert await lying.works()
+    second = mechanism("power-strip")
+    assert (await second.look(order(rack, "power-strip"))).state is State.OPEN
+
+
 async def test_any_agent_is_run_by_its_own_parameters(rack: Rack):
     given = order(rack, "ipmi")
     any_agent = replace(given, parameters={**given.parameters, "agent": "fence_ipmilan", "lanplus": "1"})
