@@ -16,6 +16,7 @@ import boto3
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.data_directory import Credentials
 from mooring.cloud.endpoint.server import Server, serving
+from mooring.cloud.interface import Power
 from mooring.cloud.settings import from_json
 
 SESSION = boto3.Session()  # it reads the description of EC2 once for all clients
@@ -48,13 +49,15 @@ class ServedCloud:
 
 
 @contextmanager
-def served(instances: int = 2, **settings: Any) -> Generator[ServedCloud]:
+def served(instances: int = 2, power: Power | None = None, **settings: Any) -> Generator[ServedCloud]:
     """A cloud without devices and without a journal, while entered."""
     loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     made: list[Server] = []
 
     async def story() -> None:
-        cloud = Cloud(settings=from_json({**AT_ONCE, **settings}), clock=time.time, rng=Random(1))
+        cloud = Cloud(
+            settings=from_json({**AT_ONCE, **settings}), clock=time.time, rng=Random(1), power=power
+        )
         cloud.launch(instances)
         working = asyncio.create_task(cloud.run())
         async with serving(cloud, CREDENTIALS, 0, Random(2)) as server:

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.cloud.cloud import Cloud
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.interface import Devices, Journal, NoDevices, NoJournal
+from mooring.cloud.interface import Devices, Journal, NoDevices, NoJournal, Power
 from mooring.cloud.settings import Settings, from_json
 
 START = 1_700_000_000.0
@@ -45,6 +45,7 @@ class VirtualCloud:
         devices: Devices | None = None,
         journal: Journal | None = None,
         now: float = START,
+        power: Power | None = None,
         **settings: Any,
     ) -> None:
         self.now = now
@@ -55,6 +56,7 @@ class VirtualCloud:
             rng=random.Random(seed),
             devices=devices or NoDevices(),
             journal=journal or NoJournal(),
+            power=power,
         )
 
     async def __call__(self, action: str, **request: Any) -> dict[str, Any]:

@@ -65,6 +65,10 @@ JSON = click.option("-o", "--output", type=click.Choice(["table", "json"]), defa
     type=click.Choice(["on", "off"]),
     help="Whether attached volumes are block devices (needs root). Default: on for root.",
 )
+@click.option(
+    "--power",
+    help="A socket at which instances' machines are switched on and off (docs/cloud.md). Default: none.",
+)
 @click.option("--seed", type=int, help="The same seed, and the same requests: the same ids and delays.")
 @SETTING
 @LOG_LEVEL
@@ -76,6 +80,7 @@ def cloud(
     instances: int,
     instance_type: str,
     devices: str | None,
+    power: str | None,
     seed: int | None,
     settings: tuple[str, ...],
     log_level: str,
@@ -102,7 +107,9 @@ def cloud(
     directory = DataDirectory((data_dir or default_directory()).absolute())
     rng = Random(seed if seed is not None else SystemRandom().getrandbits(64))
     try:
-        run_until_signalled(_serve(directory, port, instances, instance_type, real, rng, parsed(settings)))
+        run_until_signalled(
+            _serve(directory, port, instances, instance_type, real, rng, parsed(settings), power)
+        )
     except CloudError as error:
         fail(str(error))
 
@@ -115,10 +122,11 @@ async def _serve(
     real: bool,
     rng: Random,
     settings: dict[str, Any],
+    power: str | None,
 ) -> None:
     from mooring.cloud.process import running
 
-    async with running(directory, port, DEFAULT_PORT, real, rng, settings) as server:
+    async with running(directory, port, DEFAULT_PORT, real, rng, settings, power) as server:
         server.cloud.launch(instances, instance_type or server.cloud.settings.instance_type)
         await server.listen_for_instances()
         _greet(server, directory.root, real)

@@ -31,7 +31,7 @@ from mooring.cloud.actions.instance_types import instance_types
 from mooring.cloud.actions.instance_views import InstanceView, view
 from mooring.cloud.actions.transitions import perform
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.interface import Devices, Journal, NoDevices, NoJournal
+from mooring.cloud.interface import Devices, Journal, NoDevices, NoJournal, NoMachines, Power
 from mooring.cloud.records.deadlines import Key
 from mooring.cloud.region import Action, Region
 from mooring.cloud.requests.quotas import Buckets, Quota, bucket_of, quota_of
@@ -70,8 +70,11 @@ class Cloud:
         rng: random.Random,
         devices: Devices | None = None,
         journal: Journal | None = None,
+        power: Power | None = None,
     ) -> None:
-        self.region = Region(settings, clock, rng, devices or NoDevices(), journal or NoJournal())
+        self.region = Region(
+            settings, clock, rng, devices or NoDevices(), journal or NoJournal(), power or NoMachines()
+        )
         self._buckets = Buckets()
         self._hits: Counter[int] = Counter()
         self._calls: Counter[str] = Counter()

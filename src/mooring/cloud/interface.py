@@ -1,4 +1,4 @@
-"""The cloud's two seams: the storage behind volumes, and the journal of its records.
+"""The cloud's seams: the storage behind volumes, the machines behind instances, the journal of its records.
 
 The simulator and `--devices=off` use `NoDevices`; `mooring.cloud.devices` has real ones. Tests use
 `NoJournal`; `mooring.cloud.records.journal` is the real one.
@@ -41,6 +41,33 @@ class Devices(Protocol):
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Destroys the snapshot's data."""
         ...
+
+
+class Power(Protocol):
+    """The machines behind instances. Both methods are idempotent, and raise PowerUnknown if it is not certain
+    that it was done."""
+
+    async def on(self, instance_id: str) -> None:
+        """Boots the instance's machine, if it has no power."""
+        ...
+
+    async def off(self, instance_id: str) -> None:
+        """Cuts its power; when this returns, nothing of it runs any more."""
+        ...
+
+
+class PowerUnknown(Exception):
+    """The machine may or may not have power."""
+
+
+class NoMachines(Power):
+    """Instances are records only."""
+
+    async def on(self, instance_id: str) -> None:
+        return
+
+    async def off(self, instance_id: str) -> None:
+        return
 
 
 class NoDevices(Devices):

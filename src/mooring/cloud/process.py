@@ -21,6 +21,7 @@ from mooring.cloud.data_directory import DataDirectory, Endpoint
 from mooring.cloud.devices import LoopDevices
 from mooring.cloud.endpoint.server import Server, serving
 from mooring.cloud.errors import DataDirectoryError
+from mooring.cloud.power import SocketPower
 from mooring.cloud.records.journal import SqliteJournal
 from mooring.cloud.settings import from_json
 from mooring.mounts.blocking import blocking
@@ -34,16 +35,23 @@ async def running(
     real_devices: bool,
     rng: Random,
     settings: Mapping[str, Any],
+    power: str | None = None,
 ) -> AsyncGenerator[Server]:
     """Runs the cloud while entered. Without `port` it listens where it did before, at first on
-    `default_port`. Raises DataDirectoryError."""
+    `default_port`. `power` is the socket at which instances' machines are switched (`cloud.power`). Raises
+    DataDirectoryError."""
     with directory.held():
         credentials = directory.credentials(rng)
         last = directory.endpoint()
         devices = LoopDevices(directory.root) if real_devices else None
         journal = SqliteJournal(directory.database)
         cloud = Cloud(
-            settings=from_json(settings), clock=time.time, rng=rng, devices=devices, journal=journal
+            settings=from_json(settings),
+            clock=time.time,
+            rng=rng,
+            devices=devices,
+            journal=journal,
+            power=SocketPower(power) if power else None,
         )
         await cloud.restore()
         wanted = port if port is not None else last.port if last else default_port

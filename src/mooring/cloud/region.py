@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from mooring.cloud.errors import Ec2Error
-from mooring.cloud.interface import Devices, Journal
+from mooring.cloud.interface import Devices, Journal, Power
 from mooring.cloud.records.resources import Instance, Modification, Snapshot, Starts, Volume
 from mooring.cloud.records.store import Store
 from mooring.cloud.records.table import Identified, Table
@@ -41,11 +41,13 @@ class Region:
         rng: random.Random,
         devices: Devices,
         journal: Journal,
+        power: Power,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.rng = rng
         self.devices = devices
+        self.power = power
         self.store = Store(journal, clock, self._longest_lag)
         self.snapshotting: dict[str, list[float]] = {}
         """By volume: the start times of snapshots whose data is being copied now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,18 @@ from mooring.fence.interface import Mechanism, Order, Target
 
 POWER = ("ipmi", "redfish", "power-strip")
 ALL = (*POWER, "switch-port")
+soak = [
+    pytest.mark.soak,
+    pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="a long round: `make soak` plays it"),
+]
+QUICK_ONES = ("redfish", "switch-port")
+
+
+def mostly_soak(*of: str) -> list[object]:
+    """Kinds as a test's parameters; without MOORING_SOAK the quick ones alone."""
+    return [each if each in QUICK_ONES else pytest.param(each, marks=soak) for each in of]
+
+
 SEVEN = {"power_timeout": "7", "login_timeout": "5", "shell_timeout": "5"}
 
 

@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
+import structlog
 
 from mooring.cloud.actions import backing
+from mooring.cloud.interface import PowerUnknown
 from mooring.cloud.records.deadlines import Key
 from mooring.cloud.records.resources import Attachment, Instance, Modification, Snapshot, Volume
 from mooring.cloud.region import Region
 
 replace = msgspec.structs.replace
+log = structlog.get_logger(component="cloud")
+
+POWER_AGAIN_S = 1.0
+"""When a machine that did not do as ordered is ordered again."""
 
 
 async def perform(region: Region, at: float, key: Key) -> None:
@@ -121,9 +127,21 @@ def _attachment_of(region: Region, id: str, instance: str) -> Attachment | None:
 
 async def _instance(region: Region, id: str) -> None:
     instance = region.store.instances.records[id]
+    before = instance.state
     after = {"pending": "running", "stopping": "stopped", "shutting-down": "terminated"}.get(instance.state)
     if after is None:
         region.store.remove(instance)
+        return
+    try:
+        await (region.power.on(id) if after == "running" else region.power.off(id))
+    except PowerUnknown as error:
+        log.warning("an instance's machine did not do as ordered: tried again", instance=id, error=str(error))
+        after = before
+    instance = region.store.instances.records[id]
+    if instance.state != before:
+        return  # another order came meanwhile, with a time of its own
+    if after == before:
+        region.store.put(replace(instance, due=region.clock() + POWER_AGAIN_S))
     elif after == "terminated":
         _terminate(region, instance)
     else:

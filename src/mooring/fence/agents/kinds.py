@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.fence.agents import hiding, identities
 from mooring.fence.agents.mechanism import FenceAgent, Kind
-from mooring.fence.interface import Parameter, Scope
+from mooring.fence.interface import Mechanism, Parameter, Scope
 
 _TIMES = {
     "power_timeout": Parameter("Seconds in which an order must show"),
@@ -124,30 +124,30 @@ def _made(kind: str) -> FenceAgent:
     return FenceAgent(_BY_KIND[kind])
 
 
-def agent() -> FenceAgent:
+def agent() -> Mechanism:
     """The mechanism of this kind, as are the next ones."""
     return _made("agent")
 
 
-def fabric_agent() -> FenceAgent:
+def fabric_agent() -> Mechanism:
     return _made("fabric-agent")
 
 
-def ipmi() -> FenceAgent:
+def ipmi() -> Mechanism:
     return _made("ipmi")
 
 
-def redfish() -> FenceAgent:
+def redfish() -> Mechanism:
     return _made("redfish")
 
 
-def power_strip() -> FenceAgent:
+def power_strip() -> Mechanism:
     return _made("power-strip")
 
 
-def switch_port() -> FenceAgent:
+def switch_port() -> Mechanism:
     return _made("switch-port")
 
 
-def virsh() -> FenceAgent:
+def virsh() -> Mechanism:
     return _made("virsh")

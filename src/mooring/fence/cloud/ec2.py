@@ -19,7 +19,7 @@ from botocore.session import Session
 from mooring.fence import parameters
 from mooring.fence.cloud import instances
 from mooring.fence.cloud.instances import BadTarget, Described
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
 from mooring.fence.programs import Deadline
 
 PAUSE_S = 1.0
@@ -82,7 +82,7 @@ class Ec2:
         return await _Session(order).open()
 
 
-def mechanism() -> Ec2:
+def mechanism() -> Mechanism:
     """For the registry."""
     return Ec2()
 

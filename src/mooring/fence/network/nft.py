@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
 from mooring.fence.network import rules
 from mooring.fence.network.rules import BadFence, Fence
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
@@ -92,7 +92,7 @@ class Nft:
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
 
-def mechanism() -> Nft:
+def mechanism() -> Mechanism:
     """For the registry."""
     return Nft()
 

@@ -6,7 +6,7 @@ that, read afterwards, the list lets the client in by none of its addresses and 
 of it: so no command of it is in progress either. A list that lets others in together with the client (ALL, a
 wider network) is left as it is, and said. Needs tgtadm.
 
-tgtd forgets its list when it ends: whoever starts it must know who is shut out.
+tgtd forgets its list when it ends: what starts it again must know which machines are shut out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import tgt_targets
 from mooring.fence.storage.clients import BadClient, client_of, listed, uncovered
@@ -102,7 +102,7 @@ class IscsiTgt:
             return Answer(Outcome.UNKNOWN, getattr(error, "code", "NotInstalled"), str(error))
 
 
-def mechanism() -> IscsiTgt:
+def mechanism() -> Mechanism:
     """For the registry."""
     return IscsiTgt()
 

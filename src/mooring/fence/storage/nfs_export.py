@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import nfsd_clients
 from mooring.fence.storage.clients import BadClient, client_of, uncovered
@@ -92,7 +92,7 @@ class NfsExport:
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
 
-def mechanism() -> NfsExport:
+def mechanism() -> Mechanism:
     """For the registry."""
     return NfsExport()
 

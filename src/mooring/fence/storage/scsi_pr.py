@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import reservations
 from mooring.fence.storage.clients import listed
@@ -96,7 +96,7 @@ class ScsiPr:
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
 
-def mechanism() -> ScsiPr:
+def mechanism() -> Mechanism:
     """For the registry."""
     return ScsiPr()
 
