@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.kube.objects import (
     Deployment,
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -42,6 +43,14 @@ def is_about_silence(event: Event, silent: Container[str]) -> bool:
     return event.fields["resource"] == ATTACHMENTS and object_of(event).spec.node_name in silent
 
 
+def looked_again(event: Event) -> bool:
+    """Whether a fence that is in force was only seen to hold still."""
+    if event.fields["resource"] != FENCES or event.kind == "store.deleted":
+        return False
+    fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
+    return fence.status.phase == "Fenced" and fence.status.verified_at > fence.status.released_at > ""
+
+
 class QuietPeriod:
     """L7: counts what is written near the end."""
 
@@ -57,17 +66,10 @@ class QuietPeriod:
         cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or self._looked_again(event):
+        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or looked_again(event):
             return
         if not is_about_silence(event, self._silent):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
-
-    def _looked_again(self, event: Event) -> bool:
-        """Whether a fence that is in force was only seen to hold still."""
-        if event.fields["resource"] != FENCES or event.kind == "store.deleted":
-            return False
-        fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
-        return fence.status.phase == "Fenced" and fence.status.verified_at > fence.status.released_at > ""
 
     def _note_event(self, event: Event) -> None:
         """Events about pods that wait for a volume which another node rightly holds may go on."""
@@ -114,16 +116,18 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
 
 async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
     """L6: a machine that is lost for good is fenced, if it has what only one node may have: what it had is not
-    kept by its silence then. One of which nothing is waited for need not be fenced."""
+    kept by its silence then. One of which nothing is waited for need not be fenced, and no policy selects one
+    that has no Node any more."""
     fences = (await cluster.api.list(NodeFence)).items
     fenced = {each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at}
     records = (await cluster.api.list(VolumeAttachment)).items
+    there = {each.name for each in (await cluster.api.list(Node)).items}
     for node in sorted(cluster.silent):
         owned = [each.name for each in pods if each.spec.node_name == node and _of_set(each)]
         held = [each.name for each in records if each.spec.node_name == node]
         if node in fenced:
             cluster.silent.discard(node)
-        elif owned or held:
+        elif node in there and (owned or held):
             said = "; ".join(f"{each.status.phase}: {each.status.message}" for each in fences if each.spec.node_name == node)
             yield "L6", f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})"
 

@@ -44,7 +44,9 @@ class BlastRadius(Checker):
         self._settings = Settings.of(trace)
         self._reports = NodeReports.of(trace)
         self._dead = Statements.of(trace)
-        self._struck: dict[str, float] = {}  # node -> when it was ordered off first, and has not come back
+        self._struck: dict[str, float] = {}
+        """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
+        come at any time, and does not count."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
         trace.listen("truth.ordered", self._ordered)
         trace.listen("store.written", self._note)
@@ -67,11 +69,12 @@ class BlastRadius(Checker):
             self.wrong(f"{event.actor} is ordered to switch {node} off, which was not written before", event)
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
         others = sorted(self._struck)
-        self._struck.setdefault(node, now)
         if by_hand:
             return
+        self._struck.setdefault(node, now)
         report = self._reports[node]
-        if report.silent_since == math.inf and now - report.unknown_until > VIEW_S:
+        silent_until = max(report.unknown_until, report.absent_until)
+        if report.silent_since == math.inf and now - silent_until > VIEW_S:
             self.wrong(f"{event.actor} is ordered to switch {node} off, which answers", event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
