@@ -79,7 +79,8 @@ class FencingController(Controller[Key]):
         own = [FenceKey(each.name) for each in self._fences.items() if each.spec.node_name == node.name]
         mechanisms = [MechanismKey(each.name) for each in self._mechanisms.items()]
         asked = mechanisms if node.ready == "True" else []
-        return [NodeKey(node.name), *own, *self._waiting(), *asked]
+        policies = [PolicyKey(each.name) for each in self._policies.items()]
+        return [NodeKey(node.name), *own, *self._waiting(), *asked, *policies]
 
     def _of_fence(self, fence: NodeFence) -> list[Key]:
         return [FenceKey(fence.name), NodeKey(fence.spec.node_name), *self._waiting()]

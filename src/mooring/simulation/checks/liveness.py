@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
+import msgspec
+
 from mooring.kube.objects import (
     Deployment,
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     StatefulSet,
     VolumeAttachment,
 )
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
+from mooring.simulation.checks.invariants.fences import FENCES
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
@@ -38,6 +43,14 @@ def is_about_silence(event: Event, silent: Container[str]) -> bool:
     return event.fields["resource"] == ATTACHMENTS and object_of(event).spec.node_name in silent
 
 
+def looked_again(event: Event) -> bool:
+    """Whether a fence that is in force was only seen to hold still."""
+    if event.fields["resource"] != FENCES or event.kind == "store.deleted":
+        return False
+    fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
+    return fence.status.phase == "Fenced" and fence.status.verified_at > fence.status.released_at > ""
+
+
 class QuietPeriod:
     """L7: counts what is written near the end."""
 
@@ -53,7 +66,7 @@ class QuietPeriod:
         cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        if event.time <= self._from or event.fields["resource"] in HEARTBEATS:
+        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or looked_again(event):
             return
         if not is_about_silence(event, self._silent):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
@@ -67,6 +80,9 @@ class QuietPeriod:
 async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIterator[Complaint]:
     """Yields each property that does not hold, with what was found."""
     everything = {pod.name: pod for pod in (await cluster.api.list(Pod)).items}
+    if cluster.scenario.fencing:
+        async for complaint in _not_fenced(cluster, list(everything.values())):
+            yield complaint
     kept = await _kept_by_silence(cluster, everything)
     for name in sorted(kept):
         if _ready(everything[name]) and everything[name].spec.node_name in cluster.silent:
@@ -96,6 +112,28 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
             "L7",
             f"{len(quiet.written)} writes in the last {quiet.calm_s:.0f} s, such as {quiet.written[-1]}",
         )
+
+
+async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
+    """L6: a machine that is lost for good is fenced, if it has what only one node may have: what it had is not
+    kept by its silence then. One of which nothing is waited for need not be fenced, and no policy selects one
+    that has no Node any more."""
+    fences = (await cluster.api.list(NodeFence)).items
+    fenced = {each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at}
+    records = (await cluster.api.list(VolumeAttachment)).items
+    there = {each.name for each in (await cluster.api.list(Node)).items}
+    for node in sorted(cluster.silent):
+        owned = [each.name for each in pods if each.spec.node_name == node and _of_set(each)]
+        held = [each.name for each in records if each.spec.node_name == node]
+        if node in fenced:
+            cluster.silent.discard(node)
+        elif node in there and (owned or held):
+            said = "; ".join(f"{each.status.phase}: {each.status.message}" for each in fences if each.spec.node_name == node)
+            yield "L6", f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})"
+
+
+def _of_set(pod: Pod) -> bool:
+    return not pod.finished and pod.controller is not None and pod.controller.kind == "StatefulSet"
 
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:

@@ -17,6 +17,7 @@ OTHERS: Mapping[str, str] = {
     "L4": "Once all is healed, no other pod exists, and none is still being deleted.",
     "L5": "Once all is healed, every claim is bound.",
     "L7": "In the end no part writes anything but heartbeats.",
+    "L6": "Once all is healed, a machine that is lost for good is fenced, and its pods run elsewhere.",
     "L8": "Pods of a machine that is lost, and that no operator has stated to be dead, are shown as not ready.",
     "L9": "Once all is healed, each node has one ready pod of each DaemonSet.",
     "L10": "Once all is healed, a Job is complete, and has succeeded exactly as often as it should.",

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
+from mooring.kube.percentages import portion
+from mooring.simulation.cluster.fences import policy_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage import KINDS
@@ -20,7 +22,8 @@ class Settings(NamedTuple):
     """Times in seconds. `force_detach_after_s`: 0 where no timer may release anything; `deletion_confirms`:
     the deletion of a Node may. `lazy_claims`: claims wait for their first consumer. `validity_s`: for so long
     a request that was not answered counts as outstanding; what a CSI driver's storage does is not known.
-    `undefined_s`: the same, where nothing defines the volume any more."""
+    `undefined_s`: the same, where nothing defines the volume any more. `fence_budget`: so many nodes may be
+    fenced at once; `fence_storm`: so many lost at once are a storm (0: any)."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
@@ -30,6 +33,8 @@ class Settings(NamedTuple):
     validity_s: float = 30.0
     undefined_s: float = UNDEFINED_VALIDITY_S
     nodes: frozenset[str] = frozenset({"n0", "n1", "n2"})
+    fence_budget: int = 0
+    fence_storm: int = 0
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Settings:
@@ -47,6 +52,8 @@ class Settings(NamedTuple):
             if scenario.driver == "plugin"
             else REQUEST_VALIDITY_S,
             nodes=frozenset(scenario.node_names),
+            fence_budget=_budget(scenario),
+            fence_storm=policy_of(scenario.fencing).storm.nodes if scenario.fencing else 0,
         )
 
     @classmethod
@@ -57,6 +64,14 @@ class Settings(NamedTuple):
     def hold_for(self, trace: Trace) -> None:
         """The checkers of the trace find them by it."""
         _OF[trace] = self
+
+
+def _budget(scenario: Scenario) -> int:
+    if not scenario.fencing:
+        return 0
+    budget, nodes = policy_of(scenario.fencing).budget, scenario.nodes
+    share = max(portion(budget.max_share, nodes, up=False), 1) if budget.max_share else nodes
+    return min(share, budget.max_concurrent or nodes)
 
 
 _OTHERWISE = Settings(force_detach_after_s=360.0)

@@ -32,9 +32,12 @@ from mooring.simulation.cluster.controllers import (
     BY_NAME,
     ONLY_FOR,
     PLACING,
+    UNDER_LEASE,
     WATCHING,
     make_controller,
 )
+from mooring.simulation.cluster.fences import PROCESS as FENCING
+from mooring.simulation.cluster.fences import create_fencing, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
@@ -45,6 +48,7 @@ from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
+from mooring.simulation.parts.fence_device import uuid_of
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
@@ -109,6 +113,9 @@ class SimulatedCluster:
         self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
         if self.ebs is not None:
             self.processes[EBS] = self._driver(self.ebs)
+        self.devices = make_devices(self) if scenario.fencing else {}
+        if scenario.fencing:
+            self.processes[FENCING] = self._process(FENCING, (FENCING,))
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
@@ -164,6 +171,7 @@ class SimulatedCluster:
                 random=stream(self.seed, f"{name} {part.life}"),
                 scenario=self.scenario,
                 trace=self.trace,
+                mechanisms=self.devices,
             )
             former = [
                 each for each in self._controllers if each[0] is part.actor and each[1].name == made.name
@@ -173,7 +181,7 @@ class SimulatedCluster:
             self._controllers.append((part.actor, made))
             return made
 
-        if not (self.scenario.leases and name in ATTACHING):
+        if not (name in UNDER_LEASE or (self.scenario.leases and name in ATTACHING)):
             await make(client).run()
             return
         identity, chance = f"{name} {part.life}", stream(self.seed, f"lease of {name} {part.life}")
@@ -228,6 +236,7 @@ class SimulatedCluster:
             make_plugins=self.make_plugins,
         )
         machine.has_manifests = not MANIFESTS.isdisjoint(self.scenario.workloads.values())
+        machine.system_uuid = uuid_of(name) if self.scenario.fencing else ""
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 
@@ -315,6 +324,8 @@ class SimulatedCluster:
             await self.api.create(StorageClass, body | keeps)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
+        if self.scenario.fencing:
+            await create_fencing(self)
         for service in self.services.values():
             service.start()
         for part in self.parts():

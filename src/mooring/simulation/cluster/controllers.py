@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -17,6 +17,7 @@ from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.job.controller import JobController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
@@ -26,6 +27,7 @@ from mooring.controllers.replicaset.controller import ReplicaSetController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.statefulset.controller import StatefulSetController
+from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import (
@@ -60,6 +62,8 @@ PLACING = (
     *("daemonset", "job", "disruption", "quota", "expansion"),
 )
 WATCHING = ("nodelifecycle", "podgc")
+UNDER_LEASE = ("fencing",)
+"""Controllers that never work without a Lease: what they do besides writes has no version."""
 
 BY_NAME: dict[str, type[Any]] = {
     "attachdetach": AttachDetachController,
@@ -71,6 +75,7 @@ BY_NAME: dict[str, type[Any]] = {
     "disruption": DisruptionController,
     "ephemeral": EphemeralController,
     "expansion": ExpansionController,
+    "fencing": FencingController,
     "job": JobController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
@@ -110,6 +115,7 @@ def make_controller(
     random: Random,
     scenario: Scenario,
     trace: Trace,
+    mechanisms: Mapping[str, Mechanism],
 ) -> Controller[Any]:
     """The controller of this name, with the policies of the scenario. The trace is told what the full sweep
     finds."""
@@ -127,6 +133,7 @@ def make_controller(
         "cleanup": {"resources": [kind.RESOURCE for kind in owned]},
         "attachdetach": {"options": AttachDetachOptions(policy, swept=swept)},
         "attacher": {"options": AttacherOptions(verify_period_s=VERIFY_S)},
+        "fencing": {"mechanisms": mechanisms},
         "nodelifecycle": {"grace_period": scenario.grace_period_s},
     }
     given: dict[str, Any] = {"now": now, "random": random} | options.get(name, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
@@ -20,6 +21,21 @@ ARRAY = ("array",)
 
 
 Plan = tuple[PlanStep, ...]
+
+FENCE_FAULTS = (
+    "fence-late",  # what was ordered takes effect when its answer was given up
+    "fence-lost",  # neither order nor answer arrives
+    "fence-unanswered",  # it is done, and not answered
+    "fence-twice",  # and once more, later
+    "fence-nothing",  # and the device says so
+    "fence-lies",  # nothing is done, and the device says that the machine is off
+    "fence-stale",  # it is done, and the device says what was true a while ago
+    "fence-swapped",  # the device's cables are another machine's
+)
+UNTRUE = ("fence-lies", "fence-stale", "fence-swapped")
+"""What only a second source can tell."""
+FENCE_ACTIONS = ("fence-node", "delete-fence", "unfence")
+"""A user asks for a fence; deletes the fences of a node; wants the node back."""
 
 FAULTS: dict[str, str] = {
     "kill": "part",  # and start anew after a while
@@ -58,6 +74,7 @@ FAULTS: dict[str, str] = {
     "driver-leaves": "node",  # its socket goes from the registration folder, and comes back; how odd: its process, too
     "absent-machine": "node",  # off for long, its Node deleted, on again under another uid
     "back-in-attach": "node",  # the same, quickly, while a volume is being attached to it
+    **{kind: "node" for kind in FENCE_FAULTS},  # a device of the node (how: which) goes wrong about it
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",
@@ -97,6 +114,7 @@ ACTIONS: dict[str, str] = {
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "update-set": "set",  # its template changes
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
+    **dict.fromkeys(FENCE_ACTIONS, "node"),
 }
 LASTING = ("hold", "shrink-set", "remove-manifest")
 """Actions that last for a while."""
@@ -113,7 +131,9 @@ OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota", "array-puts-off"),
 )
-ONLY_WITH: dict[str, dict[str, tuple[str, ...]]] = {
+ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
+    **{kind: {"has_fencing": (True,)} for kind in (*FENCE_FAULTS, *FENCE_ACTIONS)},
+    **{kind: {"is_confirmed": (True,)} for kind in UNTRUE},
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
     "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
@@ -147,6 +167,7 @@ LONG = (
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "driver-leaves"),
     *EC2_FAULTS,
+    *FENCE_FAULTS,
 )
 
 
@@ -180,7 +201,7 @@ def suits(kind: str, scenario: Scenario) -> bool:
     )
 
 
-def _values(scenario: Scenario, field: str) -> Iterable[str]:
+def _values(scenario: Scenario, field: str) -> Iterable[Any]:
     """Of all workloads, or of one of the other fields."""
     return workloads_of(scenario).values() if field == "workloads" else [getattr(scenario, field)]
 
@@ -199,7 +220,8 @@ def _possible(scenario: Scenario, faults: list[str]) -> dict[str, list[str]]:
 
 def processes_of(scenario: Scenario) -> list[str]:
     """The processes of controllers, and of a driver if it has one of its own."""
-    return [*PROCESSES, *(["ebs"] if scenario.driver == "ebs" else [])]
+    own = [*(["ebs"] if scenario.driver == "ebs" else []), *(["fencing"] if scenario.fencing else [])]
+    return [*PROCESSES, *own]
 
 
 def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:

@@ -12,9 +12,10 @@ from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.fences import FenceFaults, FencingUsers
 from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
-from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, Plan, PlanStep
+from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FENCE_ACTIONS, FENCE_FAULTS, Plan, PlanStep
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
@@ -42,6 +43,7 @@ class PlanPlayer:
         self.manifests = ManifestUsers(cluster)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
+        self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
         self._leaders: list[Actor] = []  # paused, and their successors work
         self._frozen: list[Actor] = []
 
@@ -61,6 +63,10 @@ class PlanPlayer:
         if what in EC2_FAULTS:
             return getattr(self.cloud, what.removeprefix("ec2-").replace("-", "_"))
         name = what.replace("-", "_")
+        if what in FENCE_FAULTS:
+            return self.fences.strike
+        if what in FENCE_ACTIONS:
+            return getattr(self.fencing_users, name)
         if what in ACTIONS:
             of_machines = getattr(self.manifests, name, None)
             return of_machines or getattr(self.careless, name, None) or getattr(self.users, name)
@@ -85,6 +91,7 @@ class PlanPlayer:
         for actor in (*self._leaders, *self._frozen):
             actor.halted = True
         self.array.heal()
+        self.fences.heal()
         if self.cloud is not None:
             self.cloud.heal()
         cluster.log.sync_s = SYNC_S
@@ -205,7 +212,7 @@ class PlanPlayer:
         """Loses a machine, if it may be lost: all but two may, and the last of a zone not."""
         lost = self.cluster.lost
         if (
-            len(self.cluster.machines) - len(lost) <= MUST_STAY
+            len(self.cluster.machines) - len(lost) <= (MUST_STAY if not (self.cluster.devices and lost) else len(self.cluster.machines))
             or node in lost
             or not self.cluster.has_neighbour(node)
         ):

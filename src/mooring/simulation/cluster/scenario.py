@@ -25,6 +25,9 @@ draws its own (`cluster.swarm`).
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
                                  # deferred (detaches later)
+    fencing: {ladder: [{mechanism: bmc, confirmWith: [strip]}]}  # the spec of a FencePolicy for all nodes; each
+                                 # node has a bmc and a power strip
+    fenced: false                # where each seed draws all of that: it draws such a policy, too
     policy: rules.py             # a user's rules in place of ours (`cluster.user_rules`)
     swarm: false                 # each seed draws all of that itself
     workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod
@@ -81,10 +84,24 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file with rules of a user in place of ours (`cluster.user_rules`)."""
     swarm: bool = False
     """Each seed draws all other fields."""
+    fencing: dict[str, Any] = {}
+    """The spec of the FencePolicy that there is; empty: nothing is fenced."""
+    fenced: bool = False
+    """Each seed of a swarm draws `fencing`, too."""
 
     @property
     def node_names(self) -> list[str]:
         return [f"n{number}" for number in range(self.nodes)]
+
+    @property
+    def has_fencing(self) -> bool:
+        return bool(self.fencing)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether no device's word counts alone: only then can one that lies be survived."""
+        ladder = self.fencing.get("ladder", [])
+        return bool(ladder) and all(each.get("confirmWith") for each in ladder)
 
     @property
     def end_s(self) -> float:

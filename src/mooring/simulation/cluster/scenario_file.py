@@ -11,20 +11,20 @@ from typing import Any
 import msgspec
 import yaml
 
+from mooring.controllers.fencing.policies import problems_of
+from mooring.kube.objects import ObjectMeta
+from mooring.kube.objects.fencing import FencePolicy
 from mooring.simulation.cluster.cloud_faults import cloud_settings
+from mooring.simulation.cluster.fences import policy_of
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
 from mooring.simulation.cluster.workloads import STATIC
+from mooring.simulation.parts.fence_device import KINDS as DEVICES
 from mooring.simulation.parts.plugins import DRIVERS
 from mooring.simulation.parts.storage import KINDS as STORAGES
 
 BOOL = "tag:yaml.org,2002:bool"
-NOT_YET = {
-    "fencing": "there is no fencing yet: a node that does not answer keeps its volumes until an operator declares it "
-    "dead, or until force_detach_after_s has passed and the storage can cut it off"
-}
-"""Fields that a scenario may have one day."""
 
 
 class ScenarioError(Exception):
@@ -47,8 +47,6 @@ def read_scenario(path: Path) -> Scenario:
     """Raises `ScenarioError`, naming the file and what is wrong."""
     try:
         document: Any = yaml.load(path.read_text(), _Loader) or {}  # nosec B506 # a SafeLoader
-        for field in NOT_YET.keys() & document:
-            raise ScenarioError(f"{path}: {field}: {NOT_YET[field]}")
         scenario = msgspec.convert(document, Scenario)
     except (OSError, TypeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ScenarioError(f"{path}: {error}") from None
@@ -71,6 +69,8 @@ def _wrong(scenario: Scenario) -> Iterator[str]:
         yield f"workloads: static volumes are a plugin's: they cannot be played with driver: {scenario.driver}"
     if scenario.driver == "ebs":
         yield from _wrong_cloud(scenario)
+    if scenario.fencing:
+        yield from _wrong_policy(scenario)
     yield from _unknown("steps", [step.what for step in scenario.steps], [*faults, *ACTIONS])
     places = [*parts, *scenario.sets, "server", "array", "ec2", "api"]
     yield from _unknown("steps", [step.on for step in scenario.steps], places)
@@ -87,6 +87,15 @@ def _wrong_cloud(scenario: Scenario) -> Iterator[str]:
         cloud_settings(scenario, Random(0))
     except ValueError as error:
         yield f"cloud: {error}"
+
+
+def _wrong_policy(scenario: Scenario) -> Iterator[str]:
+    try:
+        policy = FencePolicy(metadata=ObjectMeta(name="policy"), spec=policy_of(scenario.fencing))
+    except msgspec.ValidationError as error:
+        yield f"fencing: {error}"
+        return
+    yield from (f"fencing: {each}" for each in problems_of(policy, {*DEVICES}))
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

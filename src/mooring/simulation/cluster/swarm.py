@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.fences import drawn_policy
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
@@ -80,7 +81,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         faults=chance.choice((len(faults), 10, 20)),
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
-        weights=_weights(chance, [*faults, *ACTIONS]),
+        weights=_weights(chance, [*faults, *(kind for kind in ACTIONS if kind not in FENCE_ACTIONS)]),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
         collects_nodes=chance.random() < 0.5,
@@ -90,8 +91,29 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     actions = (
         {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
     )
+    if given.fenced:
+        scenario = _with_fencing(seed, scenario)
     calm = _calm({storage, *faults, *workloads.values(), *actions})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
+
+
+def _with_fencing(seed: int, scenario: Scenario) -> Scenario:
+    """A policy, what goes wrong with its devices, and three nodes at least: of fewer none may be lost."""
+    chance = stream(seed, "swarm fences")
+    made = replace(scenario, fencing=drawn_policy(seed), nodes=max(scenario.nodes, 3))
+    losses = ["lose-machine", "power-off", "cut"]
+    kinds = [kind for kind in faults_of(made) if kind.startswith("fence-")]
+    struck = {*scenario.only, *chance.sample(kinds, min(3, len(kinds))), *chance.sample(losses, 2)}
+    weights = {kind: chance.choice(WEIGHTS) for kind in (*struck, *FENCE_ACTIONS) if kind not in scenario.weights}
+    on = scenario.on if chance.random() < 0.7 else ("fencing",)
+    return replace(
+        made,
+        zones=min(2, made.nodes),
+        only=tuple(sorted(struck)),
+        weights=scenario.weights | weights | dict.fromkeys(losses, 4.0),
+        on=on,
+        evict_after_s=scenario.evict_after_s,
+    )
 
 
 def _dealt(seed: int, cards: Sequence[T], name: str) -> T:

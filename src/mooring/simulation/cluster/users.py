@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.fencing.names import TAINT_VALUE as BY_FENCE
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import (
     DaemonSet,
@@ -358,7 +359,7 @@ class Users:
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)
         others = [
-            {"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT
+            {"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT or (not out and t.value == BY_FENCE)
         ]
         if not out and len(others) == len(found.spec.taints):
             return

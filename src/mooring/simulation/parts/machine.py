@@ -234,6 +234,7 @@ class Machine:
         self.lease_duration_s, self.status_period_s, self.watch_s = 8.0, 60.0, 300.0
         self.manifests = ManifestFolder(root / "manifests")
         self.has_manifests = False
+        self.system_uuid = ""
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
     def agent(self, transport: Transport) -> Agent:
@@ -247,6 +248,7 @@ class Machine:
             lease_duration_s=self.lease_duration_s,
             status_period_s=self.status_period_s,
             hardware=HARDWARE,
+            system_uuid=self.system_uuid,
             enable_controller_attach_detach=self.controller_attaches,
             manifests_dir=self.manifests.path if self.has_manifests else None,
         )

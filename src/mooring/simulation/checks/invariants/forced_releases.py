@@ -14,6 +14,7 @@ from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
+from mooring.simulation.checks.invariants.power import Boots
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.checks.invariants.volume_users import Users
 from mooring.simulation.checks.settings import Settings
@@ -42,7 +43,7 @@ class Releases:
         self._settings = Settings.of(trace)
         self._faults = Faults.of(trace)
         self._reports = NodeReports.of(trace)
-        self._dead = Statements.of(trace)
+        self._dead, self._boots = Statements.of(trace), Boots.of(trace)
         self._users = Users.of(trace)
         self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
         self._going: set[str] = set()
@@ -88,12 +89,13 @@ class Releases:
         node, report = record.spec.node_name, self._reports[record.spec.node_name]
         if report.has_let_go(record):
             return ""
-        problem = "" if node in self._dead else self._of_timer(name, record, event.time)
+        stated = node in self._dead or self._boots.fenced(record)
+        problem = "" if stated else self.by_timer(name, record, event.time)
         if not problem:
             self._forced[name] = record.volume_name, node
         return problem
 
-    def _of_timer(self, name: str, record: StoredObject, now: float) -> str:
+    def by_timer(self, name: str, record: StoredObject, now: float) -> str:
         """What keeps the policy's timers from ending this attachment; "" if nothing does."""
         settings, report = self._settings, self._reports[record.spec.node_name]
         silent = max(now - report.silent_since, 0.0)
@@ -114,7 +116,8 @@ class Releases:
 class ReleasedWithRight(Checker):
     """S23: a VolumeAttachment begins to go only when its node has been seen without the volume in its lists,
     while an operator's word about the node is in force, or when the policy's timer has run out: for the whole
-    of its time the node was silent."""
+    of its time the node was silent; or because of a fence of the boot that its Node shows, which is truly
+    over (S18)."""
 
     name = "S23"
 

@@ -53,6 +53,7 @@ class PodVolume(msgspec.Struct, rename="camel"):
 
 class Taint(msgspec.Struct, rename="camel"):
     key: str = ""
+    value: str = ""
     effect: str = ""
     time_added: str = ""
 
@@ -100,7 +101,12 @@ class Condition(msgspec.Struct):
     reason: str | None = None
 
 
+class NodeInfo(msgspec.Struct, frozen=True):
+    boot_id: str = msgspec.field(default="", name="bootID")
+
+
 class Status(msgspec.Struct, rename="camel"):
+    node_info: NodeInfo = NodeInfo()
     phase: str = ""
     attached: bool = False
     volumes_attached: tuple[Attached, ...] = ()

@@ -1,0 +1,214 @@
+"""Invariants of fences: whom they may strike, and what they may release.
+
+Whether a boot is over is the checkers' own account, of the machines' true power; which fence there is, and
+what it says of itself, is never believed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.kube.objects.fencing import NodeFence
+from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.forced_releases import Releases
+from mooring.simulation.checks.invariants.node_reports import NodeReports
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
+from mooring.simulation.checks.invariants.power import Boots
+from mooring.simulation.checks.invariants.statements import Removed, Statements
+from mooring.simulation.checks.settings import Settings
+from mooring.simulation.engine.trace import Event, Trace
+from mooring.volumes.names import NODE_UID
+from mooring.volumes.out_of_service import TAINT
+
+FENCES = "nodefences.fencing.mooring.dev"
+BY_HAND = "by-hand"
+"""Begins the name of a fence that a user has asked for."""
+VIEW_S = 25.0
+"""For so long an order may be on its way, and go by a state that is over."""
+OVER = ("Unfenced", "Cancelled", "Refused")
+
+_decode = msgspec.json.Decoder(NodeFence).decode
+
+
+class BlastRadius(Checker):
+    """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, and none
+    that answers, unless a user has asked for it; and no order is given that was not written before."""
+
+    name = "S17"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._settings = Settings.of(trace)
+        self._reports = NodeReports.of(trace)
+        self._dead = Statements.of(trace)
+        self._struck: dict[str, float] = {}
+        """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
+        come at any time, and does not count."""
+        self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
+        trace.listen("truth.ordered", self._ordered)
+        trace.listen("store.written", self._note)
+
+    def _note(self, event: Event) -> None:
+        if event.fields["resource"] != FENCES:
+            return
+        fence = _decode(event.fields["_body"])
+        target = fence.status.target
+        if target is not None:
+            self._written |= {
+                each.token: (target.node_name, target.boot_id) for each in fence.status.attempts
+            }
+
+    def _ordered(self, event: Event) -> None:
+        node, token, now = event.fields["node"], event.fields["token"], event.time
+        self.guarded += 1
+        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
+        if self._written.get(token) != (node, event.fields["boot"]):
+            self.wrong(f"{event.actor} is ordered to switch {node} off, which was not written before", event)
+        by_hand, first = token.startswith(BY_HAND), node not in self._struck
+        others = sorted(self._struck)
+        if by_hand:
+            return
+        self._struck.setdefault(node, now)
+        report = self._reports[node]
+        silent_until = max(report.unknown_until, report.absent_until)
+        if report.silent_since == math.inf and now - silent_until > VIEW_S:
+            self.wrong(f"{event.actor} is ordered to switch {node} off, which answers", event)
+        most = self._settings.fence_budget
+        if first and most and len(others) >= most:
+            self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
+        if first:
+            self._storm(node, event)
+
+    def _storm(self, node: str, event: Event) -> None:
+        lost = {
+            name
+            for name, each in self._reports.items()
+            if event.time - each.unknown_since > VIEW_S and name not in self._dead
+        } - (self._struck.keys() - {node})
+        limit = self._settings.fence_storm
+        if limit and len(lost) >= limit:
+            self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
+
+    def _is_back(self, node: str, since: float, now: float) -> bool:
+        """Whether it has answered since, or its Node is gone."""
+        report = self._reports[node]
+        return report.node is None or (report.sign > since and report.silent_since > now)
+
+
+class ReleasedByFences(Checker):
+    """S18: what is released because of a fence, a VolumeAttachment or a pod, is that of a boot that is truly
+    over, and the statement of a fence is true when it is made; a fence ends when another boot reports, and
+    its record stays until then."""
+
+    name = "S18"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._boots = Boots.of(trace)
+        self._reports = NodeReports.of(trace)
+        self._releases = Releases.of(trace)
+        self._dead = Statements.of(trace)
+        self._removed = Removed.of(trace)
+        self._stated: dict[str, str] = {}  # VolumeAttachment -> the evidence on it
+        self._going: set[str] = set()
+        self._tainted: set[str] = set()
+        self._fences: dict[str, NodeFence] = {}
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _written(self, event: Event) -> None:
+        match event.fields["resource"]:
+            case "nodes":
+                self._node(event.fields["name"], object_of(event), event)
+            case resource if resource == ATTACHMENTS:
+                self._record(event.fields["name"], object_of(event), event)
+            case resource if resource == FENCES:
+                self._fence(event.fields["name"], _decode(event.fields["_body"]), event)
+            case _:
+                pass
+
+    def _deleted(self, event: Event) -> None:
+        name, resource = event.fields["name"], event.fields["resource"]
+        if resource == ATTACHMENTS:
+            self._record(name, object_of(event), event, deleted=True)
+            self._going.discard(name)
+            self._stated.pop(name, None)
+        elif resource == "nodes":
+            self._tainted.discard(name)
+        elif resource == "pods":
+            self._pod(name, object_of(event), event)
+        elif resource == FENCES:
+            fence = self._fences.pop(name, None)
+            if fence is not None and fence.status.attempts and fence.status.phase not in OVER:
+                self.wrong(f"NodeFence {name} is gone, and is not over: {fence.status.phase}", event)
+
+    # --- statements
+
+    def _node(self, name: str, node: StoredObject, event: Event) -> None:
+        tainted = is_fenced(node)
+        if tainted and name not in self._tainted:
+            self._stated_of(name, node.status.node_info.boot_id, "its taint says", event)
+        (self._tainted.add if tainted else self._tainted.discard)(name)
+
+    def _record(self, name: str, record: StoredObject, event: Event, *, deleted: bool = False) -> None:
+        evidence, node = self._boots.evidence(record), record.spec.node_name
+        said = f"{evidence.node_uid}/{evidence.boot_id}" if evidence is not None else ""
+        if evidence is not None and self._stated.get(name, "") != said:
+            self._stated_of(node, evidence.boot_id, f"{name} says", event)
+            noted = record.metadata.annotations.get(NODE_UID, "")
+            if noted not in ("", evidence.node_uid):
+                self.wrong(f"{name} is of Node {noted}, and has evidence about {evidence.node_uid}", event)
+        self._stated[name] = said
+        if (record.going or deleted) and name not in self._going:
+            self._going.add(name)
+            self._begins(name, record, event)
+
+    def _stated_of(self, node: str, boot: str, who: str, event: Event) -> None:
+        self.guarded += 1
+        if not self._boots.is_over(node, boot):
+            self.wrong(f"{who} that {node} is fenced, whose boot {boot or '(none)'} runs", event)
+
+    # --- releases
+
+    def _begins(self, name: str, record: StoredObject, event: Event) -> None:
+        node = record.spec.node_name
+        if self._boots.evidence(record) is None or node in self._dead:
+            return
+        if self._reports[node].has_let_go(record) or not self._releases.by_timer(name, record, event.time):
+            return
+        self.guarded += 1
+        if not self._boots.fenced(record):
+            self.wrong(f"{record.volume_name} is taken from {node} for a fence of another boot", event)
+
+    def _pod(self, name: str, pod: StoredObject, event: Event) -> None:
+        node = self._reports[pod.spec.node_name].node
+        if node is None or not is_fenced(node) or node.ready != "Unknown":
+            return
+        if pod.metadata.uid in self._removed or pod.spec.node_name in self._dead:
+            return
+        self.guarded += 1
+        boot = node.status.node_info.boot_id
+        if not self._boots.is_over(pod.spec.node_name, boot):
+            self.wrong(f"pod {name} is removed by a fence, and boot {boot} of its machine runs", event)
+
+    def _fence(self, name: str, fence: NodeFence, event: Event) -> None:
+        former, self._fences[name] = self._fences.get(name), fence
+        target, status = fence.status.target, fence.status
+        if target is None or status.phase != "Unfenced" or not status.released_at:
+            return
+        if former is not None and former.status.phase == "Unfenced":
+            return
+        node = self._reports[target.node_name].node
+        if node is not None and node.metadata.uid == target.node_uid:
+            if node.status.node_info.boot_id == target.boot_id:
+                self.wrong(f"NodeFence {name} is over, and no other boot has reported", event)
+
+
+def is_fenced(node: StoredObject) -> bool:
+    """Whether a fence has set its taint."""
+    return any(each.key == TAINT and each.value == TAINT_VALUE for each in node.spec.taints)
+
+

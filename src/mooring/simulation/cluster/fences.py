@@ -1,0 +1,171 @@
+"""Fencing in a simulated cluster: its policy and devices, what goes wrong with them, and what users do about
+fences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.cluster.fencing_kinds import FENCING_KINDS
+from mooring.kube.objects.apiextensions import CustomResourceDefinition
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FencePolicySpec, NodeFence
+from mooring.simulation.cluster.scenario import PlanStep
+from mooring.simulation.engine.randomness import stream
+from mooring.simulation.parts.fence_device import KINDS, UNTRUTHFUL, FenceDevice, Manner, Power
+
+if TYPE_CHECKING:
+    from mooring.simulation.cluster.cluster import SimulatedCluster
+
+PROCESS = "fencing"
+DEADLINE_S = 15.0
+"""Of a mechanism's answer."""
+APART_S = 180.0
+"""After one source was wrong about a node, and before another is."""
+FAULTS: dict[str, Manner] = {
+    "fence-late": Manner.LATE,
+    "fence-lost": Manner.LOST,
+    "fence-unanswered": Manner.UNANSWERED,
+    "fence-twice": Manner.TWICE,
+    "fence-nothing": Manner.NOTHING,
+    "fence-lies": Manner.LIES,
+    "fence-stale": Manner.STALE,
+    "fence-swapped": Manner.SWAPPED,
+}
+
+
+def drawn_policy(seed: int) -> dict[str, Any]:
+    """The spec of a FencePolicy of this seed."""
+    chance = stream(seed, "swarm fencing")
+    ladder = chance.choice(
+        (
+            [_rung("bmc")],
+            [_rung("bmc", "strip")],
+            [_rung("strip", "bmc")],
+            [_rung("bmc", "strip"), _rung("strip", "bmc")],
+            [_rung("bmc"), _rung("strip")],
+        )
+    )
+    return {
+        "ladder": ladder,
+        "detectors": [{"type": "Ready", "forSeconds": chance.choice((0.0, 10.0))}],
+        "budget": chance.choice(({}, {"maxConcurrent": 1, "maxShare": "100%"}, {"maxShare": "70%"})),
+        "storm": {"nodes": chance.choice((0, 2, 2, 3)), "cooldownSeconds": chance.choice((0.0, 60.0))},
+        "worth": {
+            "onlyExclusive": chance.random() < 0.5,
+            "forgiveness": chance.choice(("Ignore", "Ignore", "Honour")),
+        },
+        "after": chance.choice(("Leave", "PowerOn", "PowerOn")),
+    }
+
+
+def _rung(mechanism: str, *confirm_with: str) -> dict[str, Any]:
+    return {"mechanism": mechanism, "confirmWith": list(confirm_with), "retries": 1}
+
+
+def policy_of(fencing: dict[str, Any]) -> FencePolicySpec:
+    """Raises msgspec.ValidationError."""
+    return msgspec.convert(fencing, FencePolicySpec)
+
+
+def make_devices(cluster: SimulatedCluster) -> dict[str, FenceDevice]:
+    """By the type that a FenceMechanism names."""
+    names = cluster.scenario.node_names
+
+    def switch(node: str, on: bool) -> None:
+        (cluster.power_on if on else cluster.power_off)(node)
+
+    def neighbour(node: str) -> str:
+        return names[(names.index(node) + 1) % len(names)]
+
+    power = Power(lambda node: node in cluster.powered, switch)
+    cluster.trace.listen("truth.power", lambda event: power.note(event.actor, event.fields["on"]))
+    return {
+        kind: FenceDevice(
+            kind, power, neighbour, cluster.trace, stream(cluster.seed, f"device {kind}"), cluster.context
+        )
+        for kind in KINDS
+    }
+
+
+async def create_fencing(cluster: SimulatedCluster) -> None:
+    """The kinds, the mechanisms and the policy."""
+    for body in FENCING_KINDS:
+        await cluster.api.create(CustomResourceDefinition, body)
+    for kind in KINDS:
+        spec = {"type": kind, "timeoutSeconds": DEADLINE_S}
+        await cluster.api.create(FenceMechanism, {"metadata": {"name": kind}, "spec": spec})
+    policy = {"metadata": {"name": "policy"}, "spec": cluster.scenario.fencing}
+    await cluster.api.create(FencePolicy, policy)
+
+
+class FenceFaults:
+    """What goes wrong with devices. One small function for each kind would say the same eight times."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._wrong_until: dict[str, tuple[str, float]] = {}  # node -> device, and until when it is wrong
+
+    async def strike(self, step: PlanStep) -> None:
+        """A device of the node (how: which) behaves so for a while."""
+        manner, node, now = FAULTS[step.what], step.on, asyncio.get_running_loop().time()
+        device = self._cluster.devices[[*KINDS][step.how % len(KINDS)]]
+        if manner in UNTRUTHFUL and not self._may_be_wrong(node, device.kind, now + step.value):
+            return
+        mine = device.manners[node] = (manner, max(step.value, 1.0))
+        await asyncio.sleep(step.value)
+        if device.manners.get(node) is mine:
+            del device.manners[node]
+
+    def _may_be_wrong(self, node: str, device: str, until: float) -> bool:
+        """No other source is wrong about the node then. A device whose cables are another's is wrong about
+        that, too."""
+        for each in self._cluster.scenario.node_names:
+            other, over = self._wrong_until.get(each, ("", 0.0))
+            if other not in ("", device) and over + APART_S > asyncio.get_running_loop().time():
+                return False
+        self._wrong_until[node] = device, max(until, self._wrong_until.get(node, ("", 0.0))[1])
+        return True
+
+    def heal(self) -> None:
+        for device in self._cluster.devices.values():
+            device.manners.clear()
+
+
+class FencingUsers:
+    """What users do about fences."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster, self._api, self._made = cluster, cluster.api, 0
+
+    async def fence_node(self, step: PlanStep) -> None:
+        """A user asks for a fence of the node as it is."""
+        self._made += 1
+        name = f"by-hand-{self._made}"
+        spec = {"nodeName": step.on, "requestedBy": "user", "reason": "asked for"}
+        self._cluster.trace("user", "plan.fence-asked", node=step.on)
+        body = {"metadata": {"name": name}, "spec": spec}
+        await self._cluster.as_user(lambda: self._api.create(NodeFence, body))
+
+    async def delete_fence(self, step: PlanStep) -> None:
+        """A user deletes all fences of the node; what has begun has a finalizer."""
+
+        async def delete() -> None:
+            for each in await self._of(step.on):
+                await self._api.delete(NodeFence, each.name)
+
+        await self._cluster.as_user(delete)
+
+    async def unfence(self, step: PlanStep) -> None:
+        """A user wants the node back."""
+
+        async def ask() -> None:
+            for each in await self._of(step.on):
+                await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
+
+        await self._cluster.as_user(ask)
+
+    async def _of(self, node: str) -> Sequence[NodeFence]:
+        return [each for each in (await self._api.list(NodeFence)).items if each.spec.node_name == node]

@@ -1,0 +1,164 @@
+"""Fence mechanisms over the simulated machines' true power: a BMC, which tells whose it is, and a power strip,
+which tells nothing.
+
+A device is no part of the controller: what was ordered may take effect after the controller has given the
+answer up, or has died. What it does wrong about one node is its `Manner`; what is true, the machines know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from enum import Enum
+from random import Random
+
+from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.simulation.engine.trace import Trace
+
+KINDS = {"bmc": True, "strip": False}
+"""Each device, and whether it tells whose it is."""
+TAKES_S = (0.05, 2.0)
+"""From a request to the device and back, each way."""
+FOR_EVER_S = 3600.0
+
+
+class Manner(Enum):
+    """What a device does about one node."""
+
+    HONEST = "honest"
+    LATE = "late"  # it does later what it was asked for, and says until then what is true
+    LOST = "lost"  # the order does not arrive, and there is no answer
+    UNANSWERED = "unanswered"  # it does it, and there is no answer
+    TWICE = "twice"  # it does it, and once more later
+    NOTHING = "nothing"  # it does nothing, and says what is true
+    LIES = "lies"  # it does nothing, and says that the machine is off
+    STALE = "stale"  # it does it, and says what was true a while ago
+    SWAPPED = "swapped"  # its cables are those of another machine
+
+
+UNTRUTHFUL = (Manner.LIES, Manner.STALE, Manner.SWAPPED)
+"""What one source does at a time: two that are wrong at once about one node no rule can survive."""
+
+
+class Power:
+    """The truth: what is on, and since when. `switch` really does it."""
+
+    def __init__(self, is_on: Callable[[str], bool], switch: Callable[[str, bool], None]) -> None:
+        self.is_on, self.switch = is_on, switch
+        self._history: dict[str, list[tuple[float, bool]]] = {}
+
+    def note(self, node: str, on: bool) -> None:
+        """It has changed."""
+        self._history.setdefault(node, [(0.0, not on)]).append((asyncio.get_running_loop().time(), on))
+
+    def was_on(self, node: str, seconds: float) -> bool:
+        """Whether it was on so long ago."""
+        then = asyncio.get_running_loop().time() - seconds
+        states = [on for at, on in self._history.get(node, ()) if at <= then]
+        return states[-1] if states else self.is_on(node) if node not in self._history else True
+
+
+class FenceDevice:
+    """One device for all nodes: a mechanism (`mooring.fence.interface.Mechanism`)."""
+
+    scope = Scope.POWER
+    parameters: Mapping[str, Parameter] = {}
+
+    def __init__(
+        self, kind: str, power: Power, neighbour: Callable[[str], str], trace: Trace, random: Random, world: Context
+    ) -> None:
+        self.kind, self.summary = kind, f"the simulated {kind}"
+        self._power, self._neighbour, self._trace, self._random, self._world = power, neighbour, trace, random, world
+        self.manners: dict[str, tuple[Manner, float]] = {}
+        """Node -> what it does about it, and the seconds that this takes."""
+
+    def problems(self, order: Order) -> list[str]:
+        return []
+
+    async def look(self, order: Order) -> Look:
+        await self._travel()
+        node = order.target.node
+        manner, _ = self._manner(node)
+        if manner in (Manner.LOST, Manner.UNANSWERED):
+            await asyncio.sleep(FOR_EVER_S)
+        read = self._read(node)
+        await self._travel()
+        return read
+
+    async def fence(self, order: Order) -> Answer:
+        node = order.target.node
+        before = await self.look_or_nothing(order)
+        if wrong := self._wrong(order, before):
+            return wrong
+        self._trace(self.kind, "truth.ordered", node=node, boot=order.target.boot_id, token=order.token)
+        manner, seconds = self._manner(node)
+        self._carry_out(node, manner, seconds)
+        if manner in (Manner.LOST, Manner.UNANSWERED):
+            await asyncio.sleep(FOR_EVER_S)
+        await self._travel()
+        after = self._read(node)
+        await self._travel()
+        if after.state is State.SHUT:
+            return Answer(Outcome.FENCED, "Off", "it is off", {"read": "off"}, before.state)
+        return Answer(Outcome.UNKNOWN, "StillOn", "it is on still", {"read": "on"}, before.state)
+
+    async def unfence(self, order: Order) -> Answer:
+        node = order.target.node
+        await self._travel()
+        manner, _ = self._manner(node)
+        if manner is not Manner.HONEST:
+            return Answer(Outcome.UNKNOWN, "NoAnswer", "it does not answer")
+        self._power.switch(node, True)
+        await self._travel()
+        return Answer(Outcome.UNFENCED, "On", "it is on", {"read": "on"})
+
+    async def look_or_nothing(self, order: Order) -> Look:
+        """What it finds before the order: no answer keeps no order from being sent."""
+        manner, _ = self._manner(order.target.node)
+        if manner in (Manner.LOST, Manner.UNANSWERED):
+            return Look(State.UNKNOWN, "NoAnswer", "it does not answer")
+        return await self.look(order)
+
+    def _wrong(self, order: Order, before: Look) -> Answer | None:
+        told = before.identity.get("systemUUID", "")
+        if told and order.target.system_uuid and told != order.target.system_uuid:
+            return Answer(Outcome.NOT_FENCED, "WrongTarget", f"it is that of {told}", before=before.state)
+        return None
+
+    def _carry_out(self, node: str, manner: Manner, seconds: float) -> None:
+        if manner in (Manner.NOTHING, Manner.LIES, Manner.LOST):
+            return
+        struck = self._struck(node, manner)
+        if manner is Manner.LATE:
+            self._later(seconds, struck)
+            return
+        self._power.switch(struck, False)
+        if manner is Manner.TWICE:
+            self._later(seconds, struck)
+
+    def _later(self, seconds: float, node: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, self._power.switch, node, False, context=self._world)
+
+    def _read(self, node: str) -> Look:
+        manner, seconds = self._manner(node)
+        struck = self._struck(node, manner)
+        on = self._power.was_on(node, seconds) if manner is Manner.STALE else self._power.is_on(struck)
+        state = State.OPEN if on and manner is not Manner.LIES else State.SHUT
+        identity = {"systemUUID": uuid_of(struck)} if KINDS[self.kind] else {}
+        return Look(state, "Read", f"it is {'on' if state is State.OPEN else 'off'}", identity)
+
+    def _struck(self, node: str, manner: Manner) -> str:
+        return self._neighbour(node) if manner is Manner.SWAPPED else node
+
+    def _manner(self, node: str) -> tuple[Manner, float]:
+        return self.manners.get(node, (Manner.HONEST, 0.0))
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self._random.uniform(*TAKES_S))
+
+
+def uuid_of(node: str) -> str:
+    """What the firmware of the machine tells."""
+    return f"uuid-{node}"
