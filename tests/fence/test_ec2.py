@@ -89,6 +89,17 @@ async def test_an_instance_that_was_started_again_is_another_target(cloud: Serve
     assert (look.state, look.code) == (State.UNKNOWN, "AnotherLaunch")
 
 
+async def test_a_look_tells_the_launch_without_which_nothing_is_ordered(cloud: ServedCloud):
+    whole = order(cloud)
+    unknown = replace(whole, target=replace(whole.target, launched=""))
+    look = await Ec2().look(unknown)
+    assert look.state is State.OPEN
+    answer = await Ec2().fence(unknown)
+    assert (answer.outcome, answer.code) == (Outcome.NOT_FENCED, "LaunchUnknown")
+    known = replace(whole, target=replace(whole.target, launched=look.identity["launched"]))
+    assert (await Ec2().fence(known)).outcome is Outcome.FENCED
+
+
 async def test_no_secret_is_seen(cloud: ServedCloud):
     await contract.no_secret_is_seen(case(cloud))
 
@@ -208,9 +219,8 @@ def test_only_stopped_of_the_same_launch_is_shut(changes: dict[str, Any], state:
     ("provider_id", "launched", "wrong"),
     [
         ("gce://x/y/z", LAUNCHED, "is no instance of EC2"),
-        ("aws:///us-east-1a/i-0123456789", "", "its next boot could be taken for this one"),
-        ("aws:///us-east-1a/i-0123456789", "yesterday", "its next boot"),
-        ("aws:///us-east-1a/i-0123456789", "2026-01-01T00:00:00", "its next boot"),
+        ("aws:///us-east-1a/i-0123456789", "yesterday", "is no time"),
+        ("aws:///us-east-1a/i-0123456789", "2026-01-01T00:00:00", "is no time"),
         ("aws:///us-west-2-lax-1a/i-0123456789", LAUNCHED, "region is missing"),
     ],
 )

@@ -284,6 +284,11 @@ def controller(
     help="Where this node is reached, and serves logs and commands: its Node's InternalIP.",
 )
 @click.option(
+    "--provider-id",
+    default="",
+    help="What this machine is to its cloud, for a Node that is new: aws:///us-east-1a/i-0123.",
+)
+@click.option(
     "--endpoint-token-file",
     type=click.Path(path_type=Path, exists=True),
     help="What the API server shows when it asks this node for logs. Default: no request is answered.",
@@ -309,6 +314,7 @@ def agent(
     hide: tuple[Path, ...],
     pod_network: str,
     address: str,
+    provider_id: str,
     endpoint_token_file: Path | None,
     enable_controller_attach_detach: bool,
     lease_duration: float,
@@ -345,6 +351,7 @@ def agent(
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
         machine_id=machine_id(),
         system_uuid=os.environ.get("MOORING_SYSTEM_UUID") or system_uuid(),
+        provider_id=provider_id,
         manifests_dir=manifests.absolute() if manifests else None,
         enable_controller_attach_detach=enable_controller_attach_detach,
         standalone=standalone,

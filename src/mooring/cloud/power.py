@@ -6,8 +6,10 @@ machine runs any more.
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from mooring.cloud.interface import PowerUnknown
+from mooring.mounts.machine_ports import short_path
 
 ANSWER_S = 60.0
 LINE_BYTES = 4096
@@ -30,7 +32,8 @@ class SocketPower:
     async def _order(self, order: str) -> None:
         try:
             async with asyncio.timeout(ANSWER_S):
-                reader, writer = await asyncio.open_unix_connection(self._socket, limit=LINE_BYTES)
+                with short_path(Path(self._socket)) as address:
+                    reader, writer = await asyncio.open_unix_connection(address, limit=LINE_BYTES)
                 try:
                     writer.write(f"{order}\n".encode())
                     answer = (await reader.readline()).decode(errors="replace").strip()

@@ -67,6 +67,10 @@ class CloudParts:
     def __init__(self, layout: Layout, nodes: Sequence[str], options: CloudOptions) -> None:
         self.instances: dict[str, str] = {}
         """By node."""
+        self.nodes: dict[str, str] = {}
+        """By instance."""
+        self.provider_ids: dict[str, str] = {}
+        """By node: `aws:///ZONE/INSTANCE`."""
         self._layout = layout
         self._nodes = nodes
         self._directory = DataDirectory(layout.cloud)
@@ -88,7 +92,8 @@ class CloudParts:
         flags = [flag for setting in self._options.settings for flag in ("--set", setting)]
         flags += [] if self._options.seed is None else ["--seed", str(self._options.seed)]
         where = ["--data-dir", str(self._layout.cloud), "--port", str(port), "--devices", "on"]
-        self._cloud = self._part("cloud", {}, "cloud", *where, "--instances", str(len(self._nodes)), *flags)
+        where += ["--power", str(self.power), "--instances", str(len(self._nodes))]
+        self._cloud = self._part("cloud", {}, "cloud", *where, *flags)
         await self._cloud.start()
         await self._until_instances(self._cloud, port)
         self._controller = self._part(
@@ -100,6 +105,18 @@ class CloudParts:
         """The machines have no power any more."""
         for part in reversed(self.parts):
             await part.stop()
+
+    @property
+    def power(self) -> Path:
+        """The socket at which the cloud orders its instances' machines (`instance_power`)."""
+        return self._layout.run / "instance-power.sock"
+
+    def credentials(self) -> dict[str, str]:
+        """Where this cloud is, and what it takes, as environment variables of AWS's own clients. Once it
+        runs."""
+        endpoint = self._directory.endpoint()
+        assert endpoint is not None
+        return self._credentials(endpoint.port)
 
     def node_driver(self, node: str) -> Part:
         """The driver's node service on a node's machine, not started yet."""
@@ -183,6 +200,8 @@ class CloudParts:
         if len(instances) < len(self._nodes):
             return False
         for node, instance in zip(self._nodes, instances, strict=False):
-            self.instances[node] = instance["instance_id"]
+            name = self.instances[node] = instance["instance_id"]
+            self.nodes[name] = node
+            self.provider_ids[node] = f"aws:///{instance['zone']}/{name}"
             self._metadata[node] = instance["metadata_endpoint"]
         return True

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.cluster import command_lines, control, fencing, machine_states, manifests, orders
+from mooring.cluster import command_lines, control, fencing, instance_power, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.fencing_kinds import FENCING_KINDS
@@ -111,8 +111,12 @@ class Cluster:
         await self._start_control_plane()
         await self._storage.start()
         await self._nodes.start(self.port, self.csi, self._cloud)
+        switch = MachineSwitch(self.machines)
+        if self._cloud is not None:
+            power = instance_power.serving(self._cloud.power, self._cloud.nodes, switch)
+            await self._control.enter_async_context(power)
         if self.options.bmc:
-            self._bmcs = Bmcs(self.layout, MachineSwitch(self.machines))
+            self._bmcs = Bmcs(self.layout, switch)
             await self._bmcs.start()
         if self.options.fencing:
             await self._install_fencing()
@@ -166,7 +170,8 @@ class Cluster:
     async def _install_fencing(self) -> None:
         client = self.client()
         try:
-            await fencing.install(client, Paths(directory(self.layout)))
+            cloud = self._cloud.credentials() if self._cloud is not None else None
+            await fencing.install(client, Paths(directory(self.layout)), cloud)
         except KubeError as error:
             raise ClusterError(f"the cluster could not be taught its fence mechanisms: {error}") from error
         finally:

@@ -43,13 +43,21 @@ def controllers(layout: Layout, options: Options, csi: CSIDrivers) -> list[str]:
 
 
 def agent(
-    layout: Layout, options: Options, csi: CSIDrivers, name: str, network: MachineNetwork | None
+    layout: Layout,
+    options: Options,
+    csi: CSIDrivers,
+    name: str,
+    network: MachineNetwork | None,
+    provider_id: str = "",
 ) -> list[str]:
-    """Of one node; `network` is its machine's, if that has a kernel of its own."""
+    """Of one node; `network` is its machine's, if that has a kernel of its own; `provider_id` its
+    instance's."""
     flags = ["--name", name, "--root-dir", str(layout.node(name))]
     flags += ["--kubeconfig", str(layout.node_kubeconfig(name)), "--hide", str(layout.root)]
     flags += ["--endpoint-token-file", str(layout.node_endpoint_token(name))]
     flags += ["--lease-duration", str(max(4.0, options.node_monitor_grace_period))]
+    if provider_id:
+        flags += ["--provider-id", provider_id]
     if options.images:
         flags += ["--images", str(options.images)]
     trace: Path | None = layout.csi_trace

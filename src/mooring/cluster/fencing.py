@@ -22,7 +22,9 @@ from mooring.mounts.blocking import blocking
 MANAGER = "mooring-up"
 NAMESPACE = "kube-system"
 BMC_SECRET, SNMP_SECRET = "mooring-bmc", "mooring-snmp"
+CLOUD_SECRET = "mooring-cloud"
 BMC, REDFISH, STRIP, SWITCH = "bmc", "redfish", "power-strip", "switch-port"
+INSTANCE = "instance"
 
 POLICY: dict[str, Any] = {
     "metadata": {"name": "default"},
@@ -38,8 +40,19 @@ POLICY: dict[str, Any] = {
 BMC."""
 
 
-async def install(client: Client, paths: Paths) -> None:
-    """Teaches the cluster its mechanisms, and makes the policy unless there is one of its name."""
+CLOUD_POLICY: dict[str, Any] = {
+    "metadata": {"name": "default"},
+    "spec": {
+        "detectors": [{"type": "Ready"}],
+        "ladder": [{"mechanism": INSTANCE, "confirmWith": [BMC]}, *POLICY["spec"]["ladder"]],
+    },
+}
+"""Where the nodes are instances of a cloud: those are stopped first."""
+
+
+async def install(client: Client, paths: Paths, cloud: Mapping[str, str] | None = None) -> None:
+    """Teaches the cluster its mechanisms, and makes the policy unless there is one of its name. `cloud`:
+    where the cloud is of which the nodes are instances, as AWS's environment variables."""
     inventory = await blocking(load, paths)
     assert inventory is not None
     password = (await blocking(paths.password.read_text)).strip()
@@ -47,13 +60,35 @@ async def install(client: Client, paths: Paths) -> None:
         (BMC_SECRET, {"password": password}),
         (SNMP_SECRET, {"password": password, "snmp_priv_passwd": password}),
     ):
-        data = {key: b64encode(value.encode()).decode() for key, value in values.items()}
-        await client.apply(Secret, name, {"data": data}, NAMESPACE, field_manager=MANAGER, force=True)
+        await _secret(client, name, values)
     certificate = await blocking(paths.certificate.read_text)
     for name, spec in mechanisms(inventory, certificate).items():
         await client.apply(FenceMechanism, name, {"spec": spec}, field_manager=MANAGER, force=True)
+    if cloud is not None:
+        await _install_cloud(client, cloud)
     with contextlib.suppress(AlreadyExists):
-        await client.create(FencePolicy, POLICY)
+        await client.create(FencePolicy, POLICY if cloud is None else CLOUD_POLICY)
+
+
+async def _install_cloud(client: Client, cloud: Mapping[str, str]) -> None:
+    secret = {"secret_access_key": cloud["AWS_SECRET_ACCESS_KEY"]}
+    await _secret(client, CLOUD_SECRET, secret)
+    spec = {
+        "type": "ec2",
+        "parameters": {
+            "endpoint": cloud["AWS_ENDPOINT_URL_EC2"],
+            "region": cloud["AWS_REGION"],
+            "access_key_id": cloud["AWS_ACCESS_KEY_ID"],
+        },
+        "secretRef": {"namespace": NAMESPACE, "name": CLOUD_SECRET},
+        "timeoutSeconds": 60,
+    }
+    await client.apply(FenceMechanism, INSTANCE, {"spec": spec}, field_manager=MANAGER, force=True)
+
+
+async def _secret(client: Client, name: str, values: Mapping[str, str]) -> None:
+    data = {key: b64encode(value.encode()).decode() for key, value in values.items()}
+    await client.apply(Secret, name, {"data": data}, NAMESPACE, field_manager=MANAGER, force=True)
 
 
 def mechanisms(inventory: Inventory, certificate: str) -> Mapping[str, dict[str, Any]]:

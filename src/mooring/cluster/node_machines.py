@@ -132,7 +132,9 @@ class NodeMachines:
         return Ends(ADDRESSES, self._port, self._storage_addresses())
 
     def _agent(self, name: str) -> list[str]:
-        return command_lines.agent(self._layout, self._options, self._csi, name, self.networks.get(name))
+        provider = self._cloud.provider_ids[name] if self._cloud is not None else ""
+        network = self.networks.get(name)
+        return command_lines.agent(self._layout, self._options, self._csi, name, network, provider)
 
     def _give_credentials(self, node: str) -> None:
         address = self.address if node in self.networks else ""

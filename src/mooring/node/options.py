@@ -27,6 +27,9 @@ class AgentOptions:
     """Of the operating system's installation (machine-id(5)); clones have the same."""
     system_uuid: str = ""
     """What the machine's firmware tells, and its BMC as GUID. "": not known."""
+    provider_id: str = ""
+    """What the machine is to its cloud (`aws:///us-east-1a/i-0123`). "": it is in none, or that is not
+    known."""
     manifests_dir: Path | None = None
     """Where the manifests of static pods are."""
     enable_controller_attach_detach: bool = True

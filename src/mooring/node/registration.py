@@ -64,6 +64,7 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
             "labels": {**labels, **options.labels},
             "annotations": {CONTROLLER_MANAGED: "true"} if options.enable_controller_attach_detach else {},
         },
+        **({"spec": {"providerID": options.provider_id}} if options.provider_id else {}),
         "status": {
             "capacity": hardware.capacity(),
             "allocatable": hardware.capacity(),
@@ -288,6 +289,7 @@ class Registration:
         if awaited:
             annotations[AWAITED] = msgspec.json.encode(awaited).decode()
         if base is not None:
+            body.pop("spec", None)  # of a Node that is there it is others' to say
             annotations |= seen_taint(base)
             if not awaited and AWAITED in base.metadata.annotations:
                 annotations[AWAITED] = None

@@ -118,6 +118,12 @@ class _Session:
         return Look(state, code, f"{found.id} is {found.state}, launched {facts['launched']}", facts), found
 
     async def shut(self) -> Answer:
+        if self._instance.launched is None:
+            message = (
+                f"nothing was ordered: when {self._instance.id} was launched is not known, so that its next boot could "
+                "be taken for this one. It is noted while the node is ready"
+            )
+            return Answer(Outcome.NOT_FENCED, "LaunchUnknown", message)
         before, found = await self.look()
         if found is None:
             return Answer(Outcome.UNKNOWN, before.code, f"nothing was ordered: {before.message}")

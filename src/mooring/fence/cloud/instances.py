@@ -26,11 +26,12 @@ class BadTarget(Exception):
 
 @dataclass(frozen=True)
 class Instance:
-    """The target's. `region` is "" if its zone does not tell it (local zones)."""
+    """The target's. `region` is "" if its zone does not tell it (local zones). `launched` is None before a look has
+    told it: then nothing is ordered."""
 
     id: str
     region: str
-    launched: datetime
+    launched: datetime | None
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,8 @@ def instance_of(target: Target) -> Instance:
     if found is None:
         raise BadTarget(f"{target.node} is no instance of EC2: its provider id is {target.provider_id!r}")
     launched = moment(target.launched)
-    if launched is None:
-        raise BadTarget(
-            f"when {found[2]} was launched is not known ({target.launched!r}): "
-            "its next boot could be taken for this one"
-        )
+    if target.launched and launched is None:
+        raise BadTarget(f"{target.launched!r} is no time at which {found[2]} could have been launched")
     zone = _ZONE.fullmatch(found[1])
     return Instance(found[2], zone[1] if zone else "", launched)
 
@@ -97,7 +95,7 @@ def judged(instance: Instance, found: Described | None) -> tuple[State, str]:
     """State of the boot that is meant, and a code."""
     if found is None:
         return State.UNKNOWN, "NotFound"
-    if found.launched != instance.launched:
+    if instance.launched is not None and found.launched != instance.launched:
         return State.UNKNOWN, "AnotherLaunch"
     if "Hibernate" in found.reason:
         return State.UNKNOWN, "Hibernated"
