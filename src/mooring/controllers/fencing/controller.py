@@ -135,6 +135,7 @@ class FencingController(Controller[Key]):
         held = self._fences.get(name)
         if held is not None:
             self.queue.add(FenceKey(name))  # it may be one that was cancelled
+        if held is not None or self._is_fenced(node.name):
             return
         spec = {
             "nodeName": node.name,
@@ -147,6 +148,11 @@ class FencingController(Controller[Key]):
             self._fences.accept(await self.client.create(NodeFence, body))
             self.log.warning("node lost", node=node.name, fence=name, reason=decision.reason.message)
             self.recorder.event(node, "Warning", f"Fence{decision.reason.code}", decision.reason.message)
+
+    def _is_fenced(self, node: str) -> bool:
+        """Whether a fence of the node is under way, as a person may have asked for one."""
+        mine = (each for each in self._fences.items() if each.spec.node_name == node)
+        return any(each.status.phase not in Phase.OVER for each in mine)
 
     # --- fences
 
