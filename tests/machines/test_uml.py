@@ -128,6 +128,10 @@ async def test_a_machine_has_a_clock_of_its_own(stage: Stage) -> None:
     assert abs(int(await inside(stage, "date +%s")) - time.time()) < 100
 
 
+async def test_a_second_agent_of_a_name_is_found_out(stage: Stage) -> None:
+    await stories.a_second_agent_of_a_name_is_found_out(stage)
+
+
 async def test_machines_of_both_kinds_are_one_cluster(data_dir: Path) -> None:
     stage = Stage(data_dir)
     try:
