@@ -60,7 +60,7 @@ async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) ->
 
 
 async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
-    await stories.a_power_loss_takes_what_was_not_synced(stage, writes_s=1, more_than=5)
+    await stories.a_power_loss_takes_what_was_not_synced(stage, lines=5)
 
 
 async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boot(stage: Stage) -> None:
