@@ -38,8 +38,9 @@ async def boot_of(stage: Stage, node: str = NODE) -> str:
     return (await stage.client.get(Node, node)).status.node_info.boot_id
 
 
-async def back_after(stage: Stage, boot: str, node: str = NODE, *, patience: float = 60.0) -> str:
-    """Waits until the node is Ready in another boot; that boot."""
+async def back_after(stage: Stage, boot: str, node: str = NODE, *, patience: float = 180.0) -> str:
+    """Waits until the node is Ready in another boot; that boot. A boot takes seconds; a minute on a
+    machine with eight times the load that it can bear."""
 
     async def again() -> str | None:
         live = await stage.client.get(Node, node)

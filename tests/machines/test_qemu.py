@@ -92,7 +92,7 @@ async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) ->
 
 @soak
 async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
-    await stories.a_power_loss_takes_what_was_not_synced(stage, writes_s=3, more_than=1)
+    await stories.a_power_loss_takes_what_was_not_synced(stage, lines=1)
 
 
 @soak

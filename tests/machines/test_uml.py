@@ -109,7 +109,7 @@ async def test_a_second_disk_does_not_get_the_name_of_the_first(stage: Stage) ->
 
 
 async def test_a_power_loss_takes_what_was_not_synced_and_nothing_writes_after_it(stage: Stage) -> None:
-    await stories.a_power_loss_takes_what_was_not_synced(stage, writes_s=1, more_than=5)
+    await stories.a_power_loss_takes_what_was_not_synced(stage, lines=5)
 
 
 async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boot(stage: Stage) -> None:
@@ -175,6 +175,10 @@ async def test_a_machine_has_a_clock_of_its_own(stage: Stage) -> None:
     assert abs(int(await inside(stage, "date +%s", "node-2")) - time.time()) < 100
     await order(stage, "heal", NODE)
     assert abs(int(await inside(stage, "date +%s")) - time.time()) < 100
+
+
+async def test_a_second_agent_of_a_name_is_found_out(stage: Stage) -> None:
+    await stories.a_second_agent_of_a_name_is_found_out(stage)
 
 
 async def test_machines_of_both_kinds_are_one_cluster(data_dir: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from agent_process import AgentProcess, agent_world
 
 from mooring.kube.objects import Pod
-from mooring.node.bridge import BRIDGE
+from mooring.node.bridge import BRIDGE, mac
 from mooring.node.network import claim, release
 from mooring.node.runtime import PodNetwork
 
@@ -63,6 +63,7 @@ async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(worl
     await world.create_pod(name="server", volumes=[], containers=[server])
     await world.until(lambda: ready(world, "server"))
     address = (await pod(world, "server")).status.pod_ip
+    assert hardware_address(address) == mac(IPv4Address(address)), "or others look for it at the former pod's"
     fetch = (
         f"import urllib.request as u; print(u.urlopen('http://{address}:8080/etc/hostname').read().decode())"
     )
@@ -83,6 +84,12 @@ async def test_pods_reach_one_another_and_are_probed_at_their_own_addresses(worl
     assert f"{own}\tclient" in lines
     assert "10.9.8.7\tother" in lines
     assert lines[-1] == f"ip={own}"
+
+
+def hardware_address(address: str) -> str:
+    """That the host has learned for it."""
+    shown = subprocess.run(["ip", "-json", "neigh", "show", address], capture_output=True, check=True).stdout
+    return json.loads(shown)[0]["lladdr"]
 
 
 async def ready(world: AgentProcess, name: str) -> bool:

@@ -20,6 +20,7 @@ from mooring.node.bridge import (
     free_part,
     ip,
     label,
+    mac,
     make_bridge,
     settle,
 )
@@ -79,7 +80,6 @@ class NodeNetwork:
             if str(address) not in taken:
                 self._last = number
                 interface = f"mor{int(address):08x}"
-                return PodNetwork(
-                    BRIDGE, interface, str(address), self._addresses.prefixlen, str(self.gateway)
-                )
+                prefix, gateway = self._addresses.prefixlen, str(self.gateway)
+                return PodNetwork(BRIDGE, interface, str(address), prefix, gateway, mac(address))
         raise NetworkUnavailable("all 253 addresses of this node are in use by pods")

@@ -81,13 +81,14 @@ class ContainerSpec(Struct, frozen=True):
 
 class PodNetwork(Struct, frozen=True):
     """An interface of its own for a pod: its address with the length of the prefix, on a bridge of the
-    machine."""
+    machine. `mac` is the same for the next pod with this address."""
 
     bridge: str
     host_interface: str
     address: str
     prefix: int
     gateway: str
+    mac: str
 
 
 class SandboxSpec(Struct, frozen=True):

@@ -41,4 +41,7 @@ async def follow(
 def _state(pod: Pod) -> str:
     ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
     words = [pod.status.phase, "ready" * ready, "ends" * pod.deleting, pod.uid[:4]]
+    restarts = sum(each.restart_count for each in pod.status.container_statuses)
+    waits = [each.state.waiting.reason for each in pod.status.container_statuses if each.state.waiting]
+    words += [f"restarts {restarts}" * bool(restarts), *filter(None, waits)]
     return f"{' '.join(filter(None, words))} on {pod.spec.node_name or 'no node'}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         address: str
         prefix: int
         gateway: str
+        mac: str
 
 
 def enter_network(network: Network) -> None:
@@ -30,7 +31,7 @@ def enter_network(network: Network) -> None:
     # The parent, which stayed in the machine's namespace, says where the other end belongs.
     _ip(
         "link set lo up",
-        f"link add eth0 type veth peer name {network['hostInterface']} netns {os.getppid()}",
+        f"link add eth0 address {network['mac']} type veth peer name {network['hostInterface']} netns {os.getppid()}",
         f"address add {network['address']}/{network['prefix']} dev eth0",
         "link set eth0 up",
         f"route add default via {network['gateway']}",
