@@ -20,6 +20,15 @@ soak = [
     pytest.mark.soak,
     pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="a long round: `make soak` plays it"),
 ]
+
+
+def soaked(test: Any) -> Any:
+    """A test that is played in the long round alone."""
+    for mark in soak:
+        test = mark(test)
+    return test
+
+
 QUICK_ONES = ("redfish", "switch-port")
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 from tests.fence import contract
 from tests.fence.contract import Case
+from tests.root.fence.conftest import soaked
 
 from mooring.fence.interface import Order, Outcome, State, Target
 from mooring.fence.network.nft import Nft
@@ -173,6 +174,7 @@ async def test_the_same_order_again_does_no_more(net: Net):
     await contract.the_same_order_again_does_no_more(case(net))
 
 
+@soaked
 async def test_a_fence_that_is_cut_short_can_be_ordered_again(net: Net):
     await contract.a_fence_that_is_cut_short_can_be_ordered_again(case(net), (0.02, 0.05, 0.1, 0.2))
 
@@ -215,6 +217,7 @@ async def test_by_its_port_it_is_cut_off_under_any_address(net: Net):
     assert await of.elsewhere()
 
 
+@soaked
 async def test_fences_stand_beside_one_another(net: Net):
     one, again = case(net), case(net)
     again.order = replace(again.order, token="token-2")
@@ -227,6 +230,7 @@ async def test_fences_stand_beside_one_another(net: Net):
     assert await one.works()
 
 
+@soaked
 async def test_an_address_that_another_machine_has_now_is_left_alone(net: Net):
     wrong = case(net)
     target = Target("node-1", "uid", "boot", addresses=("10.99.2.1",), macs=(net.macs["one"],))
@@ -242,6 +246,7 @@ async def test_an_address_that_another_machine_has_now_is_left_alone(net: Net):
     await contract.another_target_is_left_alone(moved)
 
 
+@soaked
 async def test_a_fence_that_was_tampered_with_is_seen_and_made_whole_again(net: Net):
     of = case(net)
     await of.mechanism.fence(of.order)
