@@ -48,7 +48,7 @@ def looked_again(event: Event) -> bool:
     if event.fields["resource"] != FENCES or event.kind == "store.deleted":
         return False
     fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
-    return fence.status.phase == "Fenced" and fence.status.verified_at > fence.status.released_at > ""
+    return fence.status.phase == "Fenced" and bool(fence.status.released_at and fence.status.verified_at)
 
 
 class QuietPeriod:
