@@ -360,6 +360,24 @@ def test_a_request_about_another_registration_or_boot_is_refused(fencing: Any, w
     fencing(story)
 
 
+def test_a_node_that_falls_silent_because_a_person_had_it_fenced_gets_no_second_fence(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            spec = {"nodeName": "a", "requestedBy": "me"}
+            await stage.api.create(NodeFence, {"metadata": {"name": "by-hand"}, "spec": spec})
+            await stage.until_phase("a", "Fenced")
+            await stage.silent("a")
+            await asyncio.sleep(300)
+        assert len((await stage.api.list(NodeFence)).items) == 1
+
+    fencing(story)
+
+
 def test_a_fence_that_is_deleted_switches_the_machine_on_before_it_goes(fencing: Any):
     async def story(stage: Any):
         await stage.node("a")
