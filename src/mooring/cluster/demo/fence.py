@@ -81,7 +81,7 @@ async def silent_bmc(demo: Demo) -> None:
     demo.mark(f"{node} is cut off")
     await _said(demo, "node", "cut", node, "--from", "api")
     demo.say("a second source that does not answer does not count: the policy now asks the strip alone")
-    await _ladder(demo, [{"mechanism": "bmc"}, {"mechanism": "power-strip"}])
+    await _ladder(demo, [{"mechanism": "bmc", "retries": 0}, {"mechanism": "power-strip"}])
     fence = await _fenced(demo, node)
     demo.mark("fenced")
     tried = [each.mechanism for each in fence.status.attempts]
