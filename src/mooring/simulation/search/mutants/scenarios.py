@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.simulation.cluster.plan import ACTIONS, FAULTS, faults_of
+from mooring.simulation.cluster.plan import ACTIONS, FAULTS, FENCE_ACTIONS, FENCE_FAULTS, faults_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 
 OTHERS = 0.3
@@ -31,6 +31,8 @@ ONLY_NAMED = dict.fromkeys(
             "delete-unbound",
             "replace-claim",
             "shrink-set",
+            *FENCE_FAULTS,
+            *FENCE_ACTIONS,
         ),
     ),
     0.0,
@@ -60,6 +62,7 @@ def scenario(
     force_detach_after_s: float = BASE.force_detach_after_s,
     steps: tuple[PlanStep, ...] = (),
     companions: float = 0.0,
+    fencing: dict[str, Any] | None = None,
     **weights: float,
 ) -> Scenario:
     """The base, with these weights (`_` for `-`) and workloads."""
@@ -86,6 +89,7 @@ def scenario(
         weights=others | named,
         companions=companions,
         steps=steps,
+        fencing=fencing or {},
     )
 
 
@@ -371,3 +375,62 @@ PUT_OFF = scenario(
 """The storage answers with an error, and does later what it was asked for."""
 DRIVERS_LEAVE = scenario(driver="csi", driver_leaves=10, drain=4, uncordon=4, delete_pod=4, others_weigh=0.05)
 """Drivers leave their nodes, and come back."""
+
+CONFIRMED: dict[str, Any] = {
+    "ladder": [
+        {"mechanism": "bmc", "confirmWith": ["strip"], "retries": 1},
+        {"mechanism": "strip", "confirmWith": ["bmc"], "retries": 1},
+    ],
+    "storm": {"nodes": 0},
+    "worth": {"onlyExclusive": False},
+    "after": "PowerOn",
+}
+"""A policy that believes no device alone."""
+FENCES = scenario(
+    nodes=3,
+    fencing=CONFIRMED,
+    actions=20,
+    cut=4,
+    power_off=2,
+    kill=2,
+    crash=3,
+    two_leaders=2,
+    fence_late=4,
+    fence_lost=4,
+    fence_nothing=4,
+    fence_unanswered=4,
+    fence_node=6,
+    delete_fence=4,
+    unfence=4,
+)
+"""Nodes that are cut off, and devices that do it late, not at all, or do not answer."""
+LYING = scenario(
+    nodes=3, fencing=CONFIRMED, actions=12, cut=5, power_off=2, fence_lies=10, fence_stale=4, fence_node=6
+)
+"""Devices that say what is not so."""
+SWAPPED = scenario(nodes=3, fencing=CONFIRMED, actions=12, cut=5, power_off=2, fence_swapped=12, fence_node=6)
+"""Devices whose cables are another machine's."""
+RETURNING = scenario(
+    nodes=3,
+    fencing=CONFIRMED,
+    actions=16,
+    cut=4,
+    power_off=6,
+    crash=4,
+    watch_lag=6,
+    fence_twice=4,
+    fence_late=4,
+    fence_node=8,
+    unfence=4,
+)
+"""Machines that come back while they are fenced."""
+MANY_LOST = scenario(
+    nodes=4, fencing=CONFIRMED, faults=24, actions=0, cut=12, power_off=8, kill_server=3, fence_unanswered=3
+)
+"""Several nodes lost at once, where each is fenced for itself."""
+STORMS = scenario(
+    nodes=4, fencing=CONFIRMED | {"storm": {"nodes": 2}}, faults=24, actions=0, cut=12, power_off=8
+)
+"""And where that is taken for the network."""
+LOST_FOR_GOOD = scenario(nodes=3, fencing=CONFIRMED, faults=8, lose_machine=8, watch_lag=4, kill=3)
+"""Machines that never come back."""
