@@ -230,6 +230,68 @@ def test_a_machine_that_was_seen_on_in_this_boot_and_is_off_is_fenced(fencing: A
     fencing(story)
 
 
+def test_what_a_mechanism_said_before_it_was_changed_counts_no_more(fencing: Any):
+    """Another socket may be another machine's: that this machine was seen on there says nothing."""
+
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            stage.machines.off.add("a")
+            await stage.silent("a")
+            await stage.api.patch(FenceMechanism, "bmc", {"spec": {"parameters": {"plug": "2"}}})
+            fence = await stage.until_phase("a", "AwaitingPerson")
+        assert fence.status.reason == "SecondSourceNeeded"
+
+    fencing(story)
+
+
+def test_a_release_whose_end_was_not_written_leaves_no_taint_on_the_next_boot(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+        fence = await stage.fence("a")
+        await stage.api.patch(NodeFence, fence.name, {"status": {"releasedAt": ""}}, subresource="status")
+        await stage.report("a", "boot-2")
+        async with stage.running():
+            await stage.until_phase("a", "Unfenced")
+            assert not await tainted(stage, "a")
+
+    fencing(story)
+
+
+def test_a_machine_that_goes_off_again_after_it_was_switched_on_is_switched_on_again(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await stage.api.patch(NodeFence, fence.name, {"spec": {"unfence": True}})
+
+            async def on() -> bool:
+                return not stage.machines.off
+
+            await stage.until(on)
+            await asyncio.sleep(1)
+            stage.machines.off.add("a")
+            await stage.until(on)
+
+    fencing(story)
+
+
 def test_a_node_that_reports_in_the_boot_that_is_said_to_be_off_takes_the_release_back(fencing: Any):
     async def story(stage: Any):
         node = await stage.node("a")

@@ -39,8 +39,8 @@ async def checked(
 ) -> float:
     """Brings the status up to date. Returns the seconds after which it is to be looked at again."""
     mine = [each for each in nodes if not record.spec.nodes or each.name in record.spec.nodes]
-    held = {each.name: each for each in record.status.nodes}
     anew = record.status.observed_generation != record.metadata.generation
+    held = {} if anew else {each.name: each for each in record.status.nodes}  # it may lead elsewhere now
     due = [
         each for each in mine if each.ready == "True" and (anew or _is_due(held.get(each.name), each, now))
     ]

@@ -189,6 +189,9 @@ def decide_fence(
         message = f"node {target.node_name} was declared dead by a person"
         return _do(Action.WAIT, Phase.AWAITING_PERSON, "ConfirmedDead", message)
     outstanding = begun and not status.attempts[-1].outcome
+    if (fence.spec.unfence or fence.deleting) and not outstanding:
+        message = "it is to be taken back, and nothing has shown that it was in force"
+        return _do(Action.CLOSE, Phase.CANCELLED, "TakenBack", message)
     if begin is not None and begin.action is Begin.NO and not outstanding:
         return _do(Action.CANCEL, Phase.CANCELLED, *begin.reason)
     if not begun and begin is not None and begin.action is Begin.HOLD:
@@ -307,21 +310,17 @@ def _in_force(
 ) -> FenceDecision:
     """A fence that was shown to hold."""
     status, where = fence.status, f"node {target.node_name}"
-    if node is not None and not is_same_boot(node, target):
+    if node is not None and node.status.node_info.boot_id != target.boot_id:
         return _returned(fence, target, node, proof)
-    if node is not None and _has_reported_since(node, proof) and proof.scope == Scope.POWER:
+    if node is not None and proof.scope == Scope.POWER and _has_reported_since(node, target, proof):
         message = (
             f"{proof.mechanism} said that {where} is off, and its agent reports in the same boot: what was released is "
             "withdrawn"
         )
         return _do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
     if not status.released_at:
-        return _do(
-            Action.RELEASE,
-            Phase.FENCED,
-            "Fenced",
-            f"{where} is cut off: {proof.message}; what it had is released",
-        )
+        what = "what it had is released" if proof.scope == Scope.POWER else "that releases nothing by itself"
+        return _do(Action.RELEASE, Phase.FENCED, "Fenced", f"{where} is cut off: {proof.message}; {what}")
     wanted = fence.spec.unfence or fence.deleting or after_fence == "PowerOn"
     if fence.deleting and node is None and proof.scope == Scope.POWER:
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
@@ -335,9 +334,10 @@ def _in_force(
     return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
 
 
-def _has_reported_since(node: Node, proof: FenceAttempt) -> bool:
-    """Whether the agent has written a status after the answer, as a machine that is off cannot."""
-    return node.ready == "True" and last_report(node) != proof.report
+def _has_reported_since(node: Node, target: FenceTarget, proof: FenceAttempt) -> bool:
+    """Whether an agent of that boot has written a status after the answer, or has registered anew, as a
+    machine that is off cannot. What was not read after the answer is not compared."""
+    return node.uid != target.node_uid or (proof.report != "" and last_report(node) != proof.report)
 
 
 def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wanted: bool) -> Reason:
@@ -359,8 +359,6 @@ def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wante
 def _returned(fence: NodeFence, target: FenceTarget, node: Node, proof: FenceAttempt) -> FenceDecision:
     """Another boot, or another registration, reports."""
     where = f"node {target.node_name}"
-    if node.ready != "True":
-        return _do(Action.WAIT, Phase.FENCED, "Returning", f"{where} boots anew, and is not ready yet")
     if proof.scope != Scope.POWER and not fence.status.power_on_at:
         return _do(
             Action.UNFENCE, Phase.FENCED, "NewBoot", f"{where} has booted anew: {proof.mechanism} lets it in"

@@ -14,7 +14,7 @@ from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import Detector, FencePolicy
 from mooring.kube.percentages import portion
 from mooring.kube.reason import Reason
-from mooring.kube.selectors import label_selector_of
+from mooring.kube.selectors import InvalidSelector, label_selector_of
 
 ZONE = "topology.kubernetes.io/zone"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -80,11 +80,15 @@ class Stakes(NamedTuple):
 
 def policies_of(node: Node, policies: Iterable[FencePolicy]) -> list[FencePolicy]:
     """The policies that select the node; more than one is an overlap, and none of them counts then."""
-    return [
-        each
-        for each in policies
-        if not each.deleting and label_selector_of(each.spec.node_selector).matches(node.metadata.labels)
-    ]
+    return [each for each in policies if not each.deleting and _selects(each, node)]
+
+
+def _selects(policy: FencePolicy, node: Node) -> bool:
+    """A selector that cannot be read selects nothing; the policy's status says so."""
+    try:
+        return label_selector_of(policy.spec.node_selector).matches(node.metadata.labels)
+    except InvalidSelector:
+        return False
 
 
 def is_lost(signals: Sequence[Signal], policy: FencePolicy) -> Reason | Held:

@@ -36,6 +36,8 @@ class Judged(NamedTuple):
     reason: Reason
 
 
+MOST_RETRIES = 5
+"""So often is a rung tried again, whatever the policy says: a fence keeps only its last attempts."""
 CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
 
 
@@ -51,7 +53,7 @@ def next_step(
         rung = ladder[last.rung]
         return Step(round_, last.rung, rung.mechanism, rung.confirm_with, last.token, again=True)
     tries = sum(each.rung == last.rung for each in mine)
-    retries = ladder[last.rung].retries if last.rung < len(ladder) else 0
+    retries = min(ladder[last.rung].retries, MOST_RETRIES) if last.rung < len(ladder) else 0
     if tries <= retries and last.reason not in (CONTRADICTED, SECOND_SOURCE):
         return _step(ladder, round_, last.rung, tries + 1, name)
     return _step(ladder, round_, last.rung + 1, 1, name)

@@ -124,7 +124,8 @@ class Steps:
             record.name: {**each.identity, "state": each.state}
             for record in self._mechanisms.items()
             for each in record.status.nodes
-            if (each.name, each.node_uid, each.boot_id) == boot
+            if record.status.observed_generation == record.metadata.generation
+            and (each.name, each.node_uid, each.boot_id) == boot
         }
         return target_of(node, said)
 
@@ -167,6 +168,8 @@ class Steps:
         seen = target.identities.get(step.mechanism, {}).get("state") == State.OPEN
         judged = judge(answer, looks, wanted=len(step.confirm_with), seen_open=seen)
         after = await self.client.find(Node, target.node_name)
+        if after is not None:
+            self._nodes.accept(after)
         ended = {
             "outcome": str(judged.outcome),
             "reason": judged.reason.code,
@@ -237,7 +240,15 @@ class Steps:
         return True
 
     async def _withdraw(self, fence: NodeFence, reason: Reason) -> bool:
-        """Takes back what was released on a word that has turned out to be wrong."""
+        """Takes back what was released on a word that has turned out to be wrong, by a live read of the
+        Node."""
+        proof, target = proof_of(fence), fence.status.target
+        assert proof is not None and target is not None
+        node = await self.client.find(Node, target.node_name)
+        if node is not None:
+            self._nodes.accept(node)
+        if node is None or (node.uid == target.node_uid and last_report(node) == proof.report):
+            return False  # the cache was late
         await releasing.withdraw(self.client, fence)
         attempts: list[Any] = msgspec.to_builtins(fence.status.attempts)
         for each in attempts:
@@ -273,6 +284,8 @@ class Steps:
             )
         elif proof.scope == Scope.POWER:
             await releasing.release(self.client, fence, proof, self.now)
+            if fence.status.power_on_at:
+                looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
         await self._write(fence, reason, Phase.FENCED, looked)
         return True
 
@@ -297,7 +310,7 @@ class Steps:
         return True
 
     async def _close(self, fence: NodeFence, reason: Reason, phase: str) -> bool:
-        if fence.status.released_at:
+        if fence.status.attempts:  # a release may have begun, and its end not have been written
             await releasing.welcome(self.client, fence.spec.node_name)
         written = await self._write(fence, reason, phase, {})
         if FINALIZER in written.metadata.finalizers:

@@ -26,8 +26,8 @@ class BadTarget(Exception):
 
 @dataclass(frozen=True)
 class Instance:
-    """The target's. `region` is "" if its zone does not tell it (local zones). `launched` is None before a look has
-    told it: then nothing is ordered."""
+    """The target's. `region` is "" if its zone does not tell it (local zones). `launched` is None before a
+    look has told it: then nothing is ordered."""
 
     id: str
     region: str

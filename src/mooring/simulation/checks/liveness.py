@@ -115,11 +115,13 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
 
 
 async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
-    """L6: a machine that is lost for good is fenced, if it has what only one node may have: what it had is not
-    kept by its silence then. One of which nothing is waited for need not be fenced, and no policy selects one
-    that has no Node any more."""
+    """L6: a machine that is lost for good is fenced, if it has what only one node may have: what it had is
+    not kept by its silence then. One of which nothing is waited for need not be fenced, and no policy selects
+    one that has no Node any more."""
     fences = (await cluster.api.list(NodeFence)).items
-    fenced = {each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at}
+    fenced = {
+        each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
+    }
     records = (await cluster.api.list(VolumeAttachment)).items
     there = {each.name for each in (await cluster.api.list(Node)).items}
     for node in sorted(cluster.silent):
@@ -128,8 +130,15 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
         if node in fenced:
             cluster.silent.discard(node)
         elif node in there and (owned or held):
-            said = "; ".join(f"{each.status.phase}: {each.status.message}" for each in fences if each.spec.node_name == node)
-            yield "L6", f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})"
+            said = "; ".join(
+                f"{each.status.phase}: {each.status.message}"
+                for each in fences
+                if each.spec.node_name == node
+            )
+            yield (
+                "L6",
+                f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})",
+            )
 
 
 def _of_set(pod: Pod) -> bool:

@@ -74,7 +74,7 @@ FAULTS: dict[str, str] = {
     "driver-leaves": "node",  # its socket goes from the registration folder, and comes back; how odd: its process, too
     "absent-machine": "node",  # off for long, its Node deleted, on again under another uid
     "back-in-attach": "node",  # the same, quickly, while a volume is being attached to it
-    **{kind: "node" for kind in FENCE_FAULTS},  # a device of the node (how: which) goes wrong about it
+    **dict.fromkeys(FENCE_FAULTS, "node"),  # a device of the node (how: which) goes wrong about it
 }
 EC2_FAULTS: dict[str, str] = {
     "ec2-slow": "ec2",

@@ -212,7 +212,8 @@ class PlanPlayer:
         """Loses a machine, if it may be lost: all but two may, and the last of a zone not."""
         lost = self.cluster.lost
         if (
-            len(self.cluster.machines) - len(lost) <= (MUST_STAY if not (self.cluster.devices and lost) else len(self.cluster.machines))
+            len(self.cluster.machines) - len(lost)
+            <= (MUST_STAY if not (self.cluster.devices and lost) else len(self.cluster.machines))
             or node in lost
             or not self.cluster.has_neighbour(node)
         ):

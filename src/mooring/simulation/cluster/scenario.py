@@ -25,8 +25,8 @@ draws its own (`cluster.swarm`).
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
                                  # deferred (detaches later)
-    fencing: {ladder: [{mechanism: bmc, confirmWith: [strip]}]}  # the spec of a FencePolicy for all nodes; each
-                                 # node has a bmc and a power strip
+    fencing: {ladder: [{mechanism: bmc, confirmWith: [strip]}]}  # the spec of a FencePolicy for all nodes;
+    each # node has a bmc and a power strip
     fenced: false                # where each seed draws all of that: it draws such a policy, too
     policy: rules.py             # a user's rules in place of ours (`cluster.user_rules`)
     swarm: false                 # each seed draws all of that itself

@@ -104,7 +104,11 @@ def _with_fencing(seed: int, scenario: Scenario) -> Scenario:
     losses = ["lose-machine", "power-off", "cut"]
     kinds = [kind for kind in faults_of(made) if kind.startswith("fence-")]
     struck = {*scenario.only, *chance.sample(kinds, min(3, len(kinds))), *chance.sample(losses, 2)}
-    weights = {kind: chance.choice(WEIGHTS) for kind in (*sorted(struck), *FENCE_ACTIONS) if kind not in scenario.weights}
+    weights = {
+        kind: chance.choice(WEIGHTS)
+        for kind in (*sorted(struck), *FENCE_ACTIONS)
+        if kind not in scenario.weights
+    }
     on = scenario.on if chance.random() < 0.7 else ("fencing",)
     return replace(
         made,

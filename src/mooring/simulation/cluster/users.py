@@ -359,7 +359,9 @@ class Users:
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)
         others = [
-            {"key": t.key, "effect": t.effect, "value": t.value} for t in found.spec.taints if t.key != TAINT or (not out and t.value == BY_FENCE)
+            {"key": t.key, "effect": t.effect, "value": t.value}
+            for t in found.spec.taints
+            if t.key != TAINT or (not out and t.value == BY_FENCE)
         ]
         if not out and len(others) == len(found.spec.taints):
             return

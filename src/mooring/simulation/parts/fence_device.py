@@ -1,5 +1,5 @@
-"""Fence mechanisms over the simulated machines' true power: a BMC, which tells whose it is, and a power strip,
-which tells nothing.
+"""Fence mechanisms over the simulated machines' true power: a BMC, which tells whose it is, and a power
+strip, which tells nothing.
 
 A device is no part of the controller: what was ordered may take effect after the controller has given the
 answer up, or has died. What it does wrong about one node is its `Manner`; what is true, the machines know.
@@ -66,10 +66,22 @@ class FenceDevice:
     parameters: Mapping[str, Parameter] = {}
 
     def __init__(
-        self, kind: str, power: Power, neighbour: Callable[[str], str], trace: Trace, random: Random, world: Context
+        self,
+        kind: str,
+        power: Power,
+        neighbour: Callable[[str], str],
+        trace: Trace,
+        random: Random,
+        world: Context,
     ) -> None:
         self.kind, self.summary = kind, f"the simulated {kind}"
-        self._power, self._neighbour, self._trace, self._random, self._world = power, neighbour, trace, random, world
+        self._power, self._neighbour, self._trace, self._random, self._world = (
+            power,
+            neighbour,
+            trace,
+            random,
+            world,
+        )
         self.manners: dict[str, tuple[Manner, float]] = {}
         """Node -> what it does about it, and the seconds that this takes."""
 

@@ -210,5 +210,3 @@ class ReleasedByFences(Checker):
 def is_fenced(node: StoredObject) -> bool:
     """Whether a fence has set its taint."""
     return any(each.key == TAINT and each.value == TAINT_VALUE for each in node.spec.taints)
-
-

@@ -117,7 +117,9 @@ def _lost_at_any_word(original: Any) -> Any:
 
     def is_lost(signals: Any, policy: Any) -> Any:
         found = original(signals, policy)
-        return Reason("Mutant", "it is lost") if getattr(found, "reason", found).code == "SeenHealthy" else found
+        return (
+            Reason("Mutant", "it is lost") if getattr(found, "reason", found).code == "SeenHealthy" else found
+        )
 
     return is_lost
 
@@ -145,7 +147,10 @@ MUTANTS: dict[str, Mutant] = {
         "medik8s/self-node-remediation: clocks and computed times are trusted",
         ("S17",),
         scenarios.FENCES,
-        (Patch(detection, "is_lost", _lost_at_any_word), Patch(decide, "is_lost", _lost_at_any_word),),
+        (
+            Patch(detection, "is_lost", _lost_at_any_word),
+            Patch(decide, "is_lost", _lost_at_any_word),
+        ),
     ),
     "G3": Mutant(
         "an order without an answer counts as done: unknown is fenced",
@@ -173,12 +178,18 @@ MUTANTS: dict[str, Mutant] = {
         "medik8s/fence-agents-remediation: the taint is set on a node that comes back",
         ("S18",),
         scenarios.RETURNING,
-        (Patch(releasing, "release", _of_any_boot), Patch(decide, "is_same_boot", always(True)),),
+        (
+            Patch(releasing, "release", _of_any_boot),
+            Patch(decide, "is_same_boot", always(True)),
+        ),
     ),
     "G6b": Mutant(
         "evidence of an earlier boot releases what the node has now",
         "medik8s/fence-agents-remediation: what is released is named by the node alone",
-        ("S18", "S23",),
+        (
+            "S18",
+            "S23",
+        ),
         scenarios.RETURNING,
         (Patch(judged, "evidence_holds", always(True)),),
     ),
@@ -192,7 +203,11 @@ MUTANTS: dict[str, Mutant] = {
     "G9": Mutant(
         "a fence in force is never looked at again: what came since is not released",
         "csi-addons NetworkFence: it fires once",
-        ("L1", "L3", "L6",),
+        (
+            "L1",
+            "L3",
+            "L6",
+        ),
         scenarios.LOST_FOR_GOOD,
         (Patch(Steps, "_verify", _nothing),),
         omits="what is never released is never had twice: its pods wait for ever",
@@ -202,7 +217,10 @@ MUTANTS: dict[str, Mutant] = {
         "csi-addons NetworkFence: an address that another machine has by now is fenced",
         ("S18",),
         scenarios.SWAPPED,
-        (Patch(steps, "judge", _counts(_said_off)), Patch(FenceDevice, "_wrong", always(None)),),
+        (
+            Patch(steps, "judge", _counts(_said_off)),
+            Patch(FenceDevice, "_wrong", always(None)),
+        ),
     ),
     "G11": Mutant(
         "a fence is over, and its taint is gone, before another boot has reported",

@@ -1,0 +1,127 @@
+"""What one fence does next, in the cases that no story plays."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mooring.controllers.fencing.decide import Action, Begin, NodeDecision, decide_fence
+from mooring.controllers.fencing.detection import policies_of
+from mooring.controllers.fencing.ladder import next_step
+from mooring.kube.objects import (
+    Condition,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ManagedMeta,
+    Node,
+    NodeStatus,
+    NodeSystemInfo,
+    ObjectMeta,
+)
+from mooring.kube.objects.fencing import (
+    FenceAttempt,
+    FencePolicy,
+    FencePolicySpec,
+    FenceTarget,
+    NodeFence,
+    NodeFenceSpec,
+    NodeFenceStatus,
+    Rung,
+)
+from mooring.kube.reason import Reason
+from mooring.volumes.names import STATUS_WRITE
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+THEN = "2030-01-01T00:00:00Z"
+LADDER = (Rung(mechanism="m"), Rung(mechanism="power"))
+HEALTHY = NodeDecision(Begin.NO, Reason("SeenHealthy", "it answers"))
+
+
+def node(uid: str = "u1", boot: str = "b1", ready: str = "True", report: str = "r1") -> Node:
+    return Node(
+        metadata=ManagedMeta(name="a", uid=uid, annotations={STATUS_WRITE: report}),
+        status=NodeStatus(
+            conditions=(Condition(type="Ready", status=ready),), node_info=NodeSystemInfo(boot_id=boot)
+        ),
+    )
+
+
+def fence(
+    *, scope: str = "Power", outcome: str = "Fenced", spec: Any = None, going: bool = False, **status: Any
+) -> NodeFence:
+    attempt = FenceAttempt(
+        mechanism="m", token="t", ordered_at=THEN, answered_at=THEN, outcome=outcome, scope=scope, report="r1"
+    )
+    target = FenceTarget(node_name="a", node_uid="u1", boot_id="b1")
+    return NodeFence(
+        metadata=ObjectMeta(name="f", uid="x", deletion_timestamp=THEN if going else None),
+        spec=NodeFenceSpec(node_name="a", **(spec or {"requested_by": "me"})),
+        status=NodeFenceStatus(
+            phase="Fencing",
+            target=target,
+            attempts=(attempt,),
+            proof="t" if outcome == "Fenced" else "",
+            **status,
+        ),
+    )
+
+
+def act(of: NodeFence, there: Node | None, begin: NodeDecision | None = None) -> Action:
+    return decide_fence(of, there, LADDER, begin, NOW).action
+
+
+@pytest.mark.parametrize("how", ["unfence", "deletion"])
+def test_a_fence_that_is_to_be_taken_back_orders_nothing_more(how: str):
+    spec = {"requested_by": "me", "unfence": how == "unfence"}
+    asked = fence(outcome="Unknown", spec=spec, going=how == "deletion")
+    assert act(asked, node()) is Action.CLOSE
+
+
+def test_an_order_whose_answer_is_still_to_come_is_heard_out_first():
+    assert act(fence(outcome="", spec={"unfence": True}), node()) is Action.ORDER
+    assert act(fence(outcome="", spec={}), node(), HEALTHY) is Action.ORDER
+
+
+def test_a_node_that_was_registered_anew_in_the_same_boot_is_not_let_in():
+    assert act(fence(scope="Network", released_at=THEN, verified_at=THEN), node(uid="u2")) is Action.WAIT
+
+
+@pytest.mark.parametrize("ready", ["True", "False", "Unknown"])
+@pytest.mark.parametrize("there", [{"uid": "u2"}, {"report": "r2"}])
+def test_whatever_an_agent_says_in_a_boot_that_is_said_to_be_off_contradicts_that(ready: str, there: Any):
+    assert act(fence(released_at=THEN), node(ready=ready, **there)) is Action.WITHDRAW
+
+
+def test_a_report_that_was_there_when_the_answer_came_contradicts_nothing():
+    assert act(fence(), node()) is Action.RELEASE
+
+
+@pytest.mark.parametrize("ready", ["True", "False", "Unknown"])
+def test_another_boot_ends_the_fence_whether_it_is_ready_yet_or_lost_again(ready: str):
+    assert act(fence(released_at=THEN), node(boot="b2", ready=ready)) is Action.CLOSE
+
+
+def test_a_ladder_with_more_retries_than_attempts_are_kept_comes_to_its_end():
+    attempts: list[FenceAttempt] = []
+    for _ in range(100):
+        step = next_step([Rung(mechanism="m", retries=1000)], attempts[-20:], 0, "f")
+        if step is None:
+            return
+        attempts.append(FenceAttempt(mechanism="m", token=step.token, outcome="Unknown"))
+    raise AssertionError("it goes on")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        LabelSelectorRequirement(key="a", operator="Near"),
+        LabelSelectorRequirement(key="a", operator="In", values=()),
+    ],
+)
+def test_a_selector_that_cannot_be_read_takes_no_other_policy_with_it(wrong: LabelSelectorRequirement):
+    selector = LabelSelector(match_expressions=(wrong,))
+    broken = FencePolicy(metadata=ObjectMeta(name="b"), spec=FencePolicySpec(node_selector=selector))
+    whole = FencePolicy(metadata=ObjectMeta(name="w"))
+    assert policies_of(node(), [broken, whole]) == [whole]
