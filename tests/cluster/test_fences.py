@@ -10,8 +10,8 @@ from controller_stage import ControllerStage
 from virtual_server import not_stuck, started
 
 from mooring.cluster import fences
-from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.cluster.layout import ClusterError
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.fence.interface import State
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.apiextensions import CustomResourceDefinition

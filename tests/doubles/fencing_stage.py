@@ -11,8 +11,8 @@ import waiting
 from controller_stage import ControllerStage
 from played_mechanism import Machines, PlayedMechanism
 
-from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.controllers.fencing.controller import FencingController
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence

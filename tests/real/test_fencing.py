@@ -13,8 +13,8 @@ import waiting
 from played_mechanism import Machines, PlayedMechanism
 from tests.real.server import RealServer
 
-from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.controllers.fencing.controller import FencingController
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, Invalid, NotFound
 from mooring.kube.http import HttpTransport

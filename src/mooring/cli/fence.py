@@ -185,7 +185,7 @@ def kinds() -> None:
     """Prints the definitions of FencePolicy, FenceMechanism and NodeFence, for `kubectl apply -f -`."""
     import yaml
 
-    from mooring.cluster.fencing_kinds import FENCING_KINDS
+    from mooring.controllers.fencing.kinds import FENCING_KINDS
 
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     click.echo(yaml.safe_dump_all([{**head, **each} for each in FENCING_KINDS], sort_keys=False), nl=False)

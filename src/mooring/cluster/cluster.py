@@ -16,7 +16,6 @@ from typing import Any
 from mooring.cluster import command_lines, control, fencing, instance_power, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
-from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.cluster.holding import choose_port, hand_out, hold, release, remember
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import kinds
@@ -31,6 +30,7 @@ from mooring.cluster.processes import Part
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.storage import servers
 from mooring.cluster.sweep import sweep
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.cluster.custom_kinds import (
+from mooring.kube.custom_kinds import (
     AGE,
     DATE_TIME,
     FLAG,

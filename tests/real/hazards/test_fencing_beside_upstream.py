@@ -14,8 +14,8 @@ from tests.real.hazards.control_plane import UPSTREAM, stage
 from tests.real.hazards.stage import HazardCluster
 from tests.real.server import real_server
 
-from mooring.cluster.fencing_kinds import FENCING_KINDS
 from mooring.controllers.fencing.controller import FencingController
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Node, Pod
 from mooring.kube.objects.apiextensions import CustomResourceDefinition

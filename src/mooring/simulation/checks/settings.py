@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.kube.percentages import portion
-from mooring.simulation.cluster.fences import policy_of
+from mooring.simulation.cluster.fencing import policy_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage import KINDS

@@ -36,8 +36,8 @@ from mooring.simulation.cluster.controllers import (
     WATCHING,
     make_controller,
 )
-from mooring.simulation.cluster.fences import PROCESS as FENCING
-from mooring.simulation.cluster.fences import create_fencing, make_devices
+from mooring.simulation.cluster.fencing import PROCESS as FENCING
+from mooring.simulation.cluster.fencing import create_fencing, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
@@ -48,7 +48,7 @@ from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
-from mooring.simulation.parts.fence_device import uuid_of
+from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
@@ -113,8 +113,10 @@ class SimulatedCluster:
         self.processes = {name: self._process(name, names) for name, names in GROUPS.items()}
         if self.ebs is not None:
             self.processes[EBS] = self._driver(self.ebs)
-        self.devices = make_devices(self) if scenario.fencing else {}
+        self.devices: dict[str, FenceDevice] = {}
         if scenario.fencing:
+            power = Power(lambda node: node in self.powered, self._switch)
+            self.devices = make_devices(scenario.node_names, power, self.trace, self.seed, self.context)
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
@@ -325,7 +327,7 @@ class SimulatedCluster:
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
         if self.scenario.fencing:
-            await create_fencing(self)
+            await create_fencing(self.api, self.scenario.fencing)
         for service in self.services.values():
             service.start()
         for part in self.parts():
@@ -347,6 +349,9 @@ class SimulatedCluster:
         """Whether another machine can have the volumes of this one: in a cloud one of its zone."""
         others = [name for name in self.machines if name != node and name not in self.lost]
         return any(self.ec2 is None or self.ec2.zone(each) == self.ec2.zone(node) for each in others)
+
+    def _switch(self, node: str, on: bool) -> None:
+        (self.power_on if on else self.power_off)(node)
 
     def power_off(self, node: str) -> None:
         """The machine is dead at once."""

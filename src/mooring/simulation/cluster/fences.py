@@ -1,27 +1,15 @@
-"""Fencing in a simulated cluster: its policy and devices, what goes wrong with them, and what users do about
-fences."""
+"""What goes wrong with the devices of a simulated cluster's fences, and what users do about fences."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from mooring.cluster.fencing_kinds import FENCING_KINDS
-from mooring.kube.objects.apiextensions import CustomResourceDefinition
-from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FencePolicySpec, NodeFence
+from mooring.kube.objects.fencing import NodeFence
+from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import PlanStep
-from mooring.simulation.engine.randomness import stream
-from mooring.simulation.parts.fence_device import KINDS, UNTRUTHFUL, FenceDevice, Manner, Power
+from mooring.simulation.parts.fence_device import KINDS, UNTRUTHFUL, Manner
 
-if TYPE_CHECKING:
-    from mooring.simulation.cluster.cluster import SimulatedCluster
-
-PROCESS = "fencing"
-DEADLINE_S = 15.0
-"""Of a mechanism's answer."""
 APART_S = 180.0
 """After one source was wrong about a node, and before another is."""
 FAULTS: dict[str, Manner] = {
@@ -34,71 +22,6 @@ FAULTS: dict[str, Manner] = {
     "fence-stale": Manner.STALE,
     "fence-swapped": Manner.SWAPPED,
 }
-
-
-def drawn_policy(seed: int) -> dict[str, Any]:
-    """The spec of a FencePolicy of this seed."""
-    chance = stream(seed, "swarm fencing")
-    ladder = chance.choice(
-        (
-            [_rung("bmc")],
-            [_rung("bmc", "strip")],
-            [_rung("strip", "bmc")],
-            [_rung("bmc", "strip"), _rung("strip", "bmc")],
-            [_rung("bmc"), _rung("strip")],
-        )
-    )
-    return {
-        "ladder": ladder,
-        "detectors": [{"type": "Ready", "forSeconds": chance.choice((0.0, 10.0))}],
-        "budget": chance.choice(({}, {"maxConcurrent": 1, "maxShare": "100%"}, {"maxShare": "70%"})),
-        "storm": {"nodes": chance.choice((0, 2, 2, 3)), "cooldownSeconds": chance.choice((0.0, 60.0))},
-        "worth": {
-            "onlyExclusive": chance.random() < 0.5,
-            "forgiveness": chance.choice(("Ignore", "Ignore", "Honour")),
-        },
-        "after": chance.choice(("Leave", "PowerOn", "PowerOn")),
-    }
-
-
-def _rung(mechanism: str, *confirm_with: str) -> dict[str, Any]:
-    return {"mechanism": mechanism, "confirmWith": list(confirm_with), "retries": 1}
-
-
-def policy_of(fencing: dict[str, Any]) -> FencePolicySpec:
-    """Raises msgspec.ValidationError."""
-    return msgspec.convert(fencing, FencePolicySpec)
-
-
-def make_devices(cluster: SimulatedCluster) -> dict[str, FenceDevice]:
-    """By the type that a FenceMechanism names."""
-    names = cluster.scenario.node_names
-
-    def switch(node: str, on: bool) -> None:
-        (cluster.power_on if on else cluster.power_off)(node)
-
-    def neighbour(node: str) -> str:
-        return names[(names.index(node) + 1) % len(names)]
-
-    power = Power(lambda node: node in cluster.powered, switch)
-    cluster.trace.listen("truth.power", lambda event: power.note(event.actor, event.fields["on"]))
-    return {
-        kind: FenceDevice(
-            kind, power, neighbour, cluster.trace, stream(cluster.seed, f"device {kind}"), cluster.context
-        )
-        for kind in KINDS
-    }
-
-
-async def create_fencing(cluster: SimulatedCluster) -> None:
-    """The kinds, the mechanisms and the policy."""
-    for body in FENCING_KINDS:
-        await cluster.api.create(CustomResourceDefinition, body)
-    for kind in KINDS:
-        spec = {"type": kind, "timeoutSeconds": DEADLINE_S}
-        await cluster.api.create(FenceMechanism, {"metadata": {"name": kind}, "spec": spec})
-    policy = {"metadata": {"name": "policy"}, "spec": cluster.scenario.fencing}
-    await cluster.api.create(FencePolicy, policy)
 
 
 class FenceFaults:

@@ -15,7 +15,7 @@ from mooring.controllers.fencing.policies import problems_of
 from mooring.kube.objects import ObjectMeta
 from mooring.kube.objects.fencing import FencePolicy
 from mooring.simulation.cluster.cloud_faults import cloud_settings
-from mooring.simulation.cluster.fences import policy_of
+from mooring.simulation.cluster.fencing import policy_of
 from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS

@@ -202,9 +202,10 @@ class ReleasedByFences(Checker):
         if former is not None and former.status.phase == "Unfenced":
             return
         node = self._reports[target.node_name].node
-        if node is not None and node.metadata.uid == target.node_uid:
-            if node.status.node_info.boot_id == target.boot_id:
-                self.wrong(f"NodeFence {name} is over, and no other boot has reported", event)
+        if node is None or node.metadata.uid != target.node_uid:
+            return
+        if node.status.node_info.boot_id == target.boot_id:
+            self.wrong(f"NodeFence {name} is over, and no other boot has reported", event)
 
 
 def is_fenced(node: StoredObject) -> bool:

@@ -33,7 +33,8 @@ class Report:
         self.in_use: frozenset[str] = frozenset()
         self.held: set[str] = set()  # disks that were reported to it, and that it has not let go
         self.taints: dict[tuple[str, str, str], float] = {}  # NoExecute taints -> since when
-        self._renewed = self._status = ""
+        self._renewed: str = ""
+        self._status: str = ""
 
     @property
     def silent_since(self) -> float:

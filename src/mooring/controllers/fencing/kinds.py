@@ -5,7 +5,7 @@ The rules in CEL say early what the controller enforces anyway: some servers run
 
 from __future__ import annotations
 
-from mooring.cluster.custom_kinds import (
+from mooring.kube.custom_kinds import (
     AGE,
     DATE_TIME,
     FLAG,
