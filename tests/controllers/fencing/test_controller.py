@@ -508,6 +508,23 @@ def test_a_policy_says_at_once_what_is_wrong_with_it(fencing: Any):
     fencing(story)
 
 
+def test_a_policy_says_that_a_rung_which_releases_nothing_belongs_last(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        stage.bmc.scope = Scope.NETWORK
+        await stage.mechanism()
+        await stage.mechanism("strip", "other")
+        await stage.policy("bmc", "strip")
+        await stage.policy("strip", "bmc", name="right", nodeSelector={"matchLabels": {"x": "y"}})
+        async with stage.running():
+            await asyncio.sleep(5)
+        said = (await stage.api.get(FencePolicy, "policy")).status.conditions[0]
+        assert "rung 1 (bmc) shows Network alone" in said.message
+        assert (await stage.api.get(FencePolicy, "right")).status.conditions[0].status == "True"
+
+    fencing(story)
+
+
 def test_a_mechanism_says_by_day_of_which_nodes_it_knows_nothing(fencing: Any):
     async def story(stage: Any):
         await stage.node("a")

@@ -219,6 +219,8 @@ class FencingController(Controller[Key]):
                 self.client, self._kinds, record, self._nodes.items(), self._mechanisms.accept, self.now
             )
             self.look_again(key, after)
+            for policy in self._policies.items():  # what a mechanism shows, its check has told
+                self.queue.add(PolicyKey(policy.name))
 
 
 def _of_concern(node: Node) -> object:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from mooring.controllers.fencing.detection import policies_of
+from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
 from mooring.kube.selectors import InvalidSelector, label_selector_of
@@ -26,7 +27,7 @@ def judged_policy(
     """The status that the policy should have; None if it has that."""
     others = [each for each in policies if each.name != policy.name]
     mine = [each for each in nodes if policies_of(each, [policy])]
-    problems = problems_of(policy, {each.name for each in mechanisms})
+    problems = problems_of(policy, {each.name: each.status.scope for each in mechanisms})
     problems += _overlaps(policy, others, mine)
     status, reason, message = "True", "Accepted", f"it covers {len(mine)} nodes"
     if problems:
@@ -47,8 +48,9 @@ def judged_policy(
     return None if all(seen.get(key, 0) == value for key, value in wanted.items()) else wanted
 
 
-def problems_of(policy: FencePolicy, mechanisms: set[str]) -> list[str]:
-    """What keeps the policy from doing anything, in sentences. `mechanisms`: the names that there are."""
+def problems_of(policy: FencePolicy, scopes: Mapping[str, str]) -> list[str]:
+    """What keeps the policy from doing what it says, in sentences. `scopes`: of the mechanisms that there
+    are, by name; "" where that is not known yet."""
     spec, found = policy.spec, list[str]()
     try:
         label_selector_of(spec.node_selector)
@@ -59,7 +61,13 @@ def problems_of(policy: FencePolicy, mechanisms: set[str]) -> list[str]:
     named = {each.mechanism for each in spec.ladder}
     named |= {name for each in spec.ladder for name in each.confirm_with}
     named |= {each.mechanism for each in spec.detectors if each.type == "Mechanism"}
-    found += [f"there is no FenceMechanism {name!r}" for name in sorted(named - mechanisms)]
+    found += [f"there is no FenceMechanism {name!r}" for name in sorted(named - set(scopes))]
+    found += [
+        f"rung {number} ({each.mechanism}) shows {scopes[each.mechanism]} alone, which releases nothing by itself and "
+        "ends the ladder: put it last"
+        for number, each in enumerate(spec.ladder[:-1], 1)
+        if scopes.get(each.mechanism, "") not in ("", Scope.POWER)
+    ]
     found += [
         f"rung {number} is confirmed by itself: a second source is another mechanism"
         for number, each in enumerate(spec.ladder, 1)
