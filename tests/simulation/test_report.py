@@ -116,7 +116,7 @@ def test_the_command_writes_a_page_and_a_picture(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fencing: {agent: ipmi}\n", "no fencing yet"),
+        ("fencing: {agent: ipmi}\n", "unknown field|its ladder is empty"),
         ("only: [flood]\n", "there is no flood"),
         ("steps: [{at: 60, what: kill, on: n7}]\n", "there is no n7"),
         ("steps: [{at: 1700, what: kill, on: n0}]\n", "everything is healed"),

@@ -106,6 +106,9 @@ out."""
 WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion")
 
 
+NO_MECHANISMS: Mapping[str, Mechanism] = {}
+
+
 def make_controller(
     name: str,
     client: Client,
@@ -115,7 +118,7 @@ def make_controller(
     random: Random,
     scenario: Scenario,
     trace: Trace,
-    mechanisms: Mapping[str, Mechanism],
+    mechanisms: Mapping[str, Mechanism] = NO_MECHANISMS,
 ) -> Controller[Any]:
     """The controller of this name, with the policies of the scenario. The trace is told what the full sweep
     finds."""
