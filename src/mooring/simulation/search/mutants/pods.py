@@ -30,10 +30,10 @@ def _by_name(original: Any) -> Any:
 
 
 def _any_ending_pod(original: Any) -> Any:
-    def decide(pod: Pod, node: Node | None) -> Any:
+    def decide(pod: Pod, node: Node | None, **policy: bool) -> Any:
         if pod.deleting:
             return Decision(Action.REMOVE, Reason("Mutant", "is being deleted"))
-        return original(pod, node)
+        return original(pod, node, **policy)
 
     return decide
 
