@@ -81,6 +81,7 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
         "nodeUID": node_uid,
         **({"bootID": boot} if boot else {}),
         "requestedBy": f"{by} at {at}",
+        "override": True,
         "reason": reason or f"{by} has asked for it at {at}",
     }
     body = {
@@ -132,8 +133,8 @@ async def release(client: Client, name: str) -> str:
 
 
 async def followed(client: Client, fence: NodeFence) -> AsyncIterator[NodeFence]:
-    """The fence each time that its phase or message changes, until it is in force and released, waits for a
-    person, or is over."""
+    """The fence each time that its phase or message changes, until it is in force, waits for a person, or is
+    over."""
     said = ("", "")
     while True:
         now = await client.find(NodeFence, fence.name)
@@ -142,7 +143,7 @@ async def followed(client: Client, fence: NodeFence) -> AsyncIterator[NodeFence]
         if (now.status.phase, now.status.message) != said:
             said = now.status.phase, now.status.message
             yield now
-        if now.status.phase in (Phase.AWAITING_PERSON, *Phase.OVER) or now.status.released_at:
+        if now.status.phase in (Phase.AWAITING_PERSON, Phase.FENCED, *Phase.OVER):
             return
         await asyncio.sleep(LOOK_S)
 

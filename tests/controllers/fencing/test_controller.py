@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from played_mechanism import Manner
 
+from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, Secret, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import FENCE_EVIDENCE
-from mooring.volumes.out_of_service import TAINT, taint_of
+from mooring.volumes.out_of_service import SEEN, TAINT, taint_of
 from mooring.volumes.statements import evidence_of
 
 
@@ -331,6 +332,132 @@ def test_a_node_that_is_lost_again_in_its_boot_is_fenced_again(fencing: Any):
             await stage.silent("a")
             await stage.until_phase("a", "Fenced")
         assert stage.machines.off == {"a"}
+
+    fencing(story)
+
+
+def test_a_mechanism_that_was_wrong_about_a_boot_is_not_believed_alone_again(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        stage.bmc.manner = Manner.LIES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+            await stage.report("a")
+            await stage.until_phase("a", "Cancelled")
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            await asyncio.sleep(2000)
+            assert await evidence(stage) is None
+            assert not await tainted(stage, "a")
+        assert fence.status.contradicted == ("bmc",)
+
+    fencing(story)
+
+
+def test_evidence_goes_with_the_boot_that_it_is_about(fencing: Any):
+    """It would be younger than an absence that is read later, by another host's clock (C9)."""
+
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: evidence(stage))
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+        assert await evidence(stage) is None
+
+    fencing(story)
+
+
+def test_a_taint_under_which_the_node_has_reported_is_replaced(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        stamp = "2029-01-01T00:00:00Z"
+        old = {"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": stamp}
+        body = {"metadata": {"annotations": {SEEN: stamp}}, "spec": {"taints": [old]}}
+        await stage.api.patch(Node, "a", body)
+        await stage.mechanism()
+        await stage.policy("bmc")
+
+        async def ours() -> bool:
+            taint = taint_of(await stage.api.get(Node, "a"))
+            return taint is not None and taint.value == TAINT_VALUE
+
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(ours)
+
+    fencing(story)
+
+
+@pytest.mark.parametrize("override", [False, True])
+def test_a_pause_holds_what_a_detector_asks_for_and_not_what_a_person_orders(fencing: Any, override: bool):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        await stage.policy("bmc", paused="maintenance")
+        async with stage.running():
+            await asyncio.sleep(5)
+            spec = {"nodeName": "a", "requestedBy": "a detector", "override": override}
+            await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": spec})
+            await stage.until_phase("a", "Fenced" if override else "Pending")
+            await asyncio.sleep(100)
+            fence = await stage.fence("a")
+        assert bool(stage.bmc.given) is override
+        assert override or "maintenance" in fence.status.message
+
+    fencing(story)
+
+
+def test_nodes_that_detectors_ask_for_all_at_once_are_held_by_the_budget(fencing: Any):
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", budget={"maxConcurrent": 1})
+        async with stage.running():
+            await asyncio.sleep(5)
+            for name in ("a", "b", "c"):
+                spec = {"nodeName": name, "requestedBy": "a detector"}
+                await stage.api.create(NodeFence, {"metadata": {"name": f"asked-{name}"}, "spec": spec})
+            await asyncio.sleep(100)
+        assert len(stage.machines.off) == 1
+
+    fencing(story)
+
+
+def test_no_secret_is_in_what_a_mechanism_raises(fencing: Any):
+    async def story(stage: Any):
+        secret = {"metadata": {"name": "s"}, "data": {"password": "aHVudGVyMg=="}}
+        await stage.api.create(Secret, secret, "default")
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism(secretRef={"namespace": "default", "name": "s"})
+        await stage.policy("bmc")
+
+        async def fence(order: Any) -> Any:
+            raise RuntimeError(f"refused: {order.secrets['password']}")
+
+        stage.bmc.fence = fence
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            found = await stage.until_phase("a", "AwaitingPerson")
+        assert "refused: ***" in found.status.attempts[-1].message
+        assert "hunter2" not in str(found)
 
     fencing(story)
 

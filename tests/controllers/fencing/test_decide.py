@@ -95,7 +95,17 @@ def test_whatever_an_agent_says_in_a_boot_that_is_said_to_be_off_contradicts_tha
 
 
 def test_a_report_that_was_there_when_the_answer_came_contradicts_nothing():
-    assert act(fence(), node()) is Action.RELEASE
+    assert act(fence(), node(ready="Unknown")) is Action.RELEASE
+
+
+@pytest.mark.parametrize("ready", ["True", "False"])
+def test_nothing_is_released_while_the_api_shows_the_node_as_answering(ready: str):
+    """A mechanism with another machine's socket says "off", too; the node's own silence has to agree."""
+    assert act(fence(), node(ready=ready)) is Action.WAIT
+
+
+def test_a_fence_that_is_taken_back_before_its_release_releases_nothing():
+    assert act(fence(spec={"unfence": True}), node()) is Action.UNFENCE
 
 
 @pytest.mark.parametrize("ready", ["True", "False", "Unknown"])

@@ -26,6 +26,7 @@ from mooring.controllers.fencing.decide import (
     decide_fence,
     has_begun,
     policies_of,
+    proof_of,
 )
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
 from mooring.controllers.fencing.names import FINALIZER, fence_name_of
@@ -176,12 +177,15 @@ class FencingController(Controller[Key]):
     async def _decision(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None
     ) -> FenceDecision:
-        asked = bool(fence.spec.requested_by)
+        begin = None
+        if node is not None and not fence.spec.override and proof_of(fence) is None:
+            asked = bool(fence.spec.requested_by)
+            begin = await (self._observer.about_request(node) if asked else self._observer.decision(node))
         return decide_fence(
             fence,
             node,
             policy.spec.ladder if policy is not None else (),
-            await self._observer.decision(node) if node is not None and not asked else None,
+            begin,
             self.now(),
             after_fence=policy.spec.after if policy is not None else "Leave",
             rival=self._rival(fence),

@@ -50,6 +50,7 @@ __all__ = [
     "Phase",
     "decide_fence",
     "decide_node",
+    "decide_request",
     "has_begun",
     "is_same_boot",
     "policies_of",
@@ -148,6 +149,24 @@ def decide_node(
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
     return NodeDecision(Begin.FENCE, lost, policy=policy.name)
+
+
+def decide_request(
+    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company
+) -> NodeDecision:
+    """Whether a fence that another's detector has asked for may be begun now: its word stands for the
+    policy's detectors, and for nothing else of the policy."""
+    asked = Reason("Requested", f"a fence of node {node.name} was asked for")
+    if len(policies) != 1:
+        return NodeDecision(Begin.FENCE, asked)
+    policy = policies[0]
+    if policy.spec.paused:
+        reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
+        return NodeDecision(Begin.HOLD, reason, policy=policy.name)
+    held = storm(signals, policy, company) or over_budget(loss_of(node, fencing=False), policy, company)
+    if held is not None:
+        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+    return NodeDecision(Begin.FENCE, asked, policy=policy.name)
 
 
 def _not(action: Begin, reason: Reason) -> NodeDecision:
@@ -318,10 +337,17 @@ def _in_force(
             "withdrawn"
         )
         return _do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
-    if not status.released_at:
+    asked = fence.spec.unfence or fence.deleting
+    if not status.released_at and not asked:
+        if node is not None and node.ready != "Unknown":
+            message = (
+                f"{where} is cut off: {proof.message}; what it had is released as soon as the API does not show it as "
+                "answering any more"
+            )
+            return FenceDecision(Action.WAIT, Reason("StillShown", message), Phase.FENCED, after=VERIFY_S)
         what = "what it had is released" if proof.scope == Scope.POWER else "that releases nothing by itself"
         return _do(Action.RELEASE, Phase.FENCED, "Fenced", f"{where} is cut off: {proof.message}; {what}")
-    wanted = fence.spec.unfence or fence.deleting or after_fence == "PowerOn"
+    wanted = asked or after_fence == "PowerOn"
     if fence.deleting and node is None and proof.scope == Scope.POWER:
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
     if wanted and proof.scope == Scope.POWER and not status.power_on_at:

@@ -5,6 +5,7 @@ The rules in CEL say early what the controller enforces anyway: some servers run
 
 from __future__ import annotations
 
+from mooring.controllers.fencing.ladder import MOST_RETRIES
 from mooring.kube.custom_kinds import (
     AGE,
     DATE_TIME,
@@ -113,7 +114,12 @@ _POLICY: dict[str, Schema] = {
         ladder={
             **listed(
                 ruled(
-                    fields("mechanism", mechanism=_NAME, confirmWith=listed(_NAME, 5), retries=whole()),
+                    fields(
+                        "mechanism",
+                        mechanism=_NAME,
+                        confirmWith=listed(_NAME, 5),
+                        retries={**whole(), "maximum": MOST_RETRIES},
+                    ),
                     a_rung_is_not_confirmed_by_itself="!has(self.confirmWith) || !(self.mechanism in self.confirmWith)",
                 ),
                 10,
@@ -167,6 +173,7 @@ _FENCE: dict[str, Schema] = {
             bootID=text(128),
             requestedBy=text(1024),
             reason=text(4096),
+            override=FLAG,
             unfence=FLAG,
         ),
         whom_a_fence_is_about_never_changes="self.nodeName == oldSelf.nodeName && "
@@ -188,6 +195,7 @@ _FENCE: dict[str, Schema] = {
         releasedAt=TEXT,
         verifiedAt=TEXT,
         powerOnAt=TEXT,
+        contradicted=listed(_NAME, 50),
         conditions=_CONDITIONS,
     ),
 }

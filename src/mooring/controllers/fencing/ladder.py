@@ -66,7 +66,9 @@ def _step(ladder: Sequence[Rung], round_: int, rung: int, try_: int, name: str) 
     return Step(round_, rung, ladder[rung].mechanism, ladder[rung].confirm_with, token, again=False)
 
 
-def judge(answer: Answer, confirmations: Mapping[str, Look], *, wanted: int, seen_open: bool) -> Judged:
+def judge(
+    answer: Answer, confirmations: Mapping[str, Look], *, wanted: int, seen_open: bool, doubted: bool = False
+) -> Judged:
     """What the answer is worth. `confirmations`: by mechanism, what it said after the answer. `wanted`: from
     how many mechanisms a word was asked for. `seen_open`: the mechanism had seen the machine on in this
     boot."""
@@ -81,6 +83,11 @@ def judge(answer: Answer, confirmations: Mapping[str, Look], *, wanted: int, see
     agree = sorted(name for name, look in confirmations.items() if look.state is State.SHUT)
     if wanted and not agree:
         message = f"{answer.message}; none of the second sources that the policy asks for has agreed"
+        return Judged(Outcome.UNKNOWN, Reason(SECOND_SOURCE, message))
+    if doubted and not agree:
+        message = (
+            f"{answer.message}; it has said so of this boot before, and was wrong: a second source must agree"
+        )
         return Judged(Outcome.UNKNOWN, Reason(SECOND_SOURCE, message))
     if answer.before is State.SHUT and not (agree or seen_open):
         message = (

@@ -11,7 +11,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from mooring.controllers.fencing.checking import look_at
-from mooring.controllers.fencing.decide import NodeDecision, Phase, decide_node, has_begun, policies_of
+from mooring.controllers.fencing.decide import (
+    NodeDecision,
+    Phase,
+    decide_node,
+    decide_request,
+    has_begun,
+    policies_of,
+)
 from mooring.controllers.fencing.detection import Company, Loss, Signal, Stakes, Verdict, loss_of
 from mooring.controllers.fencing.silence import Silence
 from mooring.fence.interface import Mechanism, State
@@ -61,6 +68,14 @@ class Observer:
             return decide_node(node, policies, signals, Company(0, ()), Stakes())
         return decide_node(node, policies, signals, self._company(policy), await self._stakes(node))
 
+    async def about_request(self, node: Node) -> NodeDecision:
+        """Whether a fence that another's detector has asked for may be begun now."""
+        policies = policies_of(node, self._policies.items())
+        if len(policies) != 1:
+            return decide_request(node, policies, [], Company(0, ()))
+        signals = [await self._signal(node, each) for each in policies[0].spec.detectors]
+        return decide_request(node, policies, signals, self._company(policies[0]))
+
     async def _signal(self, node: Node, detector: Detector) -> Signal:
         if detector.type == "Mechanism":
             return await self._word_of(node, detector)
@@ -96,7 +111,13 @@ class Observer:
         fencing = {each.spec.node_name for each in self._fences.items() if in_progress(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [loss_of(each, each.name in fencing) for each in nodes if each.name in suspects | fencing]
-        gone = fencing - {each.name for each in nodes}
+        gone = {
+            each.spec.node_name
+            for each in self._fences.items()
+            if in_progress(each)
+            and each.status.policy == policy.name
+            and self._nodes.get(each.spec.node_name) is None
+        }
         known = (*lost, *(Loss(each, "", False, True) for each in sorted(gone)))
         here = asyncio.get_running_loop().time()
         if policy.spec.storm.nodes and sum(not each.fencing for each in known) >= policy.spec.storm.nodes:

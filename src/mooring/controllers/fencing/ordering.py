@@ -126,4 +126,7 @@ async def _heard(given: Given, call: Awaitable[T], otherwise: Callable[[str, str
     except TimeoutError:
         return otherwise("NoAnswer", f"no answer within {patience:g} s")
     except Exception as error:  # of another's code: what it did before is not known
-        return otherwise("MechanismFailed", f"{type(error).__name__}: {error}"[:MOST_MESSAGE])
+        said = f"{type(error).__name__}: {error}"
+        for secret in filter(None, given.order.secrets.values()):
+            said = said.replace(secret, "***")
+        return otherwise("MechanismFailed", said[:MOST_MESSAGE])

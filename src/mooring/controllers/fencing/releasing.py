@@ -19,7 +19,7 @@ from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.kube.times import Now, format_time
 from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
-from mooring.volumes.out_of_service import EFFECT, TAINT, taint_of
+from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
 
 
@@ -36,9 +36,10 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     for record in await _records(client, target):
         if evidence_of(record) != evidence and await _written(client, record, evidence_annotation(evidence)):
             count += 1
-    if node is not None and taint_of(node) is None:
+    held = taint_of(node) if node is not None else None
+    if node is not None and (held is None or spent(node)):
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=format_time(now()))
-        await _set_taints(client, node, (*node.spec.taints, taint))
+        await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint))
     return count
 
 

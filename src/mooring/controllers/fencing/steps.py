@@ -32,6 +32,7 @@ from mooring.volumes.statements import last_report
 MOST_ATTEMPTS = 20
 """So many are kept in a fence's status."""
 UNFENCE_AGAIN_S = 15.0
+NOTHING_IN_FORCE = {"proof": "", "releasedAt": "", "powerOnAt": ""}
 
 
 class Steps:
@@ -78,7 +79,7 @@ class Steps:
                 return await self._withdraw(fence, reason)
             case Action.REOPEN:
                 fence = await self._held(fence)
-                anew = {"round": fence.status.round + 1, "roundEndedAt": "", "proof": "", "releasedAt": ""}
+                anew = {"round": fence.status.round + 1, "roundEndedAt": "", **NOTHING_IN_FORCE}
                 await self._write(fence, reason, phase, anew)
                 return True
             case Action.VERIFY:
@@ -121,7 +122,7 @@ class Steps:
             )
         boot = (node.name, node.uid, node.status.node_info.boot_id)
         said = {
-            record.name: {**each.identity, "state": each.state}
+            record.name: {**each.identity, "state": each.state, "generation": str(record.metadata.generation)}
             for record in self._mechanisms.items()
             for each in record.status.nodes
             if record.status.observed_generation == record.metadata.generation
@@ -165,8 +166,13 @@ class Steps:
             self.client.check_leading()
             answer, scope = await ordering.fence(given), given.mechanism.scope
             looks = await self._confirm(step, target) if answer.outcome is Outcome.FENCED else {}
-        seen = target.identities.get(step.mechanism, {}).get("state") == State.OPEN
-        judged = judge(answer, looks, wanted=len(step.confirm_with), seen_open=seen)
+        judged = judge(
+            answer,
+            looks,
+            wanted=len(step.confirm_with),
+            seen_open=_seen_open(target, record, step.mechanism),
+            doubted=step.mechanism in fence.status.contradicted,
+        )
         after = await self.client.find(Node, target.node_name)
         if after is not None:
             self._nodes.accept(after)
@@ -225,6 +231,8 @@ class Steps:
                 return
             except Conflict:
                 fence = await self.client.get(NodeFence, fence.name)
+                if fence.status.phase in Phase.OVER or _is_answered(fence, token):
+                    return  # by another leader, meanwhile
         raise Conflict(
             f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
         )
@@ -254,11 +262,12 @@ class Steps:
         for each in attempts:
             if each.get("token") == fence.status.proof:
                 each |= {"outcome": str(Outcome.UNKNOWN), "reason": CONTRADICTED, "message": reason.message}
+        doubted = dict.fromkeys((*fence.status.contradicted, proof.mechanism))
         ended = {
-            "proof": "",
-            "releasedAt": "",
+            **NOTHING_IN_FORCE,
             "roundEndedAt": format_micro_time(self.now()),
             "attempts": attempts,
+            "contradicted": list(doubted),
         }
         await self._write(fence, reason, Phase.AWAITING_PERSON, ended)
         self.recorder.event(fence, "Warning", *reason)
@@ -274,7 +283,7 @@ class Steps:
         looked = {"verifiedAt": format_micro_time(self.now())}
         if look.state is State.OPEN and proof.scope != Scope.POWER:
             lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
-            await self._write(fence, lifted, Phase.FENCING, {**looked, "proof": "", "releasedAt": ""})
+            await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
             self.recorder.event(fence, "Warning", *lifted)
             return True
         if look.state is not State.SHUT:
@@ -297,6 +306,8 @@ class Steps:
             given = await ordering.prepare(
                 self.client, self._kinds, record, proof.mechanism, target, proof.token
             )
+            await self._check_still_so(fence, proof, target)
+            self.client.check_leading()
             answer = await ordering.unfence(given)
         except ordering.NotUsable as error:
             answer = Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
@@ -309,9 +320,21 @@ class Steps:
         await self._write(fence, reason, Phase.FENCED, {"powerOnAt": format_micro_time(self.now())})
         return True
 
+    async def _check_still_so(self, fence: NodeFence, proof: FenceAttempt, target: FenceTarget) -> None:
+        """Conflict unless the fence is as it was decided upon, and, where that matters, another boot
+        shows."""
+        live = await self.client.get(NodeFence, fence.name)
+        node = await self.client.find(Node, target.node_name)
+        old = node is None or node.status.node_info.boot_id in ("", target.boot_id)
+        if live.status.proof != proof.token or (proof.scope != Scope.POWER and old):
+            raise Conflict(f"NodeFence {fence.name} is another by now", status=409, reason="Conflict")
+
     async def _close(self, fence: NodeFence, reason: Reason, phase: str) -> bool:
         if fence.status.attempts:  # a release may have begun, and its end not have been written
-            await releasing.welcome(self.client, fence.spec.node_name)
+            if reason.code == "NodeGone":
+                await releasing.welcome(self.client, fence.spec.node_name)
+            else:
+                await releasing.withdraw(self.client, fence)  # it was about a boot that is over
         written = await self._write(fence, reason, phase, {})
         if FINALIZER in written.metadata.finalizers:
             left = [each for each in written.metadata.finalizers if each != FINALIZER]
@@ -334,3 +357,14 @@ class Steps:
         self._fences.accept(written)
         metrics.counted(self._fences.items(), Phase.OPEN)
         return written
+
+
+def _seen_open(target: FenceTarget, record: FenceMechanism | None, mechanism: str) -> bool:
+    """Whether the mechanism, as it is described now, had seen the machine on in this boot."""
+    said = target.identities.get(mechanism, {})
+    now = str(record.metadata.generation) if record is not None else ""
+    return said.get("state") == State.OPEN and said.get("generation") == now
+
+
+def _is_answered(fence: NodeFence, token: str) -> bool:
+    return any(each.token == token and each.outcome for each in fence.status.attempts)

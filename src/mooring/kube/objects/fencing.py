@@ -163,13 +163,15 @@ class FenceTarget(Struct, frozen=True):
 
 class NodeFenceSpec(Struct, frozen=True):
     """`node_uid` and `boot_id` say which registration and boot are meant; "" for those that are there.
-    `requested_by`: a person; "" if the controller has begun it. `unfence`: it is to be taken back."""
+    `requested_by`: a person, or another's detector; "" if the controller has begun it. `override`: a person's
+    word, which no pause, storm or budget holds. `unfence`: it is to be taken back."""
 
     node_name: str = ""
     node_uid: str = msgspec.field(default="", name="nodeUID")
     boot_id: str = msgspec.field(default="", name="bootID")
     requested_by: str = ""
     reason: str = ""
+    override: bool = False
     unfence: bool = False
 
 
@@ -211,6 +213,8 @@ class NodeFenceStatus(Struct, frozen=True):
     released_at: str = ""
     verified_at: str = ""
     power_on_at: str = ""
+    contradicted: tuple[str, ...] = ()
+    """Mechanisms whose word about this boot has turned out to be wrong."""
     conditions: tuple[Condition, ...] = ()
 
 
