@@ -179,10 +179,16 @@ async def link_of(stage: Stage, node: str) -> tuple[str, str]:
 async def served(stage: Stage, node: str) -> str:
     """Takes what it is sent at port 7777 of the machine, to a file; the machine's address."""
     await inside(stage, running(HEARS), node)
+
+    async def listens() -> bool:
+        return (await stage.run_in(node, "test -e /run/heard"))[0] == 0
+
+    await stage.until("it listens", listens)
     return (await link_of(stage, node))[1]
 
 
 async def heard(stage: Stage, node: str = TWO) -> bool:
+    """Whether what it has received grows."""
     before = await inside(stage, "wc -c < /run/heard", node)
     await asyncio.sleep(1)
     return await inside(stage, "wc -c < /run/heard", node) != before
