@@ -95,7 +95,7 @@ def _wrong_policy(scenario: Scenario) -> Iterator[str]:
     except msgspec.ValidationError as error:
         yield f"fencing: {error}"
         return
-    yield from (f"fencing: {each}" for each in problems_of(policy, {*DEVICES}))
+    yield from (f"fencing: {each}" for each in problems_of(policy, dict.fromkeys(DEVICES, "")))
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
