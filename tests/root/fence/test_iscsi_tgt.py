@@ -184,6 +184,7 @@ async def test_it_is_let_in_as_it_was_by_the_entries_that_are_given(storage: Sto
     of.order = replace(of.order, parameters={**of.order.parameters, "acl": ADDRESSES["one"]})
     assert (await of.mechanism.fence(of.order)).outcome is Outcome.FENCED
     assert (await of.mechanism.unfence(of.order)).outcome is Outcome.UNFENCED
+    assert await storage.writes("one")
     of.order = replace(of.order, target=replace(of.order.target, addresses=("127.0.0.9",)))
     storage.order("unbind", "-I", ADDRESSES["one"])
     assert (await of.mechanism.look(of.order)).state is State.OPEN  # its session, by its name
