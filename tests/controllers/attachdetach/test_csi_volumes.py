@@ -895,9 +895,10 @@ def test_an_in_tree_volume_that_a_pod_defines_is_written_in_its_record(play: Pla
         record = await recorded(cluster)
         assert record is not None
         assert record.spec.attacher == EBS
-        assert (record.spec.source.inline_volume_spec or {})["csi"] == {
-            "driver": EBS,
-            "volumeHandle": "vol-1",
+        assert record.spec.source.inline_volume_spec == {
+            "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": EBS, "volumeHandle": "vol-1", "volumeAttributes": {"partition": "0"}},
+            "volumeMode": "Filesystem",
         }
         await cluster.until(lambda: lists_it(cluster))
         await cluster.end_pod("p")

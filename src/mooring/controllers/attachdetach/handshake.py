@@ -33,9 +33,9 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import AtMost
+from mooring.volumes.migration import inline_to_csi
 from mooring.volumes.names import (
     ATTACH_EPOCH,
-    CSI_PLUGIN,
     DETACHING,
     INLINE_VOLUME,
     NODE_ABSENT_SINCE,
@@ -44,7 +44,6 @@ from mooring.volumes.names import (
     VOLUME_NAME,
     attacher_name,
     inline_persistent_volume_name,
-    split_csi_volume_name,
     split_volume_name,
     volume_attachment_name,
     volume_of,
@@ -114,10 +113,10 @@ class Handshake:
         plugin, name = split_volume_name(volume)
         annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid}
         source: dict[str, object] = {"persistentVolumeName": spec.name}
-        if spec.volume is not None and plugin == CSI_PLUGIN:
-            driver, handle = split_csi_volume_name(name)
-            csi = {"driver": driver, "volumeHandle": handle}
-            source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}}
+        if spec.volume is not None and (stands_for := inline_to_csi(spec.volume, "")) is not None:
+            source = {
+                "inlineVolumeSpec": {"volumeMode": "Filesystem", **msgspec.to_builtins(stands_for.spec)}
+            }
         elif spec.volume is not None:
             source = {"persistentVolumeName": inline_persistent_volume_name(volume)}
             annotations[INLINE_VOLUME] = msgspec.json.encode(spec.volume).decode()

@@ -9,6 +9,7 @@ from mooring.kube.objects.nodes import NodeSelector
 from mooring.kube.objects.volumes import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
+    AzureFileVolumeSource,
     CinderVolumeSource,
     CSIPersistentVolumeSource,
     FlexVolumeSource,
@@ -41,6 +42,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: AzureFileVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None

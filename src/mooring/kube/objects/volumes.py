@@ -81,11 +81,15 @@ class CSIVolumeSource(Struct, frozen=True):
 
 class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
+    fs_type: str = ""
+    partition: int = 0
     read_only: bool = False
 
 
 class GCEPersistentDiskVolumeSource(Struct, frozen=True):
     pd_name: str = ""
+    fs_type: str = ""
+    partition: int = 0
     read_only: bool = False
 
 
@@ -102,19 +106,40 @@ class RBDVolumeSource(Struct, frozen=True):
 
 
 class AzureDiskVolumeSource(Struct, frozen=True):
+    disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    caching_mode: str | None = None
+    fs_type: str | None = None
+    read_only: bool | None = None
+    kind: str | None = None
+
+
+class AzureFileVolumeSource(Struct, frozen=True):
+    """In a pod's volume there is no `secret_namespace`: it is the pod's."""
+
+    secret_name: str = ""
+    share_name: str = ""
+    read_only: bool = False
+    secret_namespace: str | None = None
 
 
 class CinderVolumeSource(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
+    fs_type: str = ""
+    read_only: bool = False
 
 
 class VsphereVirtualDiskVolumeSource(Struct, frozen=True):
     volume_path: str = ""
+    fs_type: str = ""
+    storage_policy_name: str = ""
+    storage_policy_id: str = msgspec.field(default="", name="storagePolicyID")
 
 
 class PortworxVolumeSource(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
+    fs_type: str = ""
+    read_only: bool = False
 
 
 class LocalVolumeSource(Struct, frozen=True):
@@ -194,6 +219,7 @@ class Volume(Struct, frozen=True):
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: AzureFileVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None

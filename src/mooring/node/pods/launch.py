@@ -44,6 +44,7 @@ from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFail
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_being_deleted, refuse_wrong_use, volume_spec
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.migration import as_csi
 from mooring.volumes.spec import VolumeSpec
 
 log = structlog.get_logger("node-agent")
@@ -97,7 +98,7 @@ class PodLauncher:
                     pv = await self._client.find(PersistentVolume, claim.spec.volume_name)
         spec = volume_spec(pod, volume, lambda namespace, name: claim, lambda name: pv)
         refuse_wrong_use(pod, volume, spec)
-        return spec
+        return as_csi(spec, pod.namespace)
 
     async def start_sandbox(self, pod: Pod, facts: Facts, problems: dict[str, Reason]) -> None:
         """Starts it with the volumes that `facts` shows as mounted."""

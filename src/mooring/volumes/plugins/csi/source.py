@@ -17,7 +17,7 @@ from mooring.kube.objects import (
 )
 from mooring.volumes.errors import InvalidSpec, NotAsked
 from mooring.volumes.host import VolumeHost
-from mooring.volumes.migration import migrated_spec
+from mooring.volumes.migration import csi_source, to_csi
 from mooring.volumes.spec import VolumeSpec
 
 Mode = csi.VolumeCapability.AccessMode
@@ -37,9 +37,7 @@ class Inline:
 def persistent(spec: VolumeSpec) -> CSIPersistentVolumeSource:
     """Returns the CSI source of a PersistentVolume, also of one of a former in-tree plugin
     (`migration`). Raises InvalidSpec."""
-    source = spec.persistent_volume.spec.csi if spec.persistent_volume else None
-    if source is None and (found := migrated_spec(spec)) is not None:
-        return CSIPersistentVolumeSource(driver=found.driver, volume_handle=found.handle)
+    source = csi_source(spec)
     if source is None or not (source.driver and source.volume_handle):
         raise InvalidSpec(f"volume {spec.name} has no csi.driver and csi.volumeHandle")
     return source
@@ -95,7 +93,8 @@ def capability(
 def capability_of(spec: VolumeSpec, *, several_writers: bool, mount_group: str = "") -> csi.VolumeCapability:
     """How a PersistentVolume is used."""
     assert spec.persistent_volume is not None
-    mode = access_mode(tuple(spec.persistent_volume.spec.access_modes), several_writers=several_writers)
+    modes = to_csi(spec.persistent_volume).spec.access_modes
+    mode = access_mode(tuple(modes), several_writers=several_writers)
     return capability(
         block=spec.block,
         mode=mode,
