@@ -127,8 +127,8 @@ class Shell:
 
 
 @contextmanager
-def cluster_and_shell() -> Iterator[Shell]:
-    """A cluster of three nodes for as long as the context lasts."""
+def cluster_and_shell(*flags: str) -> Iterator[Shell]:
+    """A cluster of three nodes for as long as the context lasts, with more flags of `mooring up`."""
     data = Path(tempfile.mkdtemp(prefix="mooring-test-"))
     programs = Path(sys.executable).parent
     kubeconfig = data / "kubeconfig"
@@ -140,7 +140,7 @@ def cluster_and_shell() -> Iterator[Shell]:
         "MOORING_DATA_DIR": str(data / "d"),
     }
     up = [str(programs / "mooring"), "up", "--port", "0", "--kubeconfig-out", str(kubeconfig)]
-    up += ["--node-monitor-grace-period", "8"]
+    up += ["--node-monitor-grace-period", "8", *flags]
     with (data / "log").open("wb") as log:
         process = subprocess.Popen(up, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     shell = Shell(environ)

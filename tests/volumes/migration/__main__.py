@@ -12,8 +12,13 @@ from tests.volumes.migration.cases import questions
 
 SEED, NUMBER = 1, 600
 
-asked = questions(SEED, NUMBER)
-pairs = zip(asked, ask_library(Path(sys.argv[1]), asked), strict=True)
-RECORDED.write_text(
-    "".join(json.dumps([question, answer], separators=(",", ":")) + "\n" for question, answer in pairs)
-)
+
+def main(program: Path) -> None:
+    asked = questions(SEED, NUMBER)
+    pairs = zip(asked, ask_library(program, asked), strict=True)
+    lines = [json.dumps([question, answer], separators=(",", ":")) + "\n" for question, answer in pairs]
+    RECORDED.write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -75,9 +75,10 @@ class Operations:
         return self._plugins.find_plugin_by_name(volume.record.plugin).requires_remount()
 
     def grows(self, spec: VolumeSpec) -> bool:
-        """Whether this node has a part in it when the volume grows."""
+        """Whether this node has a part in it when the volume grows: a volume without a claim never does."""
         plugin = self._plugins.find_node_expandable_plugin_by_spec(spec)
-        return spec.persistent_volume is not None and not spec.block and plugin is not None
+        claimed = spec.persistent_volume is not None and spec.persistent_volume.spec.claim_ref is not None
+        return claimed and not spec.block and plugin is not None
 
     async def grow(self, client: Client, volume: WantedVolume) -> str | None:
         """Grows the mounted file system if the claim asks for it; the new size if it has grown."""
