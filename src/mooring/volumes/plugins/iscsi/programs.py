@@ -1,7 +1,7 @@
 """Runs a program of this node for the plugin: an argument list, never a shell; a deadline; bounded output.
 
-Guarantee: when `run` has returned or raised, the program has ended. It was killed if the deadline came first, or
-the task was cancelled; what it had asked of iscsid or the kernel may still happen then.
+Guarantee: when `run` has returned or raised, the program has ended. It was killed if the deadline came first,
+or the task was cancelled; what it had asked of iscsid or the kernel may still happen then.
 """
 
 from __future__ import annotations

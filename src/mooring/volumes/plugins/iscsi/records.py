@@ -1,8 +1,8 @@
 """open-iscsi's text: what a discovery answers, and the lines of its records. Pure, but for `rewrite`.
 
-A record is a file of `name = value` lines between `# BEGIN RECORD` and `# END RECORD`, read by iscsiadm and
-iscsid. A secret gets into one by rewriting the file (mode 0600), because iscsiadm takes values by its argument
-list alone (`-v`), which every user of the machine can read.
+A record is a file of `name = value` lines between `# BEGIN RECORD` and `# END RECORD`, read by iscsiadm,
+which tells iscsid. A secret gets into one by rewriting the file (mode 0600): iscsiadm itself takes values by
+its argument list alone (`-v`), which every user of the machine can read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DISCOVERY_AUTH = ("discovery.sendtargets.auth", SESSION_AUTH[1])
 
 
 def offers(text: str, target: str) -> dict[Portal, int]:
-    """The portals at which a discovery's answer offers the target, each with its portal group. Lines that are not
-    understood are passed over."""
+    """The portals at which a discovery's answer offers the target, each with its portal group. Lines that are
+    not understood are passed over."""
     found: dict[Portal, int] = {}
     for line in text.splitlines()[:MOST_LINES]:
         offer = _OFFER.fullmatch(line.strip())
@@ -83,13 +83,13 @@ def changed(record: str, lines: Mapping[str, str]) -> str:
 
 
 def rewrite(path: Path, lines: Mapping[str, str]) -> None:
-    """Changes a record's file, which no other user can read at any moment. Blocking. Raises VolumeError."""
+    """Changes a record's file, of which no other user can read the new content at any moment. In place:
+    beside it, another file would be taken for a record. Blocking. Raises VolumeError."""
     text = changed(path.read_text(errors="replace"), lines)
-    new = path.with_name(f".{path.name}.mooring")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with path.open("r+") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.truncate()
         file.write(text)
-    os.replace(new, path)
 
 
 def node_record(roots: tuple[Path, ...], target: str, at: Portal, group: int, interface: str) -> Path | None:

@@ -1,5 +1,4 @@
-"""What an `iscsi` source means: checked values, from which argument lists and paths are made; and those paths.
-Pure.
+"""What an `iscsi` source means: checked values, from which argument lists and paths are made. Pure.
 
 Guarantee: every text of a `Disk` has been looked at, so that none can be taken for an option, end a line of a
 record of open-iscsi, or lead out of the plugin's directory. Portals are addresses, as upstream's API
