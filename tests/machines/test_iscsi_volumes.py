@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ from tests.machines.machines import inside
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.stage import Stage
 from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
-from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -120,6 +124,36 @@ async def logged_out(stage: Stage, node: str) -> None:
     await stage.until(f"{node} is logged out", nothing, patience=60)
 
 
+async def told(stage: Stage, pod: str, words: str) -> None:
+    """Waits for an event of the pod with these words."""
+
+    async def told() -> bool:
+        events = (await stage.client.list(Event, "default")).items
+        return any(words in each.message and each.involved_object.name == pod for each in events)
+
+    await stage.until(f"an event of {pod} says: {words}", told, patience=120)
+
+
+def ask_for_chap(stage: Stage, user: str, password: str) -> None:
+    """From now on the target lets in who knows this."""
+    environ = {**os.environ, "TGT_IPC_SOCKET": str(run_directory(stage.layout.root) / "disks.tgt")}
+    account = ("--mode", "account", "--user", user)
+    for words in (
+        ("--op", "new", *account, "--password", password),
+        ("--op", "bind", *account, "--tid", "1"),
+    ):
+        subprocess.run(["tgtadm", "-C", "0", "--lld", "iscsi", *words], env=environ, check=True)
+
+
+async def chap(stage: Stage, name: str, user: str, password: str) -> None:
+    """A Secret with upstream's keys."""
+    keys = {f"{of}.auth.{field}": value for of in ("node.session", "discovery.sendtargets")
+            for field, value in (("username", user), ("password", password))}  # fmt: skip
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in keys.items()}
+    body = {"metadata": {"name": name}, "type": "kubernetes.io/iscsi-chap", "data": data}
+    await stage.client.create(Secret, body, "default")
+
+
 async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stage, data_dir: Path) -> None:
     server = await server_of(stage)
     await volume(stage, "data", server, 1)
@@ -164,12 +198,48 @@ async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stag
     await volume(stage, "other", server, 1, iscsi={"fsType": "xfs"})
     await pod(stage, "wrong", TWO, "true", data="other")
 
-    async def told() -> bool:
-        events = (await stage.client.list(Event, "default")).items
-        return any("ext4" in each.message and each.involved_object.name == "wrong" for each in events)
-
-    await stage.until("an event tells what is there", told, patience=90)
+    await told(stage, "wrong", "ext4")
     await gone(stage, "wrong")
     await logged_out(stage, TWO)
     await pod(stage, "reader", TWO, "cat /data/file", data="data")
+    assert await ended(stage, "reader") == "written"
+
+
+@pytest.mark.timeout(800)
+async def test_chap_and_a_server_that_shuts_a_node_out(stage: Stage, data_dir: Path) -> None:
+    server = await server_of(stage)
+    ask_for_chap(stage, "pods", "right-password")
+    for name, password in (("wrong", "other-password"), ("right", "right-password")):
+        await chap(stage, name, "pods", password)
+        reference = {"name": name, "namespace": "default"}
+        how = {"chapAuthSession": True, "chapAuthDiscovery": name == "right", "secretRef": reference}
+        await volume(stage, name, server, 1, iscsi=how)
+    await pod(stage, "refused", ONE, "true", data="wrong")
+    await told(stage, "refused", "refuses the login")
+    await gone(stage, "refused")
+    await logged_out(stage, ONE)
+    await pod(stage, "let-in", ONE, "echo written > /data/file && sync", data="right")
+    await ended(stage, "let-in")
+    await logged_out(stage, ONE)
+    secret = "grep -rl password /etc/iscsi/send_targets /etc/iscsi/nodes /var/lib/iscsi 2> /dev/null; true"
+    assert await inside(stage, secret) == ""
+
+    # Shut out while it is mounted, the node cannot write, and lets go of it when the kernel has given up.
+    await pod(
+        stage, "holder", ONE, "trap 'exit 0' TERM; echo more > /data/more; sleep 1000 & wait", data="right"
+    )
+    await running(stage, "holder")
+    status, answer = await stage.command("storage", "shut-out", "disks", ONE)
+    assert status == 0, answer
+    await stage.client.delete(Pod, "holder", "default")
+
+    async def deleted() -> bool:
+        return await stage.client.find(Pod, "holder", "default") is None
+
+    await stage.until("pod holder is gone", deleted, patience=400)
+    await logged_out(stage, ONE)
+    await pod(stage, "late", ONE, "true", data="right")
+    await told(stage, "late", server["address"])
+    await gone(stage, "late")
+    await pod(stage, "reader", TWO, "cat /data/file", data="right")
     assert await ended(stage, "reader") == "written"

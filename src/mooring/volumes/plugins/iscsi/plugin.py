@@ -8,7 +8,6 @@ no controller keeps a second node out (docs/plugins.md). Nothing is decided here
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -198,7 +197,7 @@ async def read_chap(host: VolumeHost, wanted: Disk) -> Chap:
 def _decoded(data: Mapping[str, str], where: str) -> dict[str, bytes]:
     try:
         return {key: base64.b64decode(value) for key, value in data.items()}
-    except binascii.Error:
+    except ValueError:
         raise InvalidSpec(f"{where} holds a value that is not base64") from None
 
 
