@@ -22,9 +22,9 @@ from mooring.kube.objects import (
     Volume,
 )
 from mooring.mounts.errors import FilesystemMismatch
-from mooring.volumes.errors import ContentMissing, InvalidSpec, VolumeError
+from mooring.volumes.errors import ContentMissing, InvalidSpec, StorageRefused, VolumeError
 from mooring.volumes.host import NodeVolumeHost
-from mooring.volumes.interfaces import AttachableVolumePlugin
+from mooring.volumes.interfaces import AttachableVolumePlugin, Expansion
 from mooring.volumes.plugins.iscsi import IscsiPlugin, plugin
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Notes
@@ -174,6 +174,12 @@ async def test_a_lun_that_has_grown_grows_its_file_system(iscsi: IscsiPlugin, mo
     path = await mounted(iscsi, spec())
     await iscsi.expand_fs(spec(), path)
     assert mounts.grown == [("/dev/sda", path)]
+
+
+async def test_a_volume_grows_to_what_its_persistent_volume_says_that_its_lun_has(iscsi: IscsiPlugin):
+    assert await iscsi.expand_volume_device(spec(size="64Mi"), 64 << 20) == Expansion(64 << 20, on_node=True)
+    with pytest.raises(StorageRefused, match=r"spec\.capacity"):
+        await iscsi.expand_volume_device(spec(size="64Mi"), 65 << 20)
 
 
 async def test_a_lun_that_is_smaller_than_its_volume_says_is_not_taken_for_grown(

@@ -13,13 +13,15 @@ from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import ISCSIVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
-from mooring.volumes.errors import ContentMissing, InvalidSpec, VolumeError
+from mooring.volumes.errors import ContentMissing, InvalidSpec, StorageRefused, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     BlockVolumePlugin,
     DeviceMountableVolumePlugin,
     DeviceMounter,
     DeviceUnmounter,
+    ExpandableVolumePlugin,
+    Expansion,
     NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
 )
@@ -79,7 +81,11 @@ class IscsiMounter(BindMounter):
 
 
 class IscsiPlugin(
-    DeviceMountableVolumePlugin, BlockVolumePlugin, PersistentVolumePlugin, NodeExpandableVolumePlugin
+    DeviceMountableVolumePlugin,
+    BlockVolumePlugin,
+    PersistentVolumePlugin,
+    ExpandableVolumePlugin,
+    NodeExpandableVolumePlugin,
 ):
     """The plugin."""
 
@@ -127,6 +133,16 @@ class IscsiPlugin(
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> BindUnmounter:
         return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
+
+    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
+        """Nothing here can grow a LUN: who has grown it says so in the PersistentVolume, and a node looks."""
+        said = capacity(spec.persistent_volume) if spec.persistent_volume is not None else 0
+        if said < new_size:
+            raise StorageRefused(
+                f"volume {spec.name} is to have {new_size} bytes, and its PersistentVolume says {said}: grow the LUN "
+                f"at the target, then write its size into spec.capacity of the PersistentVolume"
+            )
+        return Expansion(said, on_node=True)
 
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
         wanted = capacity(spec.persistent_volume) if spec.persistent_volume is not None else 0
