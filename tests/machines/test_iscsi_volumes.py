@@ -114,14 +114,15 @@ async def running(stage: Stage, name: str) -> None:
     await stage.until(f"pod {name} runs", runs, patience=90)
 
 
-async def logged_out(stage: Stage, node: str) -> None:
-    """Waits until nothing is left on the machine: no session, disk, or record of open-iscsi."""
+async def logged_out(stage: Stage, node: str, *, patience: float = 60) -> None:
+    """Waits until nothing is left on the machine: no session, and no record of open-iscsi."""
 
     async def nothing() -> bool:
-        script = "ls -d /sys/class/iscsi_session/* /etc/iscsi/nodes/*/* /var/lib/iscsi/nodes/*/* 2> /dev/null; true"
+        records = "/etc/iscsi/nodes/*/* /etc/iscsi/send_targets/* /var/lib/iscsi/*/*"
+        script = f"ls -d /sys/class/iscsi_session/* {records} 2> /dev/null; true"
         return not await inside(stage, script, node)
 
-    await stage.until(f"{node} is logged out", nothing, patience=60)
+    await stage.until(f"{node} is logged out", nothing, patience=patience)
 
 
 async def told(stage: Stage, pod: str, words: str) -> None:
@@ -231,13 +232,8 @@ async def test_chap_and_a_server_that_shuts_a_node_out(stage: Stage, data_dir: P
     await running(stage, "holder")
     status, answer = await stage.command("storage", "shut-out", "disks", ONE)
     assert status == 0, answer
-    await stage.client.delete(Pod, "holder", "default")
-
-    async def deleted() -> bool:
-        return await stage.client.find(Pod, "holder", "default") is None
-
-    await stage.until("pod holder is gone", deleted, patience=400)
-    await logged_out(stage, ONE)
+    await gone(stage, "holder")
+    await logged_out(stage, ONE, patience=300)
     await pod(stage, "late", ONE, "true", data="right")
     await told(stage, "late", server["address"])
     await gone(stage, "late")

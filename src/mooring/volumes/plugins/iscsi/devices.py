@@ -95,7 +95,7 @@ class Devices:
 
     def _portal(self, connection: str) -> Portal | None:
         at = self._sys / "class/iscsi_connection" / connection
-        address, port = _line(at / "persistent_address"), _line(at / "persistent_port")
+        address, port = _line(at / "persistent_address").strip("[]"), _line(at / "persistent_port")
         with contextlib.suppress(InvalidSpec):
             return portal(f"[{address}]:{port}", "sysfs")
         return None

@@ -36,7 +36,7 @@ def offers(text: str, target: str) -> dict[Portal, int]:
             continue
         try:
             found[portal(offer[1], "a discovery's answer")] = int(offer[2])
-        except InvalidSpec:  # a name, or no address at all: nobody asked for that one
+        except InvalidSpec:  # a name, or no address at all: no volume has such a portal
             continue
     return found
 

@@ -180,7 +180,7 @@ class Sessions:
             await blocking(self._devices.forget, unit)
 
     async def _flush(self, disk: Disk, path: str) -> None:
-        """What cannot be written is lost whatever is done: nobody has the device any more, and the kernel has
+        """What cannot be written is lost whatever is done: no pod has the device any more, and the kernel has
         given up on it. So the volume is let go of all the same."""
         try:
             await blocking(self._devices.flush, path)
@@ -202,8 +202,7 @@ class Sessions:
             await self._iscsiadm.remove_interface(disk)
 
     async def _is_used(self, sessions: Sequence[Session]) -> bool:
-        """Whether somebody else than this plugin uses a disk of them: then they stay, and are not ours any
-        more."""
+        """Whether another program or person uses a disk of them: then they stay, and are not ours any more."""
         for unit in await blocking(self._devices.units, sessions):
             path = self._devices.path(unit)
             if path is not None and await blocking(self._devices.in_use, path):
