@@ -202,7 +202,7 @@ class Sessions:
             await self._iscsiadm.remove_interface(disk)
 
     async def _is_used(self, sessions: Sequence[Session]) -> bool:
-        """Whether another program or person uses a disk of them: then they stay, and are not ours any more."""
+        """Whether another program uses a disk of theirs: then they stay, and are not ours any more."""
         for unit in await blocking(self._devices.units, sessions):
             path = self._devices.path(unit)
             if path is not None and await blocking(self._devices.in_use, path):
