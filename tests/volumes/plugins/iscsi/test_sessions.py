@@ -19,7 +19,7 @@ from mooring.volumes.errors import (
 )
 from mooring.volumes.plugins.iscsi import sessions as sessions_module
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
-from mooring.volumes.plugins.iscsi.notes import Notes
+from mooring.volumes.plugins.iscsi.notes import Note, Notes
 from mooring.volumes.plugins.iscsi.programs import Ended
 from mooring.volumes.plugins.iscsi.sessions import Chap, Sessions
 from mooring.volumes.plugins.iscsi.source import Disk, Portal
@@ -313,6 +313,29 @@ async def test_a_name_of_a_device_that_pods_have_as_another_disk_is_not_given_ag
     node.kernel.disks = 0
     with pytest.raises(VolumeError, match="delete those pods"):
         await node.connect(SECOND, OTHER, block=True)
+
+
+async def test_a_raw_device_that_could_not_be_given_leaves_nothing(node: Node):
+    node.kernel.luns = {}
+    with pytest.raises(DeviceNotAttached):
+        await node.connect(block=True)
+    assert node.left() == []
+
+
+async def test_a_raw_device_that_pods_have_keeps_its_session_when_it_has_become_another_disk(node: Node):
+    await node.connect(block=True)
+    node.kernel.luns[1] = "naa.99"
+    with pytest.raises(WrongDevice):
+        await node.connect(block=True, in_use=True)
+    assert len(node.kernel.sessions(TARGET)) == 1
+    assert await node.sessions.has(PATH)
+
+
+async def test_a_raw_device_whose_agent_was_killed_does_not_keep_the_session_of_others(node: Node):
+    node.notes.save(Note(OTHER, SECOND, block=True))
+    await node.connect()
+    await node.sessions.release(PATH)
+    assert node.left() == []
 
 
 async def test_a_raw_device_is_found_by_its_name(node: Node):

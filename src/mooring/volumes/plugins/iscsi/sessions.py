@@ -67,20 +67,35 @@ class Sessions:
         or pods have it; then it must be the same disk still. Idempotent. Raises VolumeError: no portal lets
         us in, DeviceNotAttached, WrongDevice, or OutcomeUnknown."""
         async with self._locks[disk.target]:
-            known = await blocking(self._notes.find, path)
-            before = known.wwid if known is not None and in_use else ""
-            await blocking(self._notes.save, Note(path, disk, block, known.device if known else "", before))
-            sessions = await self._log_in(disk, chap)
-            device, wwid = await self._appears(disk, sessions)
-            if before and wwid != before:
-                raise WrongDevice(
-                    f"{disk} is another disk now ({wwid}) than the one in use ({before}): {device}"
-                )
-            note = Note(path, disk, block, device if block else "", wwid)
-            if block:
-                await blocking(self._must_be_its_own, note)
-            await blocking(self._notes.save, note)
-            return device
+            try:
+                return await self._connected(disk, path, chap, block=block, in_use=in_use)
+            except Exception:
+                if (
+                    block and not in_use
+                ):  # the caller has no record of it yet: it will not ask for its release
+                    await self._undo(path)
+                raise
+
+    async def _connected(self, disk: Disk, path: str, chap: Chap, *, block: bool, in_use: bool) -> str:
+        known = await blocking(self._notes.find, path)
+        before = known.wwid if known is not None and in_use else ""
+        given = known.device if known is not None and in_use else ""
+        await blocking(self._notes.save, Note(path, disk, block, given, before))
+        sessions = await self._log_in(disk, chap)
+        device, wwid = await self._appears(disk, sessions)
+        if before and wwid != before:
+            raise WrongDevice(f"{disk} is another disk now ({wwid}) than the one in use ({before}): {device}")
+        note = Note(path, disk, block, device if block else "", wwid)
+        if block:
+            await blocking(self._must_be_its_own, note)
+        await blocking(self._notes.save, note)
+        return device
+
+    async def _undo(self, path: str) -> None:
+        try:
+            await self._let_go(path)
+        except Exception as error:
+            log.error("what was begun is not undone yet", path=path, problem=str(error))
 
     def _must_be_its_own(self, note: Note) -> None:
         """A name of a device can be given again while a pod is still said to have the old one."""
@@ -157,13 +172,22 @@ class Sessions:
                 f"{path} does not say which iSCSI disk was used there: look at `iscsiadm -m session`"
             )
         async with self._locks[note.disk.target]:
-            others = [each for each in await blocking(self._notes.all) if each.path != path]
-            same = [each for each in others if _session_of(each.disk) == _session_of(note.disk)]
-            if not any(each.disk.lun == note.disk.lun for each in same):
-                await self._drop(note.disk)
-            if not same:
-                await self._log_out(note.disk)
-            await blocking(self._notes.remove, path)
+            await self._let_go(path)
+
+    async def _let_go(self, path: str) -> None:
+        note = await blocking(self._notes.find, path)
+        if note is None:
+            return
+        notes = [each for each in await blocking(self._notes.all) if each.path != path]
+        same = [each for each in notes if _session_of(each.disk) == _session_of(note.disk)]
+        for each in filter(_is_abandoned, same):
+            await blocking(self._notes.remove, each.path)
+        same = [each for each in same if not _is_abandoned(each)]
+        if not any(each.disk.lun == note.disk.lun for each in same):
+            await self._drop(note.disk)
+        if not same:
+            await self._log_out(note.disk)
+        await blocking(self._notes.remove, path)
 
     async def _drop(self, disk: Disk) -> None:
         sessions = await self._all_sessions(disk)
@@ -248,6 +272,12 @@ class Sessions:
         """Whether the raw device of that path was given to pods."""
         note = await blocking(self._notes.find, path)
         return note is not None and bool(note.device)
+
+
+def _is_abandoned(note: Note) -> bool:
+    """Whether an agent was killed before a raw device was given to pods: no record asks for its release. Under
+    the target's lock: nothing is being connected."""
+    return note.block and not note.device
 
 
 def _session_of(disk: Disk) -> tuple[str, str]:
