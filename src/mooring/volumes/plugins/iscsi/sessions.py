@@ -275,8 +275,8 @@ class Sessions:
 
 
 def _is_abandoned(note: Note) -> bool:
-    """Whether an agent was killed before a raw device was given to pods: no record asks for its release. Under
-    the target's lock: nothing is being connected."""
+    """Whether an agent was killed before a raw device was given to pods: no record asks for its release.
+    Under the target's lock: nothing is being connected."""
     return note.block and not note.device
 
 
