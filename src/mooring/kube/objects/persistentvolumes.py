@@ -15,6 +15,7 @@ from mooring.kube.objects.volumes import (
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
     HostPathVolumeSource,
+    ISCSIVolumeSource,
     LocalVolumeSource,
     PortworxVolumeSource,
     VsphereVirtualDiskVolumeSource,
@@ -46,6 +47,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     cinder: CinderVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

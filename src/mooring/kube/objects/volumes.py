@@ -94,8 +94,19 @@ class GCEPersistentDiskVolumeSource(Struct, frozen=True):
 
 
 class ISCSIVolumeSource(Struct, frozen=True):
+    """A LUN of an iSCSI target. In a pod, `secret_ref` has no namespace: it is the pod's."""
+
+    target_portal: str = ""
+    portals: tuple[str, ...] = ()
     iqn: str = ""
+    lun: int = 0
+    iscsi_interface: str = ""
+    initiator_name: str | None = None
+    fs_type: str = ""
     read_only: bool = False
+    chap_auth_discovery: bool = False
+    chap_auth_session: bool = False
+    secret_ref: SecretReference | None = None
 
 
 class RBDVolumeSource(Struct, frozen=True):

@@ -1,0 +1,241 @@
+"""iSCSI volumes of pods on machines with a kernel of their own: real logins to a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.machines.machines import inside
+
+from mooring.cluster import control
+from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines.boot_orders import run_directory
+from mooring.cluster.stage import Stage
+from mooring.cluster.storage import programs
+from mooring.cluster.storage.record import Kind
+from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, Secret
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
+
+ONE, TWO = "node-1", "node-2"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed() -> None:
+    try:
+        programs.check(Kind.ISCSI)
+    except ClusterError as error:
+        pytest.skip(str(error))
+    if shutil.which("iscsiadm", path="/usr/sbin:/sbin") is None:
+        pytest.skip("needs iscsiadm: apt-get install open-iscsi")
+
+
+async def server_of(stage: Stage) -> dict[str, Any]:
+    """A server of two LUNs; both machines can log in."""
+    status, answer = await stage.command("storage", "iscsi", "disks", "--size", "64Mi", "--disks", "2")
+    assert status == 0, answer
+    (server,) = json.loads(await control.say(stage.layout.control, "storage-list", ""))
+    for node in (ONE, TWO):
+        await inside(stage, server["commands"]["prepare"], node)
+    return server
+
+
+async def volume(stage: Stage, name: str, server: dict[str, Any], lun: int, **fields: Any) -> None:
+    """A PersistentVolume, and the claim of that name that has it."""
+    source = {
+        "targetPortal": server["address"],
+        "iqn": server["target"],
+        "lun": lun,
+        **fields.pop("iscsi", {}),
+    }
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **fields}
+    pv_spec = {**spec, "capacity": {"storage": "64Mi"}, "iscsi": source}
+    await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": pv_spec})
+    claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "64Mi"}}}
+    await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")
+
+
+async def pod(
+    stage: Stage, name: str, node: str, script: str, *, block: bool = False, **volumes: str
+) -> None:
+    """A pod on that node that runs the script; `volumes` are claims by the volume's name."""
+    use = (
+        {"volumeDevices": [{"name": each, "devicePath": f"/dev/x{each}"} for each in volumes]}
+        if block
+        else {"volumeMounts": [{"name": each, "mountPath": f"/{each}"} for each in volumes]}
+    )
+    container = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script], **use}
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 2,
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "containers": [container],
+        "volumes": [
+            {"name": each, "persistentVolumeClaim": {"claimName": claim}} for each, claim in volumes.items()
+        ],
+    }
+    await stage.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
+
+
+async def ended(stage: Stage, name: str) -> str:
+    """Waits until the pod has succeeded, and deletes it; what it said."""
+
+    async def phase() -> bool:
+        return (await stage.client.get(Pod, name, "default")).status.phase in ("Succeeded", "Failed")
+
+    await stage.until(f"pod {name} has ended", phase, patience=90)
+    live = await stage.client.get(Pod, name, "default")
+    said = await stage.logs(live.spec.node_name, live.uid, "main") or ""
+    assert live.status.phase == "Succeeded", said
+    await gone(stage, name)
+    return " ".join(line.split(" ", 3)[3] for line in said.splitlines())
+
+
+async def gone(stage: Stage, name: str) -> None:
+    """Deletes the pod and waits for its end."""
+    await stage.client.delete(Pod, name, "default")
+
+    async def deleted() -> bool:
+        return await stage.client.find(Pod, name, "default") is None
+
+    await stage.until(f"pod {name} is gone", deleted, patience=90)
+
+
+async def running(stage: Stage, name: str) -> None:
+    async def runs() -> bool:
+        return (await stage.client.get(Pod, name, "default")).status.phase == "Running"
+
+    await stage.until(f"pod {name} runs", runs, patience=90)
+
+
+async def logged_out(stage: Stage, node: str, *, patience: float = 60) -> None:
+    """Waits until nothing is left on the machine: no session, and no record of open-iscsi."""
+
+    async def nothing() -> bool:
+        records = "/etc/iscsi/nodes/*/* /etc/iscsi/send_targets/* /var/lib/iscsi/*/*"
+        script = f"ls -d /sys/class/iscsi_session/* {records} 2> /dev/null; true"
+        return not await inside(stage, script, node)
+
+    await stage.until(f"{node} is logged out", nothing, patience=patience)
+
+
+async def told(stage: Stage, pod: str, words: str) -> None:
+    """Waits for an event of the pod with these words."""
+
+    async def told() -> bool:
+        events = (await stage.client.list(Event, "default")).items
+        return any(words in each.message and each.involved_object.name == pod for each in events)
+
+    await stage.until(f"an event of {pod} says: {words}", told, patience=120)
+
+
+def ask_for_chap(stage: Stage, user: str, password: str) -> None:
+    """From now on the target lets in who knows this."""
+    environ = {**os.environ, "TGT_IPC_SOCKET": str(run_directory(stage.layout.root) / "disks.tgt")}
+    account = ("--mode", "account", "--user", user)
+    for words in (
+        ("--op", "new", *account, "--password", password),
+        ("--op", "bind", *account, "--tid", "1"),
+    ):
+        subprocess.run(["tgtadm", "-C", "0", "--lld", "iscsi", *words], env=environ, check=True)
+
+
+async def chap(stage: Stage, name: str, user: str, password: str) -> None:
+    """A Secret with upstream's keys."""
+    keys = {f"{of}.auth.{field}": value for of in ("node.session", "discovery.sendtargets")
+            for field, value in (("username", user), ("password", password))}  # fmt: skip
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in keys.items()}
+    body = {"metadata": {"name": name}, "type": "kubernetes.io/iscsi-chap", "data": data}
+    await stage.client.create(Secret, body, "default")
+
+
+async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stage, data_dir: Path) -> None:
+    server = await server_of(stage)
+    await volume(stage, "data", server, 1)
+    await pod(stage, "writer", ONE, "echo written > /data/file && sync", data="data")
+    await ended(stage, "writer")
+    await logged_out(stage, ONE)
+    await pod(stage, "reader", TWO, "cat /data/file", data="data")
+    assert await ended(stage, "reader") == "written"
+    await logged_out(stage, TWO)
+
+    # Two LUNs of one target: the session ends with the second. One of them is a raw device.
+    await volume(stage, "raw", server, 2, volumeMode="Block")
+    await pod(stage, "one", ONE, "trap 'exit 0' TERM; sleep 1000 & wait", data="data")
+    await running(stage, "one")
+    await pod(
+        stage, "two", ONE, "printf raw | dd of=/dev/xraw conv=fsync 2> /dev/null", block=True, raw="raw"
+    )
+    await ended(stage, "two")
+
+    async def one_disk() -> bool:
+        return (
+            await inside(stage, "ls -d /sys/class/iscsi_session/*/device/target*/*:*:*:2 2> /dev/null; true")
+            == ""
+        )
+
+    await stage.until("the raw device is dropped", one_disk, patience=60)
+    assert "session" in await inside(stage, "ls /sys/class/iscsi_session")
+
+    # The agent is killed while the volume is mounted: the next one unmounts and logs out.
+    agent = "pgrep -f 'agent .*--name node-1' | head -n 1"
+    before = await inside(stage, agent)
+    await inside(stage, f"kill -9 {before}")
+
+    async def again() -> bool:
+        return await inside(stage, agent) not in ("", before)
+
+    await stage.until("the agent is back", again, patience=60)
+    await gone(stage, "one")
+    await logged_out(stage, ONE)
+
+    # Another file system than what is there: the pod waits, and the disk keeps what it has.
+    await volume(stage, "other", server, 1, iscsi={"fsType": "xfs"})
+    await pod(stage, "wrong", TWO, "true", data="other")
+
+    await told(stage, "wrong", "ext4")
+    await gone(stage, "wrong")
+    await logged_out(stage, TWO)
+    await pod(stage, "reader", TWO, "cat /data/file", data="data")
+    assert await ended(stage, "reader") == "written"
+
+
+@pytest.mark.timeout(800)
+async def test_chap_and_a_server_that_shuts_a_node_out(stage: Stage, data_dir: Path) -> None:
+    server = await server_of(stage)
+    ask_for_chap(stage, "pods", "right-password")
+    for name, password in (("wrong", "other-password"), ("right", "right-password")):
+        await chap(stage, name, "pods", password)
+        reference = {"name": name, "namespace": "default"}
+        how = {"chapAuthSession": True, "chapAuthDiscovery": name == "right", "secretRef": reference}
+        await volume(stage, name, server, 1, iscsi=how)
+    await pod(stage, "refused", ONE, "true", data="wrong")
+    await told(stage, "refused", "refuses the login")
+    await gone(stage, "refused")
+    await logged_out(stage, ONE)
+    await pod(stage, "let-in", ONE, "echo written > /data/file && sync", data="right")
+    await ended(stage, "let-in")
+    await logged_out(stage, ONE)
+    secret = "grep -rl password /etc/iscsi/send_targets /etc/iscsi/nodes /var/lib/iscsi 2> /dev/null; true"
+    assert await inside(stage, secret) == ""
+
+    # Shut out while it is mounted, the node cannot write, and lets go of it when the kernel has given up.
+    await pod(
+        stage, "holder", ONE, "trap 'exit 0' TERM; echo more > /data/more; sleep 1000 & wait", data="right"
+    )
+    await running(stage, "holder")
+    status, answer = await stage.command("storage", "shut-out", "disks", ONE)
+    assert status == 0, answer
+    await gone(stage, "holder")
+    await logged_out(stage, ONE, patience=300)
+    await pod(stage, "late", ONE, "true", data="right")
+    await told(stage, "late", server["address"])
+    await gone(stage, "late")
+    await pod(stage, "reader", TWO, "cat /data/file", data="right")
+    assert await ended(stage, "reader") == "written"
