@@ -1,0 +1,1 @@
+"""FlexVolume: volumes of drivers that are executables in a directory of the machine."""
