@@ -135,7 +135,7 @@ async def test_a_driver_whose_init_fails_is_named_with_its_failure(
 ) -> None:
     write("""echo '{"status":"Failure","message":"no kernel module"}'""")
     manager = await manager_of(node)
-    with pytest.raises(NoPluginMatched, match="init of FlexVolume driver .*no kernel module"):
+    with pytest.raises(NoPluginMatched, match=r"init of FlexVolume driver .*no kernel module"):
         manager.find_plugin_by_spec(inline())
 
 
@@ -153,7 +153,7 @@ async def test_a_driver_that_was_removed_takes_no_new_volume_and_is_missed_at_un
     with pytest.raises(NoPluginMatched, match="put it at"):
         manager.find_plugin_by_spec(inline())
     unmounter = manager.find_plugin_by_name(NAME).new_unmounter("data", POD.uid)
-    with pytest.raises(DriverMissing, match="unmount of FlexVolume driver example.com/disk"):
+    with pytest.raises(DriverMissing, match=r"unmount of FlexVolume driver example.com/disk"):
         await unmounter.tear_down()
     write(MOUNT_ONLY)
     await finder.folder.scan()
@@ -200,7 +200,7 @@ async def test_a_secret_of_another_type_is_not_given_to_the_driver(
     cluster.secrets["shop", "key"] = Secret(data={"token": "YQ=="})
     spec = inline(secret_ref=SecretReference(name="key"))
     mounter = (await manager_of(node)).find_plugin_by_spec(spec).new_mounter(spec, POD)
-    with pytest.raises(InvalidSpec, match="shop/key .*type 'Opaque'"):
+    with pytest.raises(InvalidSpec, match=r"shop/key .*type 'Opaque'"):
         await mounter.set_up()
     assert calls(executable) == [["init"]]
 
@@ -228,7 +228,7 @@ async def test_a_mount_that_fails_leaves_no_directory(node: NodeVolumeHost, writ
         """[ "$1" = init ] && echo '{"status":"Success"}' || echo '{"status":"Failure","message":"full"}'"""
     )
     mounter = (await manager_of(node)).find_plugin_by_spec(inline()).new_mounter(inline(), POD)
-    with pytest.raises(DriverFailed, match="mount of FlexVolume driver .*full"):
+    with pytest.raises(DriverFailed, match=r"mount of FlexVolume driver .*full"):
         await mounter.set_up()
     assert not os.path.exists(mounter.get_path())
 
@@ -294,7 +294,7 @@ async def test_a_node_waits_for_the_device_and_has_it_mounted(
     await attacher.mount_device(spec, "/dev/x", path)
     given = calls(executable)[1][2]
     assert calls(executable)[1:] == [["waitforattach", "foo", given], ["mountdevice", path, "/dev/x", given]]
-    with pytest.raises(VolumeError, match="answered Success to unmountdevice, and .* is still mounted"):
+    with pytest.raises(VolumeError, match=r"answered Success to unmountdevice, and .* is still mounted"):
         await plugin.new_detacher().unmount_device(path)
     assert calls(executable)[-1] == ["unmountdevice", path]
     played.points.clear()
