@@ -1,4 +1,4 @@
-"""Upstream's own FlexVolume test drivers, unmodified: its end-to-end suite's `dummy` and `dummy-attachable`."""
+"""Upstream's own FlexVolume test drivers, unmodified: `dummy` and `dummy-attachable` of its e2e suite."""
 
 from __future__ import annotations
 
