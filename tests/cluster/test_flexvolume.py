@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from flexvolume_life import install
 from standing_cluster import standing
 
+from mooring.cluster.demo.scene import examples
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 
@@ -103,3 +106,17 @@ async def test_a_pod_waits_for_a_driver_that_is_missing_and_runs_once_it_is_ther
     await flex_stage.until("an event says where the driver is missing", told)
     install(DRIVERS / "memory", drivers, "example.com/late")
     await flex_stage.until("the pod runs", lambda: running(flex_stage, "web"))
+
+
+async def test_the_example_runs_and_its_volume_has_the_size_that_it_says(
+    flex_stage: Stage, drivers: Path
+) -> None:
+    shutil.rmtree(drivers / "example.com~memory")
+    install(examples() / "flexvolume" / "memory", drivers, "example.com/memory")
+    body = yaml.safe_load((examples() / "flexvolume.yaml").read_text())
+    await flex_stage.client.create(Pod, body, "default")
+    await flex_stage.until("the pod runs", lambda: running(flex_stage, "scratch"))
+    mounts = flex_stage.mounts("node-1") or ()
+    (found,) = [mount for mount in mounts if mount.mount_point.endswith("/example.com~memory/scratch")]
+    assert found.fs_type == "tmpfs"
+    assert "size=8192k" in found.super_options

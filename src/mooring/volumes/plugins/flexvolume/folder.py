@@ -126,7 +126,7 @@ class DriverFolder:
 
 @cache
 def driver_folder(directory: Path, timeout_s: float = CALL_S) -> DriverFolder:
-    """The one of this process, whoever asks: a driver is asked for its `init` once."""
+    """The one of this process, so that a driver is asked for its `init` once."""
     return DriverFolder(directory, timeout_s)
 
 

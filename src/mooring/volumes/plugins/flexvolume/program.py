@@ -1,7 +1,7 @@
 """Runs a driver's executable once.
 
 Guarantees: what it writes is bounded (beyond that it is killed), it ends by its deadline or is killed with
-its whole process group, and nobody waits for a pipe that a child of it keeps open: a driver may leave a
+its whole process group, and no call waits for a pipe that a child of it keeps open: a driver may leave a
 daemon behind that serves the mount (FUSE). It runs without input, in a session of its own.
 What the words on its standard output mean is not known here.
 
