@@ -28,6 +28,7 @@ def test_every_option_of_the_page_exists_and_every_option_is_on_the_page():
     there = {name for each in controller.params for name in each.opts}
     others = {
         "--controllers",
+        "--flex-volume-plugin-dir",
         "--kubeconfig",
         "--node-monitor-grace-period",
         "--plugin-setting",

@@ -59,6 +59,12 @@ def enter_rootless() -> None:
     "--images", type=click.Path(path_type=Path, exists=True), help="Folder of root file systems for `image:`."
 )
 @click.option(
+    "--volume-plugin-dir",
+    type=click.Path(path_type=Path),
+    help="Where FlexVolume drivers are, for all nodes and controllers: <vendor>~<driver>/<driver>. Default: where "
+    "upstream has them, /usr/libexec/kubernetes/kubelet-plugins/volume/exec/.",
+)
+@click.option(
     "--csi",
     multiple=True,
     metavar="NAME=ADDRESS",
@@ -113,6 +119,7 @@ def up(
     kubeconfig_out: Path | None,
     node_monitor_grace_period: float,
     images: Path | None,
+    volume_plugin_dir: Path | None,
     csi: tuple[str, ...],
     csi_controller: tuple[str, ...],
     csi_fault: tuple[str, ...],
@@ -168,6 +175,7 @@ def up(
         node_monitor_grace_period=node_monitor_grace_period,
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
         images=images.absolute() if images else None,
+        volume_plugin_dir=volume_plugin_dir.absolute() if volume_plugin_dir else None,
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
         cloud=CloudOptions(cloud_set) if cloud else None,

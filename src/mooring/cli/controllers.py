@@ -39,8 +39,11 @@ from mooring.kube.controller import Controller
 from mooring.kube.leaderelection import LeaderElector
 from mooring.kube.times import Now
 from mooring.kube.transport import ReadOnly
+from mooring.node.flexvolume import watch_drivers
+from mooring.node.inotify import Inotify
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
+from mooring.volumes.plugins.flexvolume.plugin import folder_of
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,12 @@ async def run_controllers(
     if settings.attach_detach.observe:
         leader_elect, client = False, Client(ReadOnly(client.transport))
     identity = f"{socket.gethostname()}_{settings.random.getrandbits(64):016x}"
+    drivers = folder_of(settings.plugins(client).plugins)
+    if drivers is not None:  # before a controller asks which volumes are attached
+        await drivers.scan()
     async with asyncio.TaskGroup() as group:
+        if drivers is not None:
+            group.create_task(drivers.run(watch_drivers(Inotify)))
         for name in names:
             if leader_elect:
                 work = _elected(name, identity, client, settings)

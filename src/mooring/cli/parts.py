@@ -12,7 +12,7 @@ import ipaddress
 import os
 import signal
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -43,6 +43,29 @@ PLUGIN_SETTING = click.option(
     metavar="PLUGIN:KEY=VALUE",
     help="A setting of a volume plugin; may be given several times.",
 )
+
+FLEX_DIRECTORY = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"
+"""Where upstream looks for FlexVolume drivers."""
+FLEX_PLUGIN = "kubernetes.io/flexvolume"
+
+
+def flex_option(flag: str) -> Callable[[Any], Any]:
+    """The directory of FlexVolume drivers, by the flag of upstream's program."""
+    return click.option(
+        flag,
+        "flex_directory",
+        default=FLEX_DIRECTORY,
+        show_default=True,
+        metavar="DIRECTORY",
+        help="Where FlexVolume drivers are: <vendor>~<driver>/<driver>. Empty: there are none.",
+    )
+
+
+def with_flex_directory(settings: dict[str, dict[str, str]], directory: str) -> dict[str, dict[str, str]]:
+    """The settings of plugins with the directory of drivers, unless they name one themselves."""
+    named = {"directory": os.path.abspath(directory)} if directory else {}
+    flex = {**named, **settings.get(FLEX_PLUGIN, {})}
+    return {**settings, FLEX_PLUGIN: flex} if flex else settings
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -196,6 +219,7 @@ def apiserver(
     "--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port."
 )
 @attach_detach_options
+@flex_option("--flex-volume-plugin-dir")
 @PLUGIN_SETTING
 @LOG_LEVEL
 def controller(
@@ -205,6 +229,7 @@ def controller(
     leader_elect: bool,
     metrics_port: int | None,
     metrics_address: str,
+    flex_directory: str,
     plugin_settings: tuple[str, ...],
     log_level: str,
     **attaching: Any,
@@ -235,7 +260,7 @@ def controller(
     settings = Settings(
         now=wall_clock,
         random=SystemRandom(),
-        plugin_settings=parse_settings(plugin_settings),
+        plugin_settings=with_flex_directory(parse_settings(plugin_settings), flex_directory),
         node_monitor_grace_period=node_monitor_grace_period,
         node_deletion_confirms_death=attaching["node_deletion_confirms_death"] != "never",
         attach_detach=for_attach_detach,
@@ -302,6 +327,7 @@ def controller(
 @click.option(
     "--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often."
 )
+@flex_option("--volume-plugin-dir")
 @PLUGIN_SETTING
 @LOG_LEVEL
 def agent(
@@ -318,6 +344,7 @@ def agent(
     endpoint_token_file: Path | None,
     enable_controller_attach_detach: bool,
     lease_duration: float,
+    flex_directory: str,
     plugin_settings: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -361,7 +388,7 @@ def agent(
         address=address,
         endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
         lease_duration_s=lease_duration,
-        plugin_settings=parse_settings(plugin_settings),
+        plugin_settings=with_flex_directory(parse_settings(plugin_settings), flex_directory),
     )
     try:
         asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))

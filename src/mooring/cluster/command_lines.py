@@ -38,6 +38,7 @@ def controllers(layout: Layout, options: Options, csi: CSIDrivers) -> list[str]:
         *("--node-monitor-grace-period", str(options.node_monitor_grace_period)),
         *_array(layout, options.mode),
         *RECYCLE_FLAGS,
+        *_flex("--flex-volume-plugin-dir", options),
         *_csi(csi.controller_settings(f"{NODE}1", layout.csi_trace)),
     )
 
@@ -58,6 +59,7 @@ def agent(
     flags += ["--lease-duration", str(max(4.0, options.node_monitor_grace_period))]
     if provider_id:
         flags += ["--provider-id", provider_id]
+    flags += _flex("--volume-plugin-dir", options)
     if options.images:
         flags += ["--images", str(options.images)]
     trace: Path | None = layout.csi_trace
@@ -70,6 +72,10 @@ def agent(
 
 def _array(layout: Layout, mode: str, **others: object) -> list[str]:
     return _settings("mooring.dev/disk", {"array": layout.array, "mode": mode, **others})
+
+
+def _flex(flag: str, options: Options) -> list[str]:
+    return [flag, str(options.volume_plugin_dir)] if options.volume_plugin_dir else []
 
 
 def _csi(settings: Mapping[str, str]) -> list[str]:

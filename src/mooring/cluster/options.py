@@ -30,6 +30,8 @@ class Options:
     node_monitor_grace_period: float = 40.0
     kubeconfig_out: Path | None = None
     images: Path | None = None
+    volume_plugin_dir: Path | None = None
+    """Where FlexVolume drivers are; None: where upstream has them."""
     rootless: bool = False
     controllers: str = ALL_CONTROLLERS
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable

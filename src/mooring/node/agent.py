@@ -34,6 +34,7 @@ from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
+from mooring.node.flexvolume import watch_drivers
 from mooring.node.inotify import Inotify, WatchFolders
 from mooring.node.network import NodeNetwork
 from mooring.node.node_lease import HeldByAnother, NodeLease
@@ -50,6 +51,7 @@ from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.names import NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
+from mooring.volumes.plugins.flexvolume.plugin import folder_of
 
 COMPONENT = "mooring-agent"
 EVENTS = "default"
@@ -81,7 +83,8 @@ class Agent:
         watch_folders: WatchFolders = Inotify,
     ) -> None:
         """`csi_registrations`: the folder in which CSI drivers register; `watch_folders`: reports changes of
-        the folder of manifests."""
+        the folders of manifests and of FlexVolume drivers."""
+        self._watch_folders = watch_folders
         self._network_problem = network_problem
         self._now = now
         self._options = options
@@ -102,6 +105,7 @@ class Agent:
         plugins = make_plugins(host)
         self.csi_drivers = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)
         """Those of this node; None if there is no CSI plugin."""
+        self._flex_drivers = folder_of(plugins.plugins)
         self._content = ContentWatches(client, self._content_changed, random=random)
         self._volumes = VolumeManager(
             client,
@@ -206,6 +210,8 @@ class Agent:
             boot_id=self._options.boot_id,
         )
         await self._runtime.recover(self._pod_changed)
+        if self._flex_drivers is not None:  # what is mounted may be theirs
+            await self._flex_drivers.scan()
         await self._volumes.reconstruct()
         held: ExceptionGroup[HeldByAnother] | None = None
         try:
@@ -271,6 +277,7 @@ class Agent:
             self._recorder.run(),
             self._static.run(),
             self._content.run(),
+            *([self._flex_drivers.run(watch_drivers(self._watch_folders))] if self._flex_drivers else []),
             self._work(lambda: self._volumes.run(self._registration)),
             self._work(self._worker.run),
             self._work(self._warn_of_network),

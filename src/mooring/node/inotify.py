@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 IN_MODIFY = 0x2
+IN_ATTRIB = 0x4
 IN_CLOSE_WRITE = 0x8
 IN_MOVED_FROM = 0x40
 IN_MOVED_TO = 0x80

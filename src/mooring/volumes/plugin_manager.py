@@ -8,7 +8,8 @@ upstream's `VolumePluginMgr` (`pkg/volume/plugins.go`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar, cast
 
@@ -85,20 +86,22 @@ class PluginManager:
     @property
     def plugins(self) -> tuple[VolumePlugin, ...]:
         """All, with the drivers behind them."""
-        return *self._plugins.values(), *self._drivers.values()
+        return *self._all().values(), *self._drivers.values()
 
     def find_plugin_by_spec(self, spec: VolumeSpec) -> VolumePlugin:
         """The one plugin that supports `spec`. Raises NoPluginMatched, MultiplePluginsMatched."""
-        matched = {name: plugin for name, plugin in self._plugins.items() if plugin.can_support(spec)}
+        matched = {name: plugin for name, plugin in self._all().items() if plugin.can_support(spec)}
         if not matched:
-            raise NoPluginMatched(f"no volume plugin matched volume {spec.name}{self._left_out()}")
+            missing = [word for plugin in self._plugins.values() if (word := plugin.what_is_missing(spec))]
+            why = "".join(f": {word}" for word in missing)
+            raise NoPluginMatched(f"no volume plugin matched volume {spec.name}{why}{self._left_out()}")
         if len(matched) > 1:
             raise MultiplePluginsMatched(spec.name, sorted(matched))
         return next(iter(matched.values()))
 
     def find_plugin_by_name(self, name: str) -> VolumePlugin:
         """Raises NoPluginMatched."""
-        found = self._plugins.get(name) or self._drivers.get(name)
+        found = self._all().get(name) or self._drivers.get(name)
         if found is None:
             raise NoPluginMatched(f"no volume plugin matched name {name!r}{self._left_out()}")
         return found
@@ -163,7 +166,7 @@ class PluginManager:
         """Returns the attachers' names whose VolumeAttachments this process can carry out, with the finalizer
         of each: `plugins.mooring.dev` for all plugins together, and CSI drivers by their names."""
         attach = {
-            name: each for name, each in self._plugins.items() if isinstance(each, AttachableVolumePlugin)
+            name: each for name, each in self._all().items() if isinstance(each, AttachableVolumePlugin)
         }
         ours = {ATTACHER: ATTACHER_FINALIZER} if attach.keys() - {CSI_PLUGIN} else {}
         drivers = {
@@ -186,6 +189,11 @@ class PluginManager:
         if shared:
             return attachable_volume_name(plugin.get_plugin_name(), plugin.get_volume_name(spec))
         return pod_volume_name(plugin.get_plugin_name(), pod_uid, spec.name)
+
+    def _all(self) -> Mapping[str, VolumePlugin]:
+        """Those that are installed, and those that they have found since."""
+        found = [each for plugin in self._plugins.values() if (each := plugin.found_plugins())]
+        return ChainMap(self._plugins, *map(dict, found)) if found else self._plugins
 
     def _maker(self, spec: VolumeSpec) -> VolumePlugin:
         """Returns the plugin or driver that makes, grows and copies the volume."""

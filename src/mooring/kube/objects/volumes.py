@@ -44,16 +44,17 @@ class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class SecretReference(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
 class FlexVolumeSource(Struct, frozen=True):
     driver: str = ""
     fs_type: str = ""
     read_only: bool = False
+    secret_ref: SecretReference | None = None
     options: dict[str, str] = {}
-
-
-class SecretReference(Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
 
 
 class CSIPersistentVolumeSource(Struct, frozen=True):

@@ -120,6 +120,17 @@ class VolumePlugin(ABC):
         `get_driver_name` gives their name."""
         return ()
 
+    def found_plugins(self) -> Mapping[str, VolumePlugin]:
+        """Plugins that this one has found on the machine, by name. Asked for at each look-up: they come, and
+        are replaced. Each is a plugin like any other, initialised; one that is installed and has the same
+        name takes precedence. One that is not there any more stays, and supports no spec."""
+        return {}
+
+    def what_is_missing(self, spec: VolumeSpec) -> str:
+        """Why no plugin that this one could find supports the spec, and what to do; "" if it does not
+        know."""
+        return ""
+
     def get_driver_name(self, spec: VolumeSpec) -> str:
         """Returns the name of the plugin that makes, grows and copies the volume:
         this one, or a driver behind it."""
