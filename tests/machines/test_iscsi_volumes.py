@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.machines.machines import inside
+from tests.machines.pods import ended, gone, pod, running, told
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
@@ -19,7 +20,7 @@ from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.stage import Stage
 from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
-from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, Secret
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Secret
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -61,59 +62,6 @@ async def volume(stage: Stage, name: str, server: dict[str, Any], lun: int, **fi
     await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")
 
 
-async def pod(
-    stage: Stage, name: str, node: str, script: str, *, block: bool = False, **volumes: str
-) -> None:
-    """A pod on that node that runs the script; `volumes` are claims by the volume's name."""
-    use = (
-        {"volumeDevices": [{"name": each, "devicePath": f"/dev/x{each}"} for each in volumes]}
-        if block
-        else {"volumeMounts": [{"name": each, "mountPath": f"/{each}"} for each in volumes]}
-    )
-    container = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script], **use}
-    spec = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 2,
-        "nodeSelector": {"kubernetes.io/hostname": node},
-        "containers": [container],
-        "volumes": [
-            {"name": each, "persistentVolumeClaim": {"claimName": claim}} for each, claim in volumes.items()
-        ],
-    }
-    await stage.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
-
-
-async def ended(stage: Stage, name: str) -> str:
-    """Waits until the pod has succeeded, and deletes it; what it said."""
-
-    async def phase() -> bool:
-        return (await stage.client.get(Pod, name, "default")).status.phase in ("Succeeded", "Failed")
-
-    await stage.until(f"pod {name} has ended", phase, patience=90)
-    live = await stage.client.get(Pod, name, "default")
-    said = await stage.logs(live.spec.node_name, live.uid, "main") or ""
-    assert live.status.phase == "Succeeded", said
-    await gone(stage, name)
-    return " ".join(line.split(" ", 3)[3] for line in said.splitlines())
-
-
-async def gone(stage: Stage, name: str) -> None:
-    """Deletes the pod and waits for its end."""
-    await stage.client.delete(Pod, name, "default")
-
-    async def deleted() -> bool:
-        return await stage.client.find(Pod, name, "default") is None
-
-    await stage.until(f"pod {name} is gone", deleted, patience=90)
-
-
-async def running(stage: Stage, name: str) -> None:
-    async def runs() -> bool:
-        return (await stage.client.get(Pod, name, "default")).status.phase == "Running"
-
-    await stage.until(f"pod {name} runs", runs, patience=90)
-
-
 async def logged_out(stage: Stage, node: str, *, patience: float = 60) -> None:
     """Waits until nothing is left on the machine: no session, and no record of open-iscsi."""
 
@@ -123,16 +71,6 @@ async def logged_out(stage: Stage, node: str, *, patience: float = 60) -> None:
         return not await inside(stage, script, node)
 
     await stage.until(f"{node} is logged out", nothing, patience=patience)
-
-
-async def told(stage: Stage, pod: str, words: str) -> None:
-    """Waits for an event of the pod with these words."""
-
-    async def told() -> bool:
-        events = (await stage.client.list(Event, "default")).items
-        return any(words in each.message and each.involved_object.name == pod for each in events)
-
-    await stage.until(f"an event of {pod} says: {words}", told, patience=120)
 
 
 def ask_for_chap(stage: Stage, user: str, password: str) -> None:

@@ -17,6 +17,7 @@ from mooring.kube.objects.volumes import (
     HostPathVolumeSource,
     ISCSIVolumeSource,
     LocalVolumeSource,
+    NFSVolumeSource,
     PortworxVolumeSource,
     VsphereVirtualDiskVolumeSource,
 )
@@ -48,6 +49,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    nfs: NFSVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

@@ -94,6 +94,12 @@ class GCEPersistentDiskVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class NFSVolumeSource(Struct, frozen=True):
+    server: str = ""
+    path: str = ""
+    read_only: bool = False
+
+
 class ISCSIVolumeSource(Struct, frozen=True):
     """A LUN of an iSCSI target. In a pod, `secret_ref` has no namespace: it is the pod's."""
 
@@ -236,6 +242,7 @@ class Volume(Struct, frozen=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None

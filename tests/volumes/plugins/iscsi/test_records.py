@@ -10,9 +10,9 @@ from played_iscsi import PlayedKernel
 
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.plugins.iscsi.devices import Devices
-from mooring.volumes.plugins.iscsi.programs import OUTPUT_BYTES, run
 from mooring.volumes.plugins.iscsi.records import SESSION_AUTH, changed, chap, offers, rewrite
 from mooring.volumes.plugins.iscsi.source import Portal
+from mooring.volumes.plugins.programs import OUTPUT_BYTES, run
 
 IQN = "iqn.2026-01.dev.mooring:storage.a"
 

@@ -20,9 +20,9 @@ from mooring.volumes.errors import (
 from mooring.volumes.plugins.iscsi import sessions as sessions_module
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Note, Notes
-from mooring.volumes.plugins.iscsi.programs import Ended
 from mooring.volumes.plugins.iscsi.sessions import Chap, Sessions
 from mooring.volumes.plugins.iscsi.source import Disk, Portal
+from mooring.volumes.plugins.programs import Ended
 
 TARGET = "iqn.2026-01.dev.mooring:storage.a"
 ONE, TWO = Portal("10.88.0.2"), Portal("fd00::2", 3261)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import OutcomeUnknown, VolumeError
-from mooring.volumes.plugins.iscsi.programs import Ended, Run, run
 from mooring.volumes.plugins.iscsi.records import ROOTS, discovery_record, node_record, offers, rewrite
 from mooring.volumes.plugins.iscsi.source import Disk, Portal
+from mooring.volumes.plugins.programs import Ended, Run, run
 
 ORDER_S = 20.0
 DISCOVER_S = 40.0

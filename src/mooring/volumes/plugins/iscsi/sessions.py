@@ -31,8 +31,8 @@ from mooring.volumes.errors import (
 from mooring.volumes.plugins.iscsi.devices import LOGGED_IN, Devices, Session, Unit, multipathd_runs
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Login, Note, Notes
-from mooring.volumes.plugins.iscsi.programs import Run, run
 from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
+from mooring.volumes.plugins.programs import Run, run
 
 APPEAR_S = 30.0
 MULTIPATH_S = 10.0

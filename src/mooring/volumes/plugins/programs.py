@@ -1,13 +1,16 @@
-"""Runs a program of this node for the plugin: an argument list, never a shell; a deadline; bounded output.
+"""Runs a program of this node for a plugin: an argument list, never a shell; a deadline; bounded output.
 
-Guarantee: when `run` has returned or raised, the program has ended. It was killed if the deadline came first,
-or the task was cancelled; what it had asked of iscsid or the kernel may still happen then.
+Guarantee: when `run` has returned or raised, the program has ended, or was killed and is held by the kernel
+(it writes to a server that has gone). It is killed if the deadline comes first, or the task is cancelled;
+what it had asked of a daemon or the kernel may still happen then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +18,8 @@ from mooring.mounts.commands import find_tool
 
 OUTPUT_BYTES = 64 * 1024
 MESSAGE_CHARACTERS = 300
+KILLED_S = 5.0
+"""How long is waited for a program that was killed."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ async def run(*words: str, deadline_s: float) -> Ended:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        start_new_session=True,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -58,8 +64,10 @@ async def run(*words: str, deadline_s: float) -> Ended:
         return Ended(None)
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with what it has started: mount has its helpers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), KILLED_S)
 
 
 async def _bounded(stream: asyncio.StreamReader) -> str:
