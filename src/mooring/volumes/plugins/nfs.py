@@ -110,12 +110,13 @@ def _path(text: str, name: str) -> str:
 
 
 def mount_options(spec: VolumeSpec, of: Export) -> list[str]:
-    """Raises InvalidSpec for an option that cannot be one."""
-    odd = [option for option in spec.mount_options if not _OPTION.fullmatch(option)]
-    if odd:
-        raise InvalidSpec(
-            f"mountOptions of volume {spec.name}: {odd[0][:100]!a} is not an option: correct it"
-        )
+    """Raises InvalidSpec for an option that cannot be one, and for `bg`: then `mount` says that it is done
+    before it is, and pods would write to the node's own disk."""
+    for option in spec.mount_options:
+        if not _OPTION.fullmatch(option) or "bg" in option.split(","):
+            raise InvalidSpec(
+                f"mountOptions of volume {spec.name}: {option[:100]!a} cannot be used: remove it"
+            )
     return [*spec.mount_options, *(("ro",) if of.read_only else ())]
 
 
@@ -168,8 +169,8 @@ class NFSUnmounter(PodDirectoryUnmounter):
     would not do: it takes the mount out of the table at once, and the kernel goes on writing when the server
     is back. A server that is only slow is waited for.
 
-    Where another pod of this node has mounted the same file system, force would end its I/O, too. Then the mount
-    alone is removed, which waits for nothing; what was written stays on its way as long as the other is there.
+    Where another pod of this node has mounted the same file system, force would end its I/O, too. Then the
+    mount alone is removed, which waits for nothing; what was written stays on its way meanwhile.
     """
 
     def __init__(self, host: VolumeHost, spec_name: str, pod_uid: str, call: Run) -> None:
@@ -214,8 +215,8 @@ class NFSUnmounter(PodDirectoryUnmounter):
         answers = await self._run("stat", "-f", "--", directory, deadline_s=METRICS_S)
         if answers.status is not None:
             raise VolumeError(
-                f"what was written to {mount.source} is not all there after {WRITE_BACK_S:g} s, while the server answers: "
-                f"look whether it is well. It is waited for"
+                f"what was written to {mount.source} is not all there after {WRITE_BACK_S:g} s, while the server "
+                f"answers: look whether it is well. It is waited for"
             )
         log.error(
             "writes that the server has not confirmed are given up", export=mount.source, path=directory
