@@ -325,6 +325,15 @@ async def test_a_hostile_packet_switches_nothing_and_the_agent_lives(
     assert await wire.exchange(READ)
 
 
+async def answered(wire: Wire) -> bool:
+    """Whether one of several readings is answered: the agent may have a heap of packets before it, and what
+    does not fit into its socket is lost."""
+    for _ in range(20):
+        if await wire.exchange(READ):
+            return True
+    return False
+
+
 async def test_bytes_of_chance_switch_nothing_and_the_agent_lives(wire: Wire):
     """Whole packets of chance, and right ones with some bytes changed, none of which may be an order by the
     right community."""
@@ -343,7 +352,7 @@ async def test_bytes_of_chance_switch_nothing_and_the_agent_lives(wire: Wire):
             await loop.sock_sendall(client, bytes(packet))
             if round_ % 20 == 0:
                 await asyncio.sleep(0.005)
-    assert await wire.exchange(READ)
+    assert await answered(wire)
     assert [asked for asked in wire.world.asked if not asked.endswith("power")] == []
 
 
