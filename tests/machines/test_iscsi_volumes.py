@@ -22,6 +22,7 @@ from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Secret
 
+soak = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="minutes: `make soak` plays it")
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
 ONE, TWO = "node-1", "node-2"
@@ -144,6 +145,7 @@ async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stag
     assert await ended(stage, "reader") == "written"
 
 
+@soak
 @pytest.mark.timeout(800)
 async def test_chap_and_a_server_that_shuts_a_node_out(stage: Stage, data_dir: Path) -> None:
     server = await server_of(stage)
