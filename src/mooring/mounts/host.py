@@ -31,7 +31,7 @@ class HostMounts(Mounts):
         return await blocking(table.read_mount_table, pid)
 
     async def is_mount_point(self, path: str) -> bool:
-        return table.mount_at(await self.mount_table(), _resolved(path)) is not None
+        return table.mount_at(await self.mount_table(), table.as_shown(path)) is not None
 
     async def mount(self, source: str, target: str, fs_type: str, options: Sequence[str] = ()) -> None:
         os.makedirs(target, exist_ok=True)
@@ -41,10 +41,10 @@ class HostMounts(Mounts):
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
         if not os.path.lexists(target):
             os.makedirs(target)
-        await blocking(_bind, source, _resolved(target), read_only)
+        await blocking(_bind, source, table.as_shown(target), read_only)
 
     async def unmount(self, target: str) -> None:
-        await blocking(_unmount, _resolved(target))
+        await blocking(_unmount, table.as_shown(target))
 
     async def remove_mount_point(self, target: str) -> None:
         await self.unmount(target)
@@ -64,9 +64,9 @@ class HostMounts(Mounts):
         if _is_block_device(path):
             found = table.mounts_of_device(mounts, device_number(path))
         else:
-            shown = table.mount_at(mounts, _resolved(path))
+            shown = table.mount_at(mounts, table.as_shown(path))
             found = table.same_content(mounts, shown) if shown else []
-        return [mount.mount_point for mount in found if mount.mount_point != _resolved(path)]
+        return [mount.mount_point for mount in found if mount.mount_point != table.as_shown(path)]
 
     async def probe(self, device: str) -> Probe:
         return await probe(device)
@@ -83,7 +83,7 @@ class HostMounts(Mounts):
         format_options: Sequence[str] = (),
     ) -> None:
         device = os.path.realpath(device)
-        there = table.mount_at(await self.mount_table(), _resolved(target))
+        there = table.mount_at(await self.mount_table(), table.as_shown(target))
         if there is not None:
             _must_be_on(device, there)
             return
@@ -93,7 +93,7 @@ class HostMounts(Mounts):
         await self.mount(device, target, fs_type, options)
 
     async def resize(self, device: str, mount_path: str) -> None:
-        shown = table.mount_at(await self.mount_table(), _resolved(mount_path))
+        shown = table.mount_at(await self.mount_table(), table.as_shown(mount_path))
         if shown is None:
             raise MountsError(f"{mount_path} is not a mount point, so its file system cannot grow")
         await grow_filesystem(os.path.realpath(device), mount_path, shown.fs_type)
@@ -154,12 +154,6 @@ def _paths_in_use(pid: int) -> list[str]:
         except OSError:  # ended meanwhile, or hidden from us: it is left out of a message
             continue
     return found
-
-
-def _resolved(path: str) -> str:
-    """The path as mount tables show it. Only the parent is resolved: a mount point itself is never a link."""
-    parent, name = os.path.split(os.path.normpath(path))
-    return os.path.join(os.path.realpath(parent), name)
 
 
 def _is_block_device(path: str) -> bool:

@@ -92,3 +92,10 @@ def mounts_below(table: Iterable[Mount], path: str) -> list[Mount]:
     prefix = path.rstrip("/") + "/"
     found = [mount for mount in table if mount.mount_point == path or mount.mount_point.startswith(prefix)]
     return sorted(found, key=lambda mount: mount.mount_point.count("/"), reverse=True)
+
+
+def as_shown(path: str) -> str:
+    """The path as mount tables show it. Only the parent is resolved: a mount point itself is never a link,
+    and a look at one may wait for a server. Blocking."""
+    parent, name = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(parent), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mooring.kube.objects import PersistentVolume, Volume
+from mooring.kube.objects import PersistentVolume, PersistentVolumeSpec, Volume
 
 
 class VolumeSpec(msgspec.Struct, frozen=True):
@@ -32,6 +32,11 @@ class VolumeSpec(msgspec.Struct, frozen=True):
     def of_persistent_volume(cls, persistent_volume: PersistentVolume, read_only: bool = False) -> VolumeSpec:
         """The spec of a PersistentVolume, mounted read-only if the claim's user wants it so."""
         return cls(persistent_volume.name, persistent_volume=persistent_volume, read_only=read_only)
+
+    @property
+    def definition(self) -> PersistentVolumeSpec | Volume | None:
+        """What names the volume's source, by the same fields in a PersistentVolume and in a pod."""
+        return self.persistent_volume.spec if self.persistent_volume is not None else self.volume
 
     @property
     def block(self) -> bool:

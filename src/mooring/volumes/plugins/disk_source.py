@@ -47,10 +47,7 @@ class Parameters:
 
 def flex_volume(spec: VolumeSpec) -> FlexVolumeSource | None:
     """The flexVolume of the spec if this plugin is its driver."""
-    if spec.persistent_volume is not None:
-        source = spec.persistent_volume.spec.flex_volume
-    else:
-        source = spec.volume.flex_volume if spec.volume is not None else None
+    source = spec.definition.flex_volume if spec.definition is not None else None
     return source if source is not None and source.driver == PLUGIN_NAME else None
 
 

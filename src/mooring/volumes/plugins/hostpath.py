@@ -150,9 +150,7 @@ class HostPathPlugin(PersistentVolumePlugin, RecyclableVolumePlugin):
 
 
 def _find(spec: VolumeSpec) -> HostPathVolumeSource | None:
-    if spec.persistent_volume is not None:
-        return spec.persistent_volume.spec.host_path
-    return spec.volume.host_path if spec.volume is not None else None
+    return spec.definition.host_path if spec.definition is not None else None
 
 
 def _source(spec: VolumeSpec) -> HostPathVolumeSource:

@@ -25,7 +25,7 @@ from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
 from mooring.mounts.errors import ToolMissing
 from mooring.mounts.interface import Mount
-from mooring.mounts.table import mount_at
+from mooring.mounts.table import as_shown, mount_at
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, MetricsNotSupported, PersistentVolumePlugin
@@ -68,9 +68,7 @@ class Export:
 
 def written(spec: VolumeSpec) -> NFSVolumeSource | None:
     """The `nfs` source of the spec, unchecked."""
-    if spec.persistent_volume is not None:
-        return spec.persistent_volume.spec.nfs
-    return spec.volume.nfs if spec.volume is not None else None
+    return spec.definition.nfs if spec.definition is not None else None
 
 
 def export(spec: VolumeSpec) -> Export:
@@ -185,10 +183,7 @@ class NFSUnmounter(PodDirectoryUnmounter):
 
     async def _mount_at(self, directory: str) -> Mount | None:
         """By the table alone: a look at the directory itself would wait for the server."""
-        parent = await blocking(os.path.realpath, os.path.dirname(directory))
-        return mount_at(
-            await self._host.mounts.mount_table(), os.path.join(parent, os.path.basename(directory))
-        )
+        return mount_at(await self._host.mounts.mount_table(), await blocking(as_shown, directory))
 
     async def _unmount(self, directory: str, mount: Mount) -> None:
         shared = any(

@@ -32,9 +32,7 @@ _ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u20
 
 def flex_source(spec: VolumeSpec) -> FlexVolumeSource | None:
     """The flexVolume of the spec, whosever it is."""
-    if spec.persistent_volume is not None:
-        return spec.persistent_volume.spec.flex_volume
-    return spec.volume.flex_volume if spec.volume is not None else None
+    return spec.definition.flex_volume if spec.definition is not None else None
 
 
 def source_of(spec: VolumeSpec) -> FlexVolumeSource:

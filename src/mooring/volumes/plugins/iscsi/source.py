@@ -71,9 +71,7 @@ class Disk:
 
 def written(spec: VolumeSpec) -> ISCSIVolumeSource | None:
     """The `iscsi` source of the spec, unchecked."""
-    if spec.persistent_volume is not None:
-        return spec.persistent_volume.spec.iscsi
-    return spec.volume.iscsi if spec.volume is not None else None
+    return spec.definition.iscsi if spec.definition is not None else None
 
 
 def disk(spec: VolumeSpec) -> Disk:
