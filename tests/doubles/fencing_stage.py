@@ -80,7 +80,9 @@ class FencingStage(ControllerStage):
 
     def controller(self, client: Any = None) -> FencingController:
         kinds = {"played": self.bmc, "other": self.strip}
-        return self.make(lambda api, **options: FencingController(api, kinds, **options), client)
+        return self.make(
+            lambda api, **options: FencingController(api, kinds, self.plugins(), **options), client
+        )
 
     @contextlib.asynccontextmanager
     async def running(self, client: Any = None) -> AsyncIterator[FencingController]:

@@ -102,7 +102,7 @@ def test_a_volume_of_another_target_is_not_claimed():
     )
     wrong = IscsiTgt().problems(Order(target, "t", {"target": "iqn.x:a"}))
     assert wrong == ["the volume iqn.x:ab is not of iqn.x:a: its writes would not be stopped"]
-    assert uncovered([Volume("/srv/a/b")], ["/srv/a"]) == []
+    assert uncovered([Volume("/srv/a/b"), Volume("/srv/a")], "/srv/a", "/") == []
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from mooring.kube.objects import Event, Pod
 
 
 async def pod(
-    stage: Stage, name: str, node: str, script: str, *, block: bool = False, **volumes: str
+    stage: Stage, name: str, node: str, script: str, *, block: bool = False, grace_s: int = 2, **volumes: str
 ) -> None:
-    """A pod on that node that runs the script; `volumes` are claims by the volume's name."""
+    """A pod on that node ("": any) that runs the script; `volumes` are claims by the volume's name."""
     use = (
         {"volumeDevices": [{"name": each, "devicePath": f"/dev/x{each}"} for each in volumes]}
         if block
@@ -18,8 +18,8 @@ async def pod(
     container = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script], **use}
     spec = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 2,
-        "nodeSelector": {"kubernetes.io/hostname": node},
+        "terminationGracePeriodSeconds": grace_s,
+        "nodeSelector": {"kubernetes.io/hostname": node} if node else {},
         "containers": [container],
         "volumes": [
             {"name": each, "persistentVolumeClaim": {"claimName": claim}} for each, claim in volumes.items()

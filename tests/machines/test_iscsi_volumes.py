@@ -3,64 +3,26 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.machines.iscsi import ONE, TWO, need_iscsi, server_of, volume
 from tests.machines.machines import inside
 from tests.machines.pods import ended, gone, pod, running, told
 
-from mooring.cluster import control
-from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.stage import Stage
-from mooring.cluster.storage import programs
-from mooring.cluster.storage.record import Kind
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Secret
+from mooring.kube.objects import Secret
 
 soak = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="minutes: `make soak` plays it")
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
-ONE, TWO = "node-1", "node-2"
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _installed() -> None:
-    try:
-        programs.check(Kind.ISCSI)
-    except ClusterError as error:
-        pytest.skip(str(error))
-    if shutil.which("iscsiadm", path="/usr/sbin:/sbin") is None:
-        pytest.skip("needs iscsiadm: apt-get install open-iscsi")
-
-
-async def server_of(stage: Stage) -> dict[str, Any]:
-    """A server of two LUNs; both machines can log in."""
-    status, answer = await stage.command("storage", "iscsi", "disks", "--size", "64Mi", "--disks", "2")
-    assert status == 0, answer
-    (server,) = json.loads(await control.say(stage.layout.control, "storage-list", ""))
-    for node in (ONE, TWO):
-        await inside(stage, server["commands"]["prepare"], node)
-    return server
-
-
-async def volume(stage: Stage, name: str, server: dict[str, Any], lun: int, **fields: Any) -> None:
-    """A PersistentVolume, and the claim of that name that has it."""
-    source = {
-        "targetPortal": server["address"],
-        "iqn": server["target"],
-        "lun": lun,
-        **fields.pop("iscsi", {}),
-    }
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **fields}
-    pv_spec = {**spec, "capacity": {"storage": "64Mi"}, "iscsi": source}
-    await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": pv_spec})
-    claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "64Mi"}}}
-    await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")
+    need_iscsi()
 
 
 async def logged_out(stage: Stage, node: str, *, patience: float = 60) -> None:

@@ -23,8 +23,10 @@ from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.kube.times import format_time, wall_clock
 from mooring.kube.tls import Trust
+from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import taint_of
+from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import evidence_of
 
 
@@ -89,7 +91,11 @@ async def test_whom_a_fence_is_about_and_that_it_is_to_be_taken_back_does_not_ch
 async def test_a_lost_node_is_fenced_released_and_free_again(client: Client):
     machines = Machines()
     controller = FencingController(
-        client, {"played": PlayedMechanism(machines, takes_s=0.05)}, now=wall_clock, random=Random(1)
+        client,
+        {"played": PlayedMechanism(machines, takes_s=0.05)},
+        PluginManager([], ControllerVolumeHost(wall_clock)),
+        now=wall_clock,
+        random=Random(1),
     )
     node = await client.create(Node, {"metadata": {"name": "real-a", "labels": {"fenced": "yes"}}})
     await report(client, "boot-1", "True")

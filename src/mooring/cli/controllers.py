@@ -104,7 +104,9 @@ def _attach_detach(client: Client, settings: Settings) -> Controller[Any]:
 
 def _fencing(client: Client, settings: Settings) -> Controller[Any]:
     mechanisms = load_mechanisms().by_kind
-    return FencingController(client, mechanisms, now=settings.now, random=settings.random)
+    return FencingController(
+        client, mechanisms, settings.plugins(client), now=settings.now, random=settings.random
+    )
 
 
 def _attacher(client: Client, settings: Settings) -> Controller[Any]:

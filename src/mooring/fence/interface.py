@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Scope(StrEnum):
@@ -30,7 +30,7 @@ class Scope(StrEnum):
     POWER = "Power"
     """Nothing of that boot runs any more: its pods, and all its volumes."""
     STORAGE = "Storage"
-    """The target's volumes (`Target.volumes`) cannot be written from there: those, and no pod."""
+    """The volumes that the mechanism `covers` cannot be written from there: those, and no pod."""
     NETWORK = "Network"
     """Nothing of the machine gets through: volumes that are reached solely through what was cut, and no
     pod."""
@@ -60,7 +60,7 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Volume:
     """One volume of the target, as its storage names it. `server`: where it is served (`10.88.0.3:3260`), ""
-    if it is not over a network; `name`: what it is called there (an IQN and LUN, an export's path)."""
+    if it is not over a network; `name`: what it is called there (`IQN,LUN`, an export's path)."""
 
     name: str
     server: str = ""
@@ -173,4 +173,15 @@ class Mechanism(Protocol):
     async def unfence(self, order: Order) -> Answer:
         """Takes it back. Of a power mechanism: switches the machine on. Only called when the caller knows
         that nothing of the old boot is left."""
+        ...
+
+
+@runtime_checkable
+class StorageMechanism(Mechanism, Protocol):
+    """A mechanism of scope Storage that knows which volumes it shuts the target out of. One that does not
+    releases none."""
+
+    def covers(self, order: Order, volume: Volume) -> bool:
+        """Whether nothing of the target reaches the volume, by that name and at that server, while the fence
+        holds. False where it is not certain. Asks nothing."""
         ...

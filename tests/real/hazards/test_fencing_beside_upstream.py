@@ -21,6 +21,8 @@ from mooring.kube.objects import Node, Pod
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.kube.times import wall_clock
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.plugin_manager import PluginManager
 
 pytestmark = pytest.mark.timeout(400)
 OLD, NEW = "fence-old", "fence-new"
@@ -80,7 +82,11 @@ async def test_what_a_fence_has_shown_moves_and_nothing_before(
         async with stage(server, programs, tmp_path, UPSTREAM) as (played, _):
             await taught(played)
             fencing = FencingController(
-                played.client, {"played": mechanism}, now=wall_clock, random=Random(1)
+                played.client,
+                {"played": mechanism},
+                PluginManager([], ControllerVolumeHost(wall_clock)),
+                now=wall_clock,
+                random=Random(1),
             )
             working = asyncio.create_task(fencing.run())
             for name in (OLD, NEW):

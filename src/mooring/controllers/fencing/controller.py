@@ -42,15 +42,22 @@ from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.kube.times import Now
+from mooring.volumes.plugin_manager import PluginManager
 
 
 class FencingController(Controller[Key]):
-    """`mechanisms`: by the type that a FenceMechanism names."""
+    """`mechanisms`: by the type that a FenceMechanism names. `plugins` say where volumes are served."""
 
     name = "fencing-controller"
 
     def __init__(
-        self, client: Client, mechanisms: Mapping[str, Mechanism], *, now: Now, random: Random
+        self,
+        client: Client,
+        mechanisms: Mapping[str, Mechanism],
+        plugins: PluginManager,
+        *,
+        now: Now,
+        random: Random,
     ) -> None:
         super().__init__(client, now=now, random=random)
         self._kinds = mechanisms
@@ -64,6 +71,7 @@ class FencingController(Controller[Key]):
         self._steps = Steps(
             client,
             mechanisms,
+            plugins,
             self._nodes,
             self._mechanisms,
             self._fences,

@@ -345,8 +345,8 @@ def _in_force(
                 "answering any more"
             )
             return FenceDecision(Action.WAIT, Reason("StillShown", message), Phase.FENCED, after=VERIFY_S)
-        what = "what it had is released" if proof.scope == Scope.POWER else "that releases nothing by itself"
-        return _do(Action.RELEASE, Phase.FENCED, "Fenced", f"{where} is cut off: {proof.message}; {what}")
+        message = f"{where} is cut off: {proof.message}; {_what_is_released(proof)}"
+        return _do(Action.RELEASE, Phase.FENCED, "Fenced", message)
     wanted = asked or after_fence == "PowerOn"
     if fence.deleting and node is None and proof.scope == Scope.POWER:
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
@@ -358,6 +358,16 @@ def _in_force(
     if left <= 0:
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
     return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
+
+
+def _what_is_released(proof: FenceAttempt) -> str:
+    """By what the evidence shows, and no more."""
+    if proof.scope == Scope.POWER:
+        return "what it had is released"
+    if proof.volumes:
+        names = ", ".join(sorted(set(proof.volumes.values())))
+        return f"released is what it cannot write any more ({names}), and none of its pods"
+    return "that releases nothing by itself"
 
 
 def _has_reported_since(node: Node, target: FenceTarget, proof: FenceAttempt) -> bool:
@@ -377,7 +387,8 @@ def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wante
         )
     asked = "it is to be let in again, and " if wanted else ""
     message = (
-        f"{where} is shut out ({proof.mechanism}); {asked}it is let in after a new boot: restart its machine"
+        f"{where} is shut out ({proof.mechanism}); {_what_is_released(proof)}; {asked}it is let in after a new boot: "
+        "restart its machine"
     )
     return Reason("Fenced", message)
 

@@ -161,6 +161,7 @@ _ATTEMPT = fields(
     before=TEXT,
     scope=TEXT,
     evidence=mapped(TEXT),
+    volumes=mapped(TEXT),
     confirmations=mapped(TEXT),
     report=TEXT,
 )

@@ -63,8 +63,8 @@ def problems_of(policy: FencePolicy, scopes: Mapping[str, str]) -> list[str]:
     named |= {each.mechanism for each in spec.detectors if each.type == "Mechanism"}
     found += [f"there is no FenceMechanism {name!r}" for name in sorted(named - set(scopes))]
     found += [
-        f"rung {number} ({each.mechanism}) shows {scopes[each.mechanism]} alone, which releases nothing by itself and "
-        "ends the ladder: put it last"
+        f"rung {number} ({each.mechanism}) shows {scopes[each.mechanism]} alone, which releases no pod and ends the "
+        "ladder: put it last"
         for number, each in enumerate(spec.ladder[:-1], 1)
         if scopes.get(each.mechanism, "") not in ("", Scope.POWER)
     ]

@@ -1,8 +1,10 @@
 """Writes what a fence has shown where the other controllers read it, and takes it back.
 
-A fence of scope Power: its evidence on the VolumeAttachments of the node, and the out-of-service taint on the
-Node, by the uid and resourceVersion of a live read that shows the same boot. What the evidence is worth is
-judged by its reader, on another live read (`controllers.attachdetach.release`).
+A fence of scope Power: its evidence on all VolumeAttachments of the node, and the out-of-service taint on the
+Node, by the uid and resourceVersion of a live read that shows the same boot. One of scope Storage: its
+evidence on the VolumeAttachments of the volumes that it shuts the node out of, and nothing else, as the
+node's processes run on. What the evidence is worth is judged by its reader, on another live read
+(`controllers.attachdetach.release`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import msgspec
 
 from mooring.controllers.fencing.decide import is_same_boot
 from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
@@ -24,8 +27,8 @@ from mooring.volumes.statements import Evidence, evidence_annotation, evidence_o
 
 
 async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now) -> int:
-    """Releases all that the boot had; how many VolumeAttachments got the evidence now. Idempotent. Conflict
-    if another boot reports by now."""
+    """Releases what the proof shows that the boot has lost; how many VolumeAttachments got the evidence now.
+    Idempotent. Conflict if another boot reports by now."""
     target = fence.status.target
     assert target is not None
     node = await client.find(Node, target.node_name)
@@ -33,11 +36,16 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
         raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
     evidence = Evidence(target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}")
     count = 0
-    for record in await _records(client, target):
-        if evidence_of(record) != evidence and await _written(client, record, evidence_annotation(evidence)):
+    for record in await records_of(client, target):
+        due = proof.scope == Scope.POWER or record.name in proof.volumes
+        if (
+            due
+            and evidence_of(record) != evidence
+            and await _written(client, record, evidence_annotation(evidence))
+        ):
             count += 1
     held = taint_of(node) if node is not None else None
-    if node is not None and (held is None or spent(node)):
+    if proof.scope == Scope.POWER and node is not None and (held is None or spent(node)):
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=format_time(now()))
         await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint))
     return count
@@ -47,7 +55,7 @@ async def withdraw(client: Client, fence: NodeFence) -> None:
     """Takes back what is still there of the release. Idempotent."""
     target = fence.status.target
     assert target is not None
-    for record in await _records(client, target):
+    for record in await records_of(client, target):
         evidence = evidence_of(record)
         if evidence is not None and evidence.by == f"NodeFence {fence.name}":
             await _written(client, record, {FENCE_EVIDENCE: None})
@@ -62,7 +70,8 @@ async def welcome(client: Client, name: str) -> None:
         await _set_taints(client, node, tuple(each for each in node.spec.taints if each != taint))
 
 
-async def _records(client: Client, target: FenceTarget) -> list[VolumeAttachment]:
+async def records_of(client: Client, target: FenceTarget) -> list[VolumeAttachment]:
+    """The VolumeAttachments of that registration of the node, read live."""
     return [
         each
         for each in (await client.list(VolumeAttachment)).items

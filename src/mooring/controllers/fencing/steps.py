@@ -15,6 +15,7 @@ import msgspec
 
 from mooring.controllers.fencing import metrics, ordering, releasing
 from mooring.controllers.fencing.checking import target_of
+from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
 from mooring.controllers.fencing.names import FINALIZER
@@ -27,6 +28,7 @@ from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time
+from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
 MOST_ATTEMPTS = 20
@@ -42,6 +44,7 @@ class Steps:
         self,
         client: Client,
         kinds: Mapping[str, Mechanism],
+        plugins: PluginManager,
         nodes: Informer[Node],
         mechanisms: Informer[FenceMechanism],
         fences: Informer[NodeFence],
@@ -53,6 +56,7 @@ class Steps:
     ) -> None:
         self.client = client
         self._kinds = kinds
+        self._plugins = plugins
         self._nodes = nodes
         self._mechanisms = mechanisms
         self._fences = fences
@@ -156,6 +160,7 @@ class Steps:
             self._nodes.accept(node)
             return True
         record = self._mechanisms.get(step.mechanism)
+        volumes: dict[str, str] = {}
         try:
             given = await ordering.prepare(
                 self.client, self._kinds, record, step.mechanism, target, step.token
@@ -163,6 +168,7 @@ class Steps:
         except ordering.NotUsable as error:
             answer, looks, scope = Answer(Outcome.NOT_FENCED, "NotUsable", str(error)), dict[str, Look](), ""
         else:
+            volumes = await covered(self.client, self._plugins, given, target)
             self.client.check_leading()
             answer, scope = await ordering.fence(given), given.mechanism.scope
             looks = await self._confirm(step, target) if answer.outcome is Outcome.FENCED else {}
@@ -184,6 +190,7 @@ class Steps:
             "before": str(answer.before),
             "scope": str(scope),
             "evidence": dict(answer.evidence),
+            "volumes": volumes,
             "confirmations": {name: f"{look.state}: {look.message}" for name, look in looks.items()},
             "report": last_report(after) if after is not None else "",
         }
@@ -240,9 +247,8 @@ class Steps:
     async def _release(self, fence: NodeFence, reason: Reason) -> bool:
         proof = proof_of(fence)
         assert proof is not None
-        if proof.scope == Scope.POWER:
-            count = await releasing.release(self.client, fence, proof, self.now)
-            self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
+        count = await releasing.release(self.client, fence, proof, self.now)
+        self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
         await self._write(fence, reason, Phase.FENCED, {"releasedAt": format_micro_time(self.now())})
         metrics.reached(fence, "released", self.now())
         return True
@@ -283,6 +289,7 @@ class Steps:
         looked = {"verifiedAt": format_micro_time(self.now())}
         if look.state is State.OPEN and proof.scope != Scope.POWER:
             lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
+            await releasing.withdraw(self.client, fence)
             await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
             self.recorder.event(fence, "Warning", *lifted)
             return True
@@ -291,9 +298,9 @@ class Steps:
             self.recorder.once(
                 fence, "Warning", Reason("FenceNotVerified", f"{proof.mechanism}: {look.message}")
             )
-        elif proof.scope == Scope.POWER:
+        else:
             await releasing.release(self.client, fence, proof, self.now)
-            if fence.status.power_on_at:
+            if proof.scope == Scope.POWER and fence.status.power_on_at:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
         await self._write(fence, reason, Phase.FENCED, looked)
         return True

@@ -72,18 +72,19 @@ def listed(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def uncovered(volumes: Iterable[Volume], served: Iterable[str]) -> list[str]:
+def uncovered(volumes: Iterable[Volume], served: str, within: str) -> list[str]:
     """Problems: volumes that are not of what is shut here (a target, an export), so that their writes would
-    go on. A volume is of it if its name begins with it, and goes on with no letter or number."""
-    every = list(served)
+    go on."""
     return [
-        f"the volume {each.name} is not of {', '.join(every)}: its writes would not be stopped"
+        f"the volume {each.name} is not of {served}: its writes would not be stopped"
         for each in volumes
-        if not any(
-            each.name.startswith(name) and not each.name[len(name) : len(name) + 1].isalnum()
-            for name in every
-        )
+        if not is_of(each, served, within)
     ]
+
+
+def is_of(volume: Volume, served: str, within: str) -> bool:
+    """Whether the volume is what is served, or a part of it: its name goes on with `within`."""
+    return volume.name == served or volume.name.startswith(served.rstrip(within) + within)
 
 
 def _inside(one: Network, other: Network) -> bool:

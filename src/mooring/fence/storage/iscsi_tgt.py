@@ -15,10 +15,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import (
+    Answer,
+    Look,
+    Mechanism,
+    Order,
+    Outcome,
+    Parameter,
+    Scope,
+    State,
+    Volume,
+)
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import tgt_targets
-from mooring.fence.storage.clients import BadClient, client_of, listed, uncovered
+from mooring.fence.storage.clients import BadClient, client_of, is_of, listed, uncovered
 from mooring.fence.storage.tgt_targets import Served
 
 PROGRAMS = {"tgtadm": "tgt"}
@@ -42,6 +52,10 @@ class IscsiTgt:
     summary = "Shuts a machine out of an iSCSI target of tgt: its list first, then the connections"
     parameters: Mapping[str, Parameter] = {
         "target": Parameter("The target's name (IQN)", required=True),
+        "portals": Parameter(
+            "ADDRESS:PORT, ... of this tgtd, as volumes name it: what is known of volumes by those alone is "
+            "released when a machine is shut out; without it, nothing is"
+        ),
         "socket": Parameter("tgtd's control socket, as TGT_IPC_SOCKET; its default one"),
         "control-port": Parameter("tgtd's control port (tgtadm -C); 0"),
         "networks": Parameter("Addresses and networks beside the machine's own: its pods'", per_node=True),
@@ -65,12 +79,18 @@ class IscsiTgt:
             found.append("control-port is no number")
         found += [f"acl: {each!r} is everyone" for each in listed(given.get("acl", "")) if each == "ALL"]
         if given.get("target"):
-            found += uncovered(order.target.volumes, [given["target"]])
+            found += uncovered(order.target.volumes, given["target"], ",")
         try:
             client_of(order)
         except BadClient as error:
             found.append(str(error))
         return found
+
+    def covers(self, order: Order, volume: Volume) -> bool:
+        """By the target's name and the portal both: that no other tgtd serves a target of the same name is
+        nobody's promise."""
+        portals = listed(order.parameters.get("portals", ""))
+        return volume.server in portals and is_of(volume, order.parameters.get("target", ""), ",")
 
     async def look(self, order: Order) -> Look:
         """See `Mechanism`."""

@@ -54,7 +54,7 @@ class NfsExport:
         if not path.startswith("/") or any(each.isspace() or each == ":" for each in path):
             found.append(f"export {path!r} is no path")
         if given.get("export"):
-            found += uncovered(order.target.volumes, [path])
+            found += uncovered(order.target.volumes, path, "/")
         if not given.get("options", "rw").replace(",", "").replace("_", "").replace("=", "").isalnum():
             found.append("options are no options of exports(5)")
         try:

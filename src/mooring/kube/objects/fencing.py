@@ -177,8 +177,10 @@ class NodeFenceSpec(Struct, frozen=True):
 
 class FenceAttempt(Struct, frozen=True):
     """One order. Written without an `outcome` before it is given: that means that it may have happened.
-    `evidence`: what was read after it. `confirmations`: by mechanism, what a second source said. `report`:
-    the last report of the node's agent that the API showed after the answer."""
+    `evidence`: what was read after it. `volumes`: of scope Storage, what it shuts the node out of
+    (VolumeAttachment to PersistentVolume), read before it was given. `confirmations`: by mechanism, what a
+    second source said. `report`: the last report of the node's agent that the API showed after the
+    answer."""
 
     round: int = 0
     rung: int = 0
@@ -192,6 +194,7 @@ class FenceAttempt(Struct, frozen=True):
     before: str = ""
     scope: str = ""
     evidence: dict[str, str] = {}
+    volumes: dict[str, str] = {}
     confirmations: dict[str, str] = {}
     report: str = ""
 

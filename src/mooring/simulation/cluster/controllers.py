@@ -103,7 +103,7 @@ ONLY_FOR = {
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
-WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion")
+WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion", "fencing")
 
 
 NO_MECHANISMS: Mapping[str, Mechanism] = {}

@@ -213,6 +213,14 @@ class DeviceMountableVolumePlugin(VolumePlugin):
 
 
 @dataclass(frozen=True)
+class Served:
+    """One way to a volume past this cluster: `name` in its storage, at `server` (`ADDRESS:PORT`)."""
+
+    name: str
+    server: str
+
+
+@dataclass(frozen=True)
 class AttachCapabilities:
     """What a storage guarantees about attachments. `refuses` and `revokes` are two
     properties (docs/protocol.md, "Words")."""
@@ -241,6 +249,11 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
     @abstractmethod
     def capabilities(self, spec: VolumeSpec) -> AttachCapabilities:
         """Pure: from the spec alone."""
+
+    def served(self, spec: VolumeSpec) -> Sequence[Served]:
+        """Returns every way in which a node reaches the volume: whoever shuts a node out of all of them has
+        shut it out of the volume. Empty: not known. Raises InvalidSpec."""
+        return ()
 
     def finalizer(self) -> str:
         """Returns the finalizer that its VolumeAttachments have as long as the volume may be attached."""

@@ -24,7 +24,7 @@ from mooring.kube.objects import (
 from mooring.mounts.errors import FilesystemMismatch
 from mooring.volumes.errors import ContentMissing, InvalidSpec, StorageRefused, VolumeError
 from mooring.volumes.host import NodeVolumeHost
-from mooring.volumes.interfaces import AttachableVolumePlugin, Expansion
+from mooring.volumes.interfaces import Expansion
 from mooring.volumes.plugins.iscsi import IscsiPlugin, plugin
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Notes
@@ -197,14 +197,13 @@ async def test_a_source_that_cannot_be_meant_asks_no_program(iscsi: IscsiPlugin,
     assert kernel.count == 0
 
 
-def test_the_plugin_takes_pods_and_persistent_volumes_and_is_not_attachable(iscsi: IscsiPlugin):
+def test_the_plugin_takes_pods_and_persistent_volumes(iscsi: IscsiPlugin):
     inline = VolumeSpec.of_volume(
         Volume(name="v", iscsi=ISCSIVolumeSource(target_portal="10.0.0.1", iqn=IQN))
     )
     assert iscsi.can_support(inline)
     assert iscsi.can_support(spec())
     assert not iscsi.can_support(VolumeSpec.of_volume(Volume(name="v")))
-    assert not isinstance(iscsi, AttachableVolumePlugin)
     assert iscsi.get_volume_name(inline) == f"10.0.0.1:3260:{IQN}:0"
 
 

@@ -1,29 +1,28 @@
 """`kubernetes.io/iscsi`: LUNs of iSCSI targets, in pods and PersistentVolumes (`iscsi`).
 
-As upstream's, the plugin is not attachable: the node logs in, inside `mount_device` or `set_up_device`, and
-no controller keeps a second node out (docs/plugins.md). Nothing is decided here: sources are read by
-`source`, and sessions made and ended by `sessions`.
+The node logs in, inside `mount_device` or `set_up_device`. A PersistentVolume for one node at a time is
+granted to it first (`volumes.granted`); any other is not attached, as in upstream. Nothing is decided here:
+sources are read by `source`, and sessions made and ended by `sessions`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import ISCSIVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
 from mooring.volumes.errors import ContentMissing, InvalidSpec, StorageRefused, VolumeError
+from mooring.volumes.granted import Granted, GrantedVolumePlugin
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     BlockVolumePlugin,
-    DeviceMountableVolumePlugin,
-    DeviceMounter,
-    DeviceUnmounter,
     ExpandableVolumePlugin,
     Expansion,
     NodeExpandableVolumePlugin,
     PersistentVolumePlugin,
+    Served,
 )
 from mooring.volumes.matching import capacity
 from mooring.volumes.plugins.iscsi import records
@@ -45,10 +44,10 @@ from mooring.volumes.pod_directory import BindMounter, BindUnmounter
 from mooring.volumes.spec import VolumeSpec
 
 
-class IscsiDeviceMounter(DeviceMounter, DeviceUnmounter):
-    """Logs in and mounts; unmounts and logs out."""
+class IscsiAttacher(Granted):
+    """Logs in and mounts; unmounts and logs out. `sessions` are asked for on nodes alone."""
 
-    def __init__(self, host: VolumeHost, sessions: Sessions) -> None:
+    def __init__(self, host: VolumeHost, sessions: Callable[[], Sessions]) -> None:
         self._host = host
         self._sessions = sessions
 
@@ -59,13 +58,13 @@ class IscsiDeviceMounter(DeviceMounter, DeviceUnmounter):
         wanted = disk(spec)
         mounted = await self._host.mounts.is_mount_point(device_mount_path)
         chap = await read_chap(self._host, wanted)
-        device = await self._sessions.connect(wanted, device_mount_path, chap, block=False, in_use=mounted)
+        device = await self._sessions().connect(wanted, device_mount_path, chap, block=False, in_use=mounted)
         options = (*spec.mount_options, *(("ro",) if wanted.read_only else ()))
         await self._host.mounts.format_and_mount(device, device_mount_path, wanted.fs_type, options)
 
     async def unmount_device(self, device_mount_path: str) -> None:
         await self._host.mounts.remove_mount_point(device_mount_path)
-        await self._sessions.release(device_mount_path)
+        await self._sessions().release(device_mount_path)
 
 
 class IscsiMounter(BindMounter):
@@ -81,18 +80,13 @@ class IscsiMounter(BindMounter):
 
 
 class IscsiPlugin(
-    DeviceMountableVolumePlugin,
+    GrantedVolumePlugin,
     BlockVolumePlugin,
     PersistentVolumePlugin,
     ExpandableVolumePlugin,
     NodeExpandableVolumePlugin,
 ):
     """The plugin."""
-
-    _host: VolumeHost
-
-    def init(self, host: VolumeHost) -> None:
-        self._host = host
 
     @cached_property
     def _sessions(self) -> Sessions:
@@ -119,11 +113,11 @@ class IscsiPlugin(
     def get_access_modes(self) -> Sequence[str]:
         return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany")
 
-    def new_device_mounter(self) -> IscsiDeviceMounter:
-        return IscsiDeviceMounter(self._host, self._sessions)
+    def new_attacher(self) -> IscsiAttacher:
+        return IscsiAttacher(self._host, lambda: self._sessions)
 
-    def new_device_unmounter(self) -> IscsiDeviceMounter:
-        return IscsiDeviceMounter(self._host, self._sessions)
+    def new_detacher(self) -> IscsiAttacher:
+        return IscsiAttacher(self._host, lambda: self._sessions)
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
         return await self._host.mounts.get_device_mount_refs(device_mount_path)
@@ -153,6 +147,11 @@ class IscsiPlugin(
                 f"at the target"
             )
         await self._host.mounts.resize(device, device_mount_path)
+
+    def served(self, spec: VolumeSpec) -> Sequence[Served]:
+        """Its LUN at each of its portals: a session is made to no other."""
+        wanted = disk(spec)
+        return [Served(f"{wanted.target},{wanted.lun}", str(each)) for each in wanted.portals]
 
     # --- raw devices
 

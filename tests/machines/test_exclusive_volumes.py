@@ -1,0 +1,143 @@
+"""The proposal's "Storage Consistency" on two machines and a real iSCSI server: its fifteen steps, each seen
+in the API.
+
+Both machines reach the server, which would let both write. What keeps the second out is the lock on the
+PersistentVolume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from standing_cluster import standing
+from tests.machines.iscsi import need_iscsi, server_of, volume
+from tests.machines.machines import inside
+from tests.machines.pods import gone, pod, running, told
+
+from mooring.cluster.stage import Stage
+from mooring.kube.objects import Node, PersistentVolume, Pod, VolumeAttachment
+from mooring.volumes.attachment_lock import Lock, epoch_of, lock_of
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+
+CLUSTER = {"storagecluster": "iscsi-1"}
+REACHED_FROM = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "storagecluster", "operator": "In", "values": ["iscsi-1"]}]}
+        ]
+    }
+}
+WRITES = """
+trap 'sleep 4; exit 0' TERM
+touch /data/records
+echo "found $(tail -n 1 /data/records)"
+while true; do
+  n=$(($(wc -l < /data/records) + 1))
+  echo "$n $(hostname)" >> /data/records
+  sync -d /data/records
+  echo "wrote $n"
+  sleep 0.2
+done
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed() -> None:
+    need_iscsi()
+
+
+@pytest.fixture
+async def stage(data_dir: Path) -> AsyncIterator[Stage]:
+    """Two machines that reach the server, and a node that does not."""
+    flags = ("--machines", "uml=2,namespace=1", "--port", "0", "--node-monitor-grace-period", "8")
+    async with standing(data_dir, *flags, nodes=3) as stage:
+        yield stage
+
+
+async def lock(stage: Stage) -> Lock:
+    return lock_of(await stage.client.get(PersistentVolume, "data"))
+
+
+async def attachments(stage: Stage) -> list[tuple[str, int, bool]]:
+    """By node: the epoch under which it was made, and whether it says attached."""
+    found = (await stage.client.list(VolumeAttachment)).items
+    return [(each.spec.node_name, epoch_of(each), each.status.attached) for each in found]
+
+
+async def node_of(stage: Stage, name: str) -> str:
+    async def bound() -> str:
+        return (await stage.client.get(Pod, name, "default")).spec.node_name
+
+    found: str = await stage.until(f"pod {name} is scheduled", bound)
+    return found
+
+
+async def holds(stage: Stage, node: str) -> bool:
+    """Whether the machine has logged in."""
+    return await inside(stage, "ls /sys/class/iscsi_session 2> /dev/null; true", node) != ""
+
+
+async def printed(stage: Stage, name: str, words: str) -> str:
+    """Waits until the pod has printed a line with these words; that line."""
+    live = await stage.client.get(Pod, name, "default")
+
+    async def line() -> str:
+        text = await stage.logs(live.spec.node_name, live.uid, "main") or ""
+        return next((each for each in text.splitlines() if words in each), "")
+
+    found: str = await stage.until(f"pod {name} says: {words}", line)
+    return found
+
+
+async def test_the_fifteen_steps(stage: Stage) -> None:
+    server = await server_of(stage)
+    for node in ("node-1", "node-2"):
+        await stage.client.patch(Node, node, {"metadata": {"labels": CLUSTER}})
+
+    # 1, 2: an exclusive volume for the nodes that reach it, and a claim that has it.
+    await volume(stage, "data", server, 1, affinity=REACHED_FROM)
+    # 3, 4: a pod goes to one of those nodes.
+    await pod(stage, "one", "", WRITES, grace_s=20, data="data")
+    first = await node_of(stage, "one")
+    assert first in ("node-1", "node-2")
+    second = "node-2" if first == "node-1" else "node-1"
+    # 5 to 7: the node waits, the controller swaps the lock to node and pod, then the pod runs.
+    await running(stage, "one")
+    await printed(stage, "one", "wrote")
+    held = await lock(stage)
+    assert (held.epoch, held.node, held.pod) == (1, first, "default/one")
+    assert await attachments(stage) == [(first, 1, True)]
+
+    # 8 to 11: the pod is ended; another one, on the other node, waits while the first still writes.
+    await stage.client.delete(Pod, "one", "default")
+    await pod(stage, "two", second, WRITES, data="data")
+    await told(stage, "two", "Multi-Attach")
+    assert await attachments(stage) == [(first, 1, True)]
+    assert not await holds(stage, second)
+    # 12 to 15: the first node unmounts, the controller grants the volume to the second, the pod runs.
+    await running(stage, "two")
+    held = await lock(stage)
+    assert (held.epoch, held.node, held.pod) == (2, second, "default/two")
+    assert await attachments(stage) == [(second, 2, True)]
+    assert not await holds(stage, first)
+    assert (await printed(stage, "two", "found")).endswith(" one")
+
+    # The other order of the two agents: the volume is granted before the second one looks.
+    agent = "pgrep -f 'agent .*--name {}' | head -n 1".format
+    stopped = await inside(stage, agent(first), first)
+    await inside(stage, f"kill -STOP {stopped}", first)
+    await pod(stage, "three", first, WRITES, data="data")
+    await gone(stage, "two")
+
+    async def granted() -> bool:
+        return (first, 3, True) in await attachments(stage)
+
+    await stage.until("the volume is granted to the node that does not look", granted)
+    assert not await holds(stage, first)
+    await inside(stage, f"kill -CONT {stopped}", first)
+    await running(stage, "three")
+    assert await attachments(stage) == [(first, 3, True)]
+    await gone(stage, "three")
