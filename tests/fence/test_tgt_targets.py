@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.fence.interface import Order, Target, Volume
+from mooring.fence import programs
+from mooring.fence.interface import Order, State, Target, Volume
+from mooring.fence.programs import Ended
 from mooring.fence.storage.clients import BadClient, client_of, uncovered
 from mooring.fence.storage.iscsi_tgt import IscsiTgt
 from mooring.fence.storage.tgt_targets import Nexus, Served, entries_of, lets_in, parse, sessions_of
@@ -118,3 +120,39 @@ def test_a_volume_of_another_target_is_not_claimed():
 def test_bad_input_is_said(given: dict[str, str], wrong: str):
     found = IscsiTgt().problems(Order(Target("n", "u", "b", addresses=("10.88.1.1",)), "t", given))
     assert any(wrong in each for each in found), found
+
+
+async def test_the_names_among_a_machines_entries_are_its_own_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Of a machine whose initiator's name is not known, any name on the list might be its own."""
+    monkeypatch.setattr(programs, "missing", lambda needed: [])
+    shown = SHOWN.replace(
+        "        10.88.1.0/24\n        iqn.x:n1\n", "        10.88.2.0/24\n        iqn.x:n2\n"
+    )
+    shown = (
+        shown.replace("10.88.1.1", "10.88.2.1").replace("iqn.x:n1", "iqn.x:n2").replace("I_T nexus: 9\n", "")
+    )
+
+    async def run(words: list[str], **options: object) -> Ended:
+        return Ended(0, shown, "")
+
+    target = Target("n", "u", "b", addresses=("10.88.1.1",))
+    own = {"target": "iqn.x:a", "acl": "10.88.1.0/24,iqn.x:n1"}
+    assert (await IscsiTgt(run).look(Order(target, "t", own))).state is State.SHUT
+    assert (await IscsiTgt(run).look(Order(target, "t", {"target": "iqn.x:a"}))).state is State.OPEN
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "covered"),
+    [
+        ("iqn.x:a,1", "10.0.0.1:3260", True),
+        ("iqn.x:a.b,1", "10.0.0.1:3260", False),
+        ("iqn.x:a:b,1", "10.0.0.1:3260", False),
+        ("iqn.x:a,1", "10.0.0.1:3261", False),
+        ("iqn.x:a,1", "", False),
+    ],
+)
+def test_a_volume_is_covered_by_the_targets_name_and_its_portal(name: str, server: str, covered: bool):
+    order = Order(Target("n", "u", "b"), "t", {"target": "iqn.x:a", "portals": "10.0.0.1:3260,10.0.0.2:3260"})
+    assert IscsiTgt().covers(order, Volume(name, server)) == covered

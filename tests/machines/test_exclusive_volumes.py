@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from standing_cluster import standing
 from tests.machines.iscsi import need_iscsi, server_of, volume
-from tests.machines.machines import inside
+from tests.machines.machines import back_after, boot_of, inside, order
 from tests.machines.pods import gone, pod, running, told
 
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Node, PersistentVolume, Pod, VolumeAttachment
+from mooring.kube.objects.fencing import FencePolicy, NodeFence
 from mooring.volumes.attachment_lock import Lock, epoch_of, lock_of
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
@@ -51,8 +52,9 @@ def _installed() -> None:
 
 @pytest.fixture
 async def stage(data_dir: Path) -> AsyncIterator[Stage]:
-    """Two machines that reach the server, and a node that does not."""
-    flags = ("--machines", "uml=2,namespace=1", "--port", "0", "--node-monitor-grace-period", "8")
+    """Two machines that reach the server, and a node that does not. Lost nodes are fenced."""
+    kinds = ("--machines", "uml=2,namespace=1", "--fencing")
+    flags = (*kinds, "--port", "0", "--node-monitor-grace-period", "8")
     async with standing(data_dir, *flags, nodes=3) as stage:
         yield stage
 
@@ -141,3 +143,88 @@ async def test_the_fifteen_steps(stage: Stage) -> None:
     await running(stage, "three")
     assert await attachments(stage) == [(first, 3, True)]
     await gone(stage, "three")
+
+
+async def test_a_partitioned_node_is_shut_out_by_the_server_and_the_volume_goes_on_elsewhere(
+    stage: Stage,
+) -> None:
+    """A partition within the steps: no device switches the first node off, the storage alone is asked."""
+    server = await server_of(stage)
+    told_of = {"detectors": [{"type": "Ready"}], "ladder": [{"mechanism": "iscsi-disks"}]}
+    await stage.client.patch(FencePolicy, "default", {"spec": told_of})
+    await volume(stage, "data", server, 1)
+    await pod(stage, "one", "node-1", WRITES, data="data")
+    await running(stage, "one")
+    first = await stage.client.get(Pod, "one", "default")
+    await printed(stage, "one", "wrote")
+
+    # It goes on writing behind the partition, while it is to end and another pod waits.
+    await order(stage, "cut", "node-1", "--from", "api")
+    await stage.client.delete(Pod, "one", "default")
+    await pod(stage, "two", "node-2", WRITES, data="data")
+    await told(stage, "two", "Multi-Attach")
+    before = await last(stage, first)
+
+    async def more() -> bool:
+        return await last(stage, first) > before
+
+    await stage.until("the first node writes on", more)
+    await running(stage, "two")
+    fence = await fence_of(stage, "node-1")
+    (attempt,) = fence.status.attempts
+    assert (attempt.mechanism, attempt.scope, attempt.outcome) == ("iscsi-disks", "Storage", "Fenced")
+    assert list(attempt.volumes.values()) == ["data"]
+    held = await lock(stage)
+    assert (held.node, held.pod) == ("node-2", "default/two")
+    assert [node for node, _, attached in await attachments(stage) if attached] == ["node-2"]
+
+    # All that the first node had confirmed is there, and it confirms nothing more.
+    confirmed = await last(stage, first)
+    found = int((await printed(stage, "two", "found")).split("found ")[1].split()[0])
+    assert found >= confirmed
+    await printed(stage, "two", f"wrote {found + 5}")
+    assert await last(stage, first) == confirmed
+    assert stage.has_power("node-1"), "nothing has switched it off"
+    one = await stage.client.get(Pod, "one", "default")
+    assert one.uid == first.uid, "its process may run still: the pod stays"
+
+    # Its network comes back, in the same boot: it stays shut out, with what it had not written.
+    await order(stage, "heal", "node-1")
+
+    async def answers() -> bool:
+        return (await stage.client.get(Node, "node-1")).ready == "True"
+
+    await stage.until("the first node answers", answers)
+    await printed(stage, "two", f"wrote {found + 20}")
+    assert (await fence_of(stage, "node-1")).status.phase == "Fenced"
+    status, _ = await stage.run_in(
+        "node-1", f"iscsiadm -m discovery -t st -p {server['address']} | grep {server['target']}"
+    )
+    assert status != 0
+
+    # Another boot is let in.
+    boot = await boot_of(stage, "node-1")
+    await order(stage, "kill", "node-1")
+    await order(stage, "start", "node-1")
+    await back_after(stage, boot, "node-1")
+
+    async def free() -> bool:
+        return (await fence_of(stage, "node-1")).status.phase == "Unfenced"
+
+    await stage.until("the fence is over", free)
+    await gone(stage, "two")
+    await inside(stage, server["commands"]["prepare"], "node-1")
+    await pod(stage, "three", "node-1", WRITES, data="data")
+    await running(stage, "three")
+    assert (await printed(stage, "three", "found")).endswith(" two")
+
+
+async def last(stage: Stage, live: Pod) -> int:
+    """The last record of which the pod has said that it is written."""
+    text = await stage.logs(live.spec.node_name, live.uid, "main") or ""
+    return max((int(each.rsplit(" ", 1)[1]) for each in text.splitlines() if "wrote " in each), default=0)
+
+
+async def fence_of(stage: Stage, node: str) -> NodeFence:
+    (fence,) = [each for each in (await stage.client.list(NodeFence)).items if each.spec.node_name == node]
+    return fence

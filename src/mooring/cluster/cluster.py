@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from mooring.cluster.machines.bmc import ipmi
 from mooring.cluster.machines.bmc.bmcs import Bmcs, directory
 from mooring.cluster.machines.bmc.inventory import Paths
 from mooring.cluster.machines.bmc.machine_switch import MachineSwitch
+from mooring.cluster.machines.boot_orders import run_directory
 from mooring.cluster.machines.node_machine import NodeMachine
 from mooring.cluster.node_machines import NodeMachines
 from mooring.cluster.options import Options
@@ -59,7 +60,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self._nodes = NodeMachines(self.layout, self.options, self.array, lambda: self._storage.addresses)
-        self._storage = servers.Servers(self.layout, self._nodes.networks, self._nodes.renew_links)
+        self._storage = servers.Servers(self.layout, self._nodes.networks, self._storage_changed)
 
     async def __aenter__(self) -> Cluster:
         self.layout.make()
@@ -119,7 +120,7 @@ class Cluster:
             self._bmcs = Bmcs(self.layout, switch)
             await self._bmcs.start()
         if self.options.fencing:
-            await self._install_fencing()
+            await self._teach(self._install_fencing)
         await self._control.enter_async_context(control.serving(self.layout.control, self._obey))
         if self.options.kubeconfig_out:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
@@ -167,11 +168,24 @@ class Cluster:
                 with contextlib.suppress(AlreadyExists):
                     await client.create(kind, each)
 
-    async def _install_fencing(self) -> None:
+    async def _storage_changed(self) -> None:
+        await self._nodes.renew_links()
+        if self.options.fencing:
+            await self._teach(self._teach_storage)
+
+    async def _install_fencing(self, client: Client) -> None:
+        cloud = self._cloud.credentials() if self._cloud is not None else None
+        await fencing.install(client, Paths(directory(self.layout)), cloud)
+        await self._teach_storage(client)
+
+    async def _teach_storage(self, client: Client) -> None:
+        sockets = await blocking(run_directory, self.layout.root)
+        await fencing.teach_storage(client, self._storage.iscsi, self._storage.parts, sockets)
+
+    async def _teach(self, what: Callable[[Client], Awaitable[None]]) -> None:
         client = self.client()
         try:
-            cloud = self._cloud.credentials() if self._cloud is not None else None
-            await fencing.install(client, Paths(directory(self.layout)), cloud)
+            await what(client)
         except KubeError as error:
             raise ClusterError(f"the cluster could not be taught its fence mechanisms: {error}") from error
         finally:

@@ -1,18 +1,23 @@
 """`mooring up --fencing`: the mechanisms of this cluster's devices, and a policy that uses them.
 
-The mechanisms and their Secret are written anew at each start, as ports may have changed. The policy is made
-once: after that it is its user's.
+The mechanisms and their Secret are written anew at each start, as ports may have changed; those of iSCSI
+servers whenever there is another one. The policy is made once: after that it is its user's.
 """
 
 from __future__ import annotations
 
 import contextlib
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Any
 
 from mooring.cluster.machines.bmc.inventory import USER, Inventory, Paths, load
 from mooring.cluster.machines.bmc.ipmi import CIPHER_SUITE
+from mooring.cluster.storage import tgt
+from mooring.cluster.storage.iscsi import control_socket
+from mooring.cluster.storage.record import ISCSI_PORT, Server
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Secret
@@ -25,6 +30,8 @@ BMC_SECRET, SNMP_SECRET = "mooring-bmc", "mooring-snmp"
 CLOUD_SECRET = "mooring-cloud"
 BMC, REDFISH, STRIP, SWITCH = "bmc", "redfish", "power-strip", "switch-port"
 INSTANCE = "instance"
+SERVES = "mooring.dev/storage-server"
+"""Label of the mechanisms of storage servers."""
 
 POLICY: dict[str, Any] = {
     "metadata": {"name": "default"},
@@ -84,6 +91,44 @@ async def _install_cloud(client: Client, cloud: Mapping[str, str]) -> None:
         "timeoutSeconds": 60,
     }
     await client.apply(FenceMechanism, INSTANCE, {"spec": spec}, field_manager=MANAGER, force=True)
+
+
+async def teach_storage(
+    client: Client, servers: Sequence[Server], parts: Mapping[str, IPv4Network], sockets: Path
+) -> None:
+    """A mechanism for each iSCSI server: no policy names it until its user does. Those of servers that were
+    removed go."""
+    wanted = storage_mechanisms(servers, parts, sockets)
+    for name, spec in wanted.items():
+        body = {"metadata": {"labels": {SERVES: "iscsi"}}, "spec": spec}
+        await client.apply(FenceMechanism, name, body, field_manager=MANAGER, force=True)
+    for record in (await client.list(FenceMechanism)).items:
+        if SERVES in record.metadata.labels and record.name not in wanted:
+            await client.delete(FenceMechanism, record.name)
+
+
+def storage_mechanisms(
+    servers: Sequence[Server], parts: Mapping[str, IPv4Network], sockets: Path
+) -> Mapping[str, dict[str, Any]]:
+    """The specs of the iSCSI servers' FenceMechanisms, by name. `parts`: addresses of the nodes' machines.
+    Pure."""
+    nodes = {
+        node: {"networks": str(part), "acl": ",".join(sorted(tgt.wanted({node: part})))}
+        for node, part in parts.items()
+    }
+    return {
+        f"iscsi-{server.name}": {
+            "type": "iscsi-tgt",
+            "parameters": {
+                "target": server.target,
+                "portals": f"{server.address}:{ISCSI_PORT}",
+                "socket": str(control_socket(sockets, server)),
+            },
+            "nodes": nodes,
+            "timeoutSeconds": 20,
+        }
+        for server in servers
+    }
 
 
 async def _secret(client: Client, name: str, values: Mapping[str, str]) -> None:

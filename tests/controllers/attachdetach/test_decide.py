@@ -30,6 +30,7 @@ from mooring.kube.objects import (
     Node,
     NodeSpec,
     NodeStatus,
+    NodeSystemInfo,
     ObjectMeta,
     Pod,
     PodSpec,
@@ -40,6 +41,7 @@ from mooring.kube.objects import (
     VolumeError,
 )
 from mooring.volumes.attachment_lock import Closed, Lock
+from mooring.volumes.statements import Evidence
 
 VOLUME = "example.com/disk/d1"
 
@@ -214,6 +216,36 @@ def test_pods_that_are_ending_keep_what_they_have():
         demands=(demand(starting=False),), attachments=(attachment(),), nodes=(node(reported=True),)
     )
     assert outcome(ending) == (Action.SETTLED, "Attached")
+
+
+FENCED = Evidence("uid-n0", "boot", begun="2030-01-01T00:00:00Z", by="NodeFence f")
+LOST = node(
+    ready="Unknown",
+    in_use=True,
+    node=Node(
+        metadata=ManagedMeta(name="n0", uid="uid-n0"),
+        status=NodeStatus(node_info=NodeSystemInfo(boot_id="boot")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("starting", "evidence", "there", "expected"),
+    [
+        (False, FENCED, LOST, (Action.DETACH, "Fenced")),
+        (True, FENCED, LOST, (Action.REPORT, "Attached")),
+        (False, None, LOST, (Action.REPORT, "Attached")),
+        (False, replace(FENCED, boot_id="other"), LOST, (Action.REPORT, "Attached")),
+        (False, FENCED, replace(LOST, ready="True"), (Action.REPORT, "Attached")),
+    ],
+    ids=["a fence has shown it", "a pod starts", "no fence", "another boot", "it answers"],
+)
+def test_pods_that_are_ending_on_a_fenced_node_keep_no_volume_that_it_cannot_write(
+    starting: bool, evidence: Evidence | None, there: NodeState, expected: tuple[Action, str]
+):
+    held = attachment(evidence=evidence)
+    about = state(demands=(demand(starting=starting),), attachments=(held,), nodes=(there,))
+    assert outcome(about) == expected
 
 
 @pytest.mark.parametrize(

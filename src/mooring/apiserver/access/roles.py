@@ -60,6 +60,7 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         Rule(_FENCING, ("fencepolicies/status", "fencemechanisms/status", "nodefences/status"), ("patch",)),
         Rule("", ("nodes",), (*_READ, "patch")),
         Rule("", ("pods",), ("list",)),
+        Rule("", ("persistentvolumes",), ("get",)),
         Rule(_STORAGE, ("volumeattachments",), ("list", "patch")),
         _EVENTS,
         Rule(_LEASES, ("leases",), _FOLLOW),

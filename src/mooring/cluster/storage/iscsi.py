@@ -32,14 +32,19 @@ CLOSE_S = 10.0
 _CONTROL = "0"
 
 
+def control_socket(sockets: Path, server: Server) -> Path:
+    """By which the server's tgtd takes orders. `sockets` is a directory with a short path."""
+    return sockets / f"{server.name}.tgt"
+
+
 class Tgtd:
     """The server's program, from `start` to `stop`."""
 
     def __init__(self, server: Server, directory: Path, sockets: Path) -> None:
-        """`sockets` is a directory with a short path."""
+        """`sockets`: see `control_socket`."""
         self._server = server
         self._directory = directory
-        self._environ = {**os.environ, **ENVIRON, "TGT_IPC_SOCKET": str(sockets / f"{server.name}.tgt")}
+        self._environ = {**os.environ, **ENVIRON, "TGT_IPC_SOCKET": str(control_socket(sockets, server))}
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:

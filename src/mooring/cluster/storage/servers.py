@@ -12,7 +12,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,6 +86,16 @@ class Servers:
         """Of those that are to be served."""
         return sorted(server.address for server in self._known.values() if not server.removed)
 
+    @property
+    def iscsi(self) -> Sequence[Server]:
+        """The iSCSI servers that are to be served."""
+        return [each for each in self._known.values() if each.kind is Kind.ISCSI and not each.removed]
+
+    @property
+    def parts(self) -> Mapping[str, IPv4Network]:
+        """The addresses of each node's machine and its pods."""
+        return {node: addresses.part(network) for node, network in self._networks.items()}
+
     # --- with the cluster
 
     async def start(self) -> None:
@@ -137,11 +147,7 @@ class Servers:
             raise
 
     def _clients(self, server: Server) -> dict[str, Any]:
-        return {
-            node: addresses.part(network)
-            for node, network in self._networks.items()
-            if node not in server.shut_out
-        }
+        return {node: part for node, part in self.parts.items() if node not in server.shut_out}
 
     # --- orders
 

@@ -64,13 +64,23 @@ __all__ = [
 
 def decide(state: VolumeState) -> tuple[VolumeDecision, ...]:
     """Returns one decision for each node that wants or has the volume: first for those that have it."""
-    wanted = {demand.node: demand for demand in state.demands}
+    wanted = {demand.node: demand for demand in state.demands if not _only_ends_fenced(state, demand)}
     held = {attachment.node for attachment in state.attachments}
     holder = _holder(state)
     decisions = [_about_attachment(state, each, wanted.get(each.node), holder) for each in state.attachments]
     first = _next_holder(state)
     decisions += [_about_demand(state, each, first) for each in state.demands if each.node not in held]
     return tuple(decisions)
+
+
+def _only_ends_fenced(state: VolumeState, demand: Demand) -> bool:
+    """Whether the pods that want the volume there are all being deleted, and a fence has shown that their
+    node cannot write it: their processes may run still, so that the pods stay; the volume need not."""
+    held = next((each for each in state.attachments if each.node == demand.node), None)
+    if held is None or demand.starting:
+        return False
+    verdict = may_release(state.nodes.get(demand.node), held, state.terms)
+    return verdict.forced and verdict.reason.code == "Fenced"
 
 
 def knows_its_mounts(node: NodeState) -> bool:
@@ -273,6 +283,8 @@ def _held_elsewhere(state: VolumeState) -> str:
 def how_held(state: VolumeState, attachment: Attachment) -> str:
     """Returns a sentence about what keeps the volume with the attachment's node."""
     demand = next((each for each in state.demands if each.node == attachment.node), None)
+    if demand is not None and _only_ends_fenced(state, demand):
+        demand = None
     if attachment.deleting:
         return f"it is being detached from node {attachment.node}{_because(attachment)}"
     if demand is not None:

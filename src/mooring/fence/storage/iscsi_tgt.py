@@ -12,6 +12,7 @@ tgtd forgets its list when it ends: what starts it again must know which machine
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
@@ -28,7 +29,7 @@ from mooring.fence.interface import (
 )
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import tgt_targets
-from mooring.fence.storage.clients import BadClient, client_of, is_of, listed, uncovered
+from mooring.fence.storage.clients import BadClient, Client, client_of, is_of, listed, uncovered
 from mooring.fence.storage.tgt_targets import Served
 
 PROGRAMS = {"tgtadm": "tgt"}
@@ -81,7 +82,7 @@ class IscsiTgt:
         if given.get("target"):
             found += uncovered(order.target.volumes, given["target"], ",")
         try:
-            client_of(order)
+            _client_of(order)
         except BadClient as error:
             found.append(str(error))
         return found
@@ -132,7 +133,7 @@ class _Session:
 
     def __init__(self, order: Order, run: Run) -> None:
         self._given = order.parameters
-        self._client = client_of(order)
+        self._client = _client_of(order)
         self._deadline = Deadline(order.deadline)
         self._run = run
 
@@ -233,6 +234,13 @@ class _Session:
             environ={"TGT_IPC_SOCKET": socket} if socket else {},
             keep=LISTING_BYTES,
         )
+
+
+def _client_of(order: Order) -> Client:
+    """The machine, with the names that its own entries of the list give it. Raises BadClient."""
+    named = [each for each in listed(order.parameters.get("acl", "")) if tgt_targets.is_name(each)]
+    target = replace(order.target, initiators=(*order.target.initiators, *named))
+    return client_of(replace(order, target=target))
 
 
 def _entry(network: str) -> str:

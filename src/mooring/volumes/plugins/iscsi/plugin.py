@@ -149,9 +149,14 @@ class IscsiPlugin(
         await self._host.mounts.resize(device, device_mount_path)
 
     def served(self, spec: VolumeSpec) -> Sequence[Served]:
-        """Its LUN at each of its portals: a session is made to no other."""
+        """Its LUN at each of its portals: a session is made to no other. With an `initiatorName` it is not
+        known: a target might let the node in by that name."""
         wanted = disk(spec)
-        return [Served(f"{wanted.target},{wanted.lun}", str(each)) for each in wanted.portals]
+        return (
+            []
+            if wanted.initiator
+            else [Served(f"{wanted.target},{wanted.lun}", str(each)) for each in wanted.portals]
+        )
 
     # --- raw devices
 

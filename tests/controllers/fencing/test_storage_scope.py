@@ -1,0 +1,242 @@
+"""A fence of the storage releases the volumes that it shuts the node out of, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from crashes import ended_at
+from fencing_stage import FencingStage
+from played_mechanism import PlayedMechanism
+
+from mooring.controllers.fencing.keys import FenceKey
+from mooring.fence.interface import Order, Scope, Volume
+from mooring.fence.storage.iscsi_tgt import IscsiTgt
+from mooring.kube.client import Client
+from mooring.kube.keys import NodeKey
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.simulation.parts.faulty_transport import role
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.names import NODE_UID, VOLUME_NAME
+from mooring.volumes.out_of_service import taint_of
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.plugins.iscsi import plugin
+from mooring.volumes.statements import evidence_of
+
+IQN = "iqn.2026-01.dev.mooring:one"
+SHUT = {"target": IQN, "portals": "10.0.0.1:3260, 10.0.0.2:3260"}
+
+
+class PlayedTarget(PlayedMechanism):
+    """It shuts nodes out of a target, and says what that covers by the rule of tgt's mechanism."""
+
+    def covers(self, order: Order, volume: Volume) -> bool:
+        return IscsiTgt().covers(order, volume)
+
+
+class StorageStage(FencingStage):
+    """Nodes whose volumes are LUNs of iSCSI targets."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.bmc = PlayedTarget(self.machines, scope=Scope.STORAGE)
+
+    def plugins(self) -> PluginManager:
+        return PluginManager([plugin()], ControllerVolumeHost(self.now))
+
+    async def lun(
+        self, node: Node, name: str, iqn: str = IQN, *portals: str, lun: int = 1, recorded: str = ""
+    ) -> None:
+        """A volume that is attached to the node. `recorded`: what its VolumeAttachment says that it is."""
+        first, *others = portals or ("10.0.0.1",)
+        source = {"targetPortal": first, "portals": others, "iqn": iqn, "lun": lun}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "iscsi": source,
+        }
+        await self.api.create(PersistentVolume, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+        volume = recorded or f"{first}:3260:{iqn}:{lun}"
+        made = await self.attachment(node, name)
+        await self.api.revise(made, {"metadata": {"annotations": {VOLUME_NAME: volume, NODE_UID: node.uid}}})
+
+    async def lost_node(self) -> Node:
+        """A node that can be shut out of a target."""
+        node = await self.node("a")
+        await self.node("b")
+        await self.mechanism(parameters=SHUT)
+        await self.policy("bmc")
+        return node
+
+    async def released(self) -> set[str]:
+        found = (await self.api.list(VolumeAttachment)).items
+        return {each.name for each in found if evidence_of(each) is not None}
+
+    async def until_released(self, *names: str) -> None:
+        async def all_of_them() -> bool:
+            return await self.released() == set(names)
+
+        await self.until(all_of_them)
+
+
+@pytest.fixture
+def storage(play: Any) -> Any:
+    def play_story(story: Any) -> Any:
+        async def on_stage(stage: StorageStage) -> Any:
+            await stage.install()
+            return await story(stage)
+
+        return play(on_stage, StorageStage)
+
+    return play_story
+
+
+def test_what_the_node_cannot_write_any_more_is_released_and_its_pods_are_not(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.lun(node, "elsewhere", "iqn.2026-01.dev.mooring:one.more")
+        async with stage.running(Client(role(stage.server, "fencing"))):
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await stage.until_released("shut")
+            await asyncio.sleep(200)
+            assert await stage.released() == {"shut"}
+        assert fence.status.attempts[-1].volumes == {"shut": "pv-shut"}
+        record = await stage.api.get(VolumeAttachment, "shut")
+        found = evidence_of(record)
+        assert found is not None
+        assert (found.node_uid, found.boot_id) == (node.uid, "boot-1")
+        assert taint_of(await stage.api.get(Node, "a")) is None
+        said = (await stage.api.get(NodeFence, fence.name)).status.message
+        assert "pv-shut" in said
+        assert "elsewhere" not in said
+
+    storage(story)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"portals": ("10.0.0.1", "10.0.0.3")},
+        {"portals": ("10.0.0.1:3261",)},
+        {"recorded": "10.0.0.1:3260:iqn.2026-01.dev.mooring:other:1"},
+    ],
+    ids=["a way that is open", "another port", "attached as another volume"],
+)
+def test_a_volume_that_the_node_may_still_reach_is_not_released(storage: Any, given: dict[str, Any]):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "both", IQN, "10.0.0.1", "10.0.0.2")
+        await stage.lun(node, "open", IQN, *given.pop("portals", ()), lun=2, **given)
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+            await stage.until_released("both")
+
+    storage(story)
+
+
+def test_without_a_word_about_portals_nothing_is_released(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.api.patch(
+            FenceMechanism, "bmc", {"spec": {"parameters": {"target": IQN, "portals": None}}}
+        )
+        await stage.lun(node, "shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await asyncio.sleep(100)
+        assert await stage.released() == set()
+        assert "releases nothing by itself" in (await stage.api.get(NodeFence, fence.name)).status.message
+
+    storage(story)
+
+
+def test_a_fence_that_was_lifted_takes_its_release_back_until_it_holds_again(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            stage.bmc.takes_s = 20.0
+            stage.machines.off.clear()
+            await stage.until_released()
+            assert not stage.machines.off, "it is taken back before it is ordered again"
+            await stage.until_released("shut")
+            assert stage.machines.off == {"a"}
+
+    storage(story)
+
+
+def test_what_was_attached_after_the_order_waits(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            await stage.lun(node, "late", lun=2)
+            await asyncio.sleep(200)
+            assert await stage.released() == {"shut"}
+
+    storage(story)
+
+
+def test_a_mechanism_that_is_described_anew_releases_what_it_covered_when_it_was_ordered(storage: Any):
+    """The new description is about another target, of which the node has a volume, too."""
+
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.lun(node, "other", "iqn.2026-01.dev.mooring:two")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+            described = {"spec": {"parameters": {"target": "iqn.2026-01.dev.mooring:two"}}}
+            await stage.api.patch(FenceMechanism, "bmc", described)
+            await asyncio.sleep(200)
+            assert await stage.released() == {"shut"}
+
+    storage(story)
+
+
+def test_whatever_await_its_controller_dies_at_the_volume_is_released_once_it_is_shut(storage: Any):
+    kinds = (Node, FencePolicy, FenceMechanism, NodeFence)
+
+    async def crashed_at(stage: StorageStage, steps: int) -> bool:
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        first = stage.controller()
+        await stage.fill(first, *kinds)
+        mechanism = await stage.api.get(FenceMechanism, "bmc")
+        await first.reconcile(first._of_mechanism(mechanism)[0])  # pyright: ignore[reportPrivateUsage]
+        await stage.silent("a")
+        maker = stage.controller()
+        await stage.fill(maker, *kinds)
+        await maker.reconcile(NodeKey("a"))
+        fence = await stage.fence("a")
+        assert fence is not None
+        dying = stage.controller()
+        await stage.fill(dying, *kinds)
+        crashed = await ended_at(dying.reconcile(FenceKey(fence.name)), steps)
+        assert not await stage.released() or stage.machines.off == {"a"}
+        async with stage.running():
+            await stage.until_released("shut")
+        assert stage.machines.off == {"a"}
+        return crashed
+
+    steps = 0
+    while storage(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 5
