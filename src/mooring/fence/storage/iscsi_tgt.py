@@ -88,8 +88,7 @@ class IscsiTgt:
         return found
 
     def covers(self, order: Order, volume: Volume) -> bool:
-        """By the target's name and the portal both: that no other tgtd serves a target of the same name is
-        nobody's promise."""
+        """By the target's name and its portal both: the name alone does not tell one tgtd from another."""
         portals = listed(order.parameters.get("portals", ""))
         return volume.server in portals and is_of(volume, order.parameters.get("target", ""), ",")
 

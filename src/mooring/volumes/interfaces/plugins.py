@@ -251,8 +251,8 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
         """Pure: from the spec alone."""
 
     def served(self, spec: VolumeSpec) -> Sequence[Served]:
-        """Returns every way in which a node reaches the volume: whoever shuts a node out of all of them has
-        shut it out of the volume. Empty: not known. Raises InvalidSpec."""
+        """Returns every way in which a node reaches the volume: a node that is shut out of all of them is
+        shut out of the volume. Empty: not known. Raises InvalidSpec."""
         return ()
 
     def finalizer(self) -> str:
