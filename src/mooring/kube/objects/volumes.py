@@ -116,6 +116,16 @@ class ISCSIVolumeSource(Struct, frozen=True):
     secret_ref: SecretReference | None = None
 
 
+class FCVolumeSource(Struct, frozen=True):
+    """A disk of a Fibre Channel storage: a LUN of its ports, or a disk by what it says of itself."""
+
+    target_wwns: tuple[str, ...] = msgspec.field(default=(), name="targetWWNs")
+    lun: int | None = None
+    wwids: tuple[str, ...] = ()
+    fs_type: str = ""
+    read_only: bool = False
+
+
 class RBDVolumeSource(Struct, frozen=True):
     monitors: tuple[str, ...] = ()
     image: str = ""
@@ -242,6 +252,7 @@ class Volume(Struct, frozen=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    fc: FCVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
