@@ -4,6 +4,7 @@ count up and a host adapter that is told to look finds what the storage shows at
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class PlayedFabric(Devices):
         self.flushed: list[str] = []
         self.scanned: list[Scan] = []
         self.disks = 0
+        self._scanning = threading.Lock()
         self.hooks: dict[str, Callable[[], None]] = {}
         """What happens before an order is carried out, by its name."""
         for number in range(1, hosts + 1):
@@ -96,6 +98,10 @@ class PlayedFabric(Devices):
 
     def scan(self, scan: Scan) -> None:
         self._before("scan")
+        with self._scanning:
+            self._find(scan)
+
+    def _find(self, scan: Scan) -> None:
         self.scanned.append(scan)
         for port in sorted(self.root.glob(f"sys/devices/pci0000:00/{scan.host}/rport-*")):
             target = port.name.rpartition("-")[2]
