@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from played_fc import ONE, TWO, A, B, PlayedFabric, PlayedPrograms
+from waiting import until
 
 from mooring.volumes.errors import (
     DeviceNotAttached,
@@ -282,8 +283,7 @@ async def test_a_disk_that_is_being_let_go_of_is_not_given_meanwhile(node: Node)
 
     node.fabric.hooks["flush"] = hold
     leaving = asyncio.create_task(node.connections.release(PATH))
-    while not flushing.is_set():
-        await asyncio.sleep(0.01)
+    await until(flushing.is_set)
     with pytest.raises(VolumeError, match="being let go"):
         await node.connect(NAMED, OTHER)
     held.set()
@@ -398,8 +398,7 @@ async def test_a_multipath_device_that_is_still_being_made_is_waited_for(
     monkeypatch.setattr(connections_module, "APPEAR_S", 5.0)
     node.fabric.port(B, number=1)
     connecting = asyncio.create_task(node.connect(BOTH))
-    while len(node.fabric.names()) < 2:
-        await asyncio.sleep(0.01)
+    await until(lambda: len(node.fabric.names()) == 2)
     node.fabric.multipath("dm-0", *node.fabric.names())
     assert await connecting == "/dev/dm-0"
 

@@ -112,7 +112,8 @@ def test_volumes_of_different_ports_never_share_a_directory():
     assert directory(one) != directory(other)
 
 
-@pytest.mark.parametrize("path", ["", "/", "/a", "/p/notes/x", f"/p/mounts/{A}-lun-999", "/p/mounts/..", "/p/mounts/a b",
-     f"/p/mounts/naa.{WWID[1:]}", "/p/mounts/-x", "/p/mounts/a,,b", "/p/mounts/" + "a," * 150 + "a"])  # fmt: skip
+@pytest.mark.parametrize("path", ["", "/", "/a", "/p/notes/x", f"/p/mounts/{A}-lun-999", "/p/mounts/..",
+     "/p/mounts/a b", f"/p/mounts/naa.{WWID[1:]}", "/p/mounts/-x",
+     "/p/mounts/a,,b", "/p/mounts/" + "a," * 150 + "a"])  # fmt: skip
 def test_another_path_says_nothing(path: str):
     assert disk_at(path) is None
