@@ -126,6 +126,12 @@ class FCVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class GitRepoVolumeSource(Struct, frozen=True):
+    repository: str = ""
+    revision: str = ""
+    directory: str = ""
+
+
 class RBDVolumeSource(Struct, frozen=True):
     monitors: tuple[str, ...] = ()
     image: str = ""
@@ -253,6 +259,7 @@ class Volume(Struct, frozen=True):
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     fc: FCVolumeSource | None = None
+    git_repo: GitRepoVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None

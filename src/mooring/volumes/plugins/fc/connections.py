@@ -3,7 +3,7 @@ written down, in which order.
 
 Guarantees:
 - A volume is written down before anything is tried for it; what may exist is undone, whatever had crashed.
-- One disk is used by one device of this node: not by two of its paths at once, whoever uses the other, and
+- One disk is used by one device of this node: not by two of its paths at once, whatever uses the other, and
   whatever two volumes call it.
 - A disk that no volume needs any more is flushed, and dropped by the kernel: a LUN that becomes another
   disk's is never taken for the old one.

@@ -59,6 +59,6 @@ def _end(what: str) -> None:
 
 
 def _seen(answer: asyncio.Future[Any]) -> None:
-    """An answer that nobody waits for any more: asyncio must not log its error as never retrieved."""
+    """An answer that is not waited for any more: asyncio must not log its error as never retrieved."""
     if not answer.cancelled():
         answer.exception()
