@@ -1,5 +1,5 @@
-"""Repositories as their owners want them, hostile ones too, made of objects; and a web server that serves them
-with git's own backend (smart), or as files (dumb), or as a test says."""
+"""Repositories as their owners want them, hostile ones too, made of objects; and a web server that serves
+them with git's own backend (smart), or as files (dumb), or as a test says."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class Handler(BaseHTTPRequestHandler):
     root: Path
     answer: Callable[[Handler], bool]
 
+    def do_POST(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
         if type(self).answer(self):
             return
@@ -71,8 +74,6 @@ class Handler(BaseHTTPRequestHandler):
             return
         self._backend()
 
-    do_POST = do_GET
-
     def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -83,8 +84,9 @@ class Handler(BaseHTTPRequestHandler):
     def _backend(self) -> None:
         path, _, query = self.path.partition("?")
         environ = {
-            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
-            "QUERY_STRING": query, "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""), "REMOTE_ADDR": "127.0.0.1",
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""), "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",

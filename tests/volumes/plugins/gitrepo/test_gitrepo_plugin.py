@@ -4,24 +4,29 @@ whole checkout or none."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from git_server import BACKEND, FILE, LINK, MODULE, PROGRAM, TREE, Handler, Repository, serving
+from waiting import until
 
 from mooring.kube.objects import GitRepoVolumeSource, ObjectMeta, Pod, Volume
+from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, VolumeError
 from mooring.volumes.host import NodeVolumeHost
 from mooring.volumes.plugins.gitrepo import GitRepoPlugin
 from mooring.volumes.plugins.gitrepo import plugin as _factory
-from mooring.volumes.plugins.gitrepo.clone import OWNER
+from mooring.volumes.plugins.gitrepo.clone import OWNER, Limits, words
 from mooring.volumes.plugins.gitrepo.plugin import WORKSHOPS, done, workshop_of
 from mooring.volumes.plugins.gitrepo.source import PLUGIN_NAME
+from mooring.volumes.plugins.gitrepo.tree import Size
 from mooring.volumes.spec import VolumeSpec
 
 pytestmark = [
@@ -39,6 +44,7 @@ class Stage:
     def __init__(self, host: NodeVolumeHost, root: Path, url: str) -> None:
         self.host, self.root, self.url = host, root, url
         self.victim = root / "victim"
+        self.answer: Callable[[Handler], bool] = lambda _: False
         self.plugin = self.started()
 
     def started(self, **settings: str) -> GitRepoPlugin:
@@ -241,10 +247,8 @@ async def test_a_link_is_not_written_through(stage: Stage, place: str):
     site = stage.repository()
     inner = site.tree([(FILE, "passwd", site.blob("evil"))])
     site.commit([(LINK, "a", site.blob(str(outside))), (TREE, "a", inner)])
-    try:
+    with contextlib.suppress(VolumeError):
         await stage.mounted(f"{stage.url}{place}/site")
-    except VolumeError:
-        pass
     assert list(outside.iterdir()) == []
 
 
@@ -304,7 +308,12 @@ def answering(host: NodeVolumeHost, tmp_path: Path) -> Iterator[tuple[Stage, lis
     """A server that answers as its `answer` says; requests that came."""
     came: list[Handler] = []
     (tmp_path / "served").mkdir()
-    with serving(tmp_path / "served", lambda handler: came.append(handler) or stage.answer(handler)) as url:  # type: ignore[attr-defined]
+
+    def answer(handler: Handler) -> bool:
+        came.append(handler)
+        return stage.answer(handler)
+
+    with serving(tmp_path / "served", answer) as url:
         stage = Stage(host, tmp_path, url)
         yield stage, came
         assert not stage.harmed()
@@ -321,7 +330,7 @@ async def test_a_redirect_is_not_followed(answering: tuple[Stage, list[Handler]]
         handler.reply(302, {"Location": to}, b"")
         return True
 
-    stage.answer = redirect  # type: ignore[attr-defined]
+    stage.answer = redirect
     with pytest.raises(VolumeError, match="302"):
         await stage.mounted()
     assert len(came) == 1
@@ -336,7 +345,7 @@ async def test_a_server_that_wants_a_password_gets_none_and_keeps_nobody(
         handler.reply(401, {"WWW-Authenticate": 'Basic realm="x"'}, b"")
         return True
 
-    stage.answer = ask  # type: ignore[attr-defined]
+    stage.answer = ask
     with pytest.raises(VolumeError, match="could not read Username"):
         await stage.mounted()
     assert not any("Authorization" in each.headers for each in came)
@@ -350,7 +359,7 @@ async def test_a_server_that_does_not_answer_is_given_up_and_git_ends(answering:
         held.wait(60)
         return True
 
-    stage.answer = hang  # type: ignore[attr-defined]
+    stage.answer = hang
     stage.started(timeoutSeconds="1")
     try:
         with pytest.raises(OutcomeUnknown, match="within 1 s"):
@@ -359,6 +368,34 @@ async def test_a_server_that_does_not_answer_is_given_up_and_git_ends(answering:
         assert not _processes_of_git()
     finally:
         held.set()
+
+
+async def test_git_ends_in_time_also_when_its_agent_was_killed(answering: tuple[Stage, list[Handler]]):
+    stage, came = answering
+    held = threading.Event()
+
+    def hang(handler: Handler) -> bool:
+        held.wait(60)
+        return True
+
+    stage.answer = hang
+    workshop = stage.root / "workshop"
+    workshop.mkdir()
+    argv = words(workshop, Limits(1, Size(1 << 20, 10)), os.geteuid() == 0, "ls-remote", f"{stage.url}/site")
+    agent = await blocking(_started, ["sh", "-c", '"$@" & wait', "agent", *argv])
+    try:
+        await until(lambda: came)
+        agent.kill()
+        await blocking(agent.wait)
+        await until(lambda: not _processes_of_git(), seconds=20)
+    finally:
+        held.set()
+
+
+async def test_an_empty_repository_makes_no_volume(stage: Stage):
+    stage.repository()
+    with pytest.raises(VolumeError, match="check out"):
+        await stage.mounted()
 
 
 async def test_what_a_server_says_does_not_reach_a_terminal_as_it_is(answering: tuple[Stage, list[Handler]]):
@@ -370,7 +407,7 @@ async def test_what_a_server_says_does_not_reach_a_terminal_as_it_is(answering: 
         handler.reply(200, {"Content-Type": "application/x-git-upload-pack-advertisement"}, body)
         return True
 
-    stage.answer = shout  # type: ignore[attr-defined]
+    stage.answer = shout
     with pytest.raises(VolumeError, match="evil") as refused:
         await stage.mounted()
     assert str(refused.value).isprintable()
@@ -402,7 +439,7 @@ async def test_a_repository_of_endless_directories_is_given_up(stage: Stage):
         tree = site.tree([(entry[0], f"d{number}", entry[2]) for number in range(10)])
         entry = (TREE, "d", tree)
     site.commit([entry])
-    stage.started(maxFiles="2000", timeoutSeconds="20")
+    stage.started(maxFiles="2000", timeoutSeconds="4")
     with pytest.raises(VolumeError):
         await stage.mounted()
     assert not _processes_of_git()
@@ -421,7 +458,7 @@ async def test_git_runs_as_a_user_that_owns_nothing_and_can_become_no_other(
         handler.reply(404, {}, b"")
         return True
 
-    stage.answer = look  # type: ignore[attr-defined]
+    stage.answer = look
     with pytest.raises(VolumeError, match="not found"):
         await stage.mounted()
     assert seen
@@ -442,6 +479,10 @@ async def test_clones_of_many_pods_take_turns(stage: Stage):
     mounters = [stage.plugin.new_mounter(spec, pod) for pod in pods]
     await asyncio.gather(*(each.set_up() for each in mounters))
     assert all((Path(each.get_path()) / "index").exists() for each in mounters)
+
+
+def _started(argv: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, stderr=subprocess.DEVNULL)
 
 
 def _processes_of_git() -> list[int]:

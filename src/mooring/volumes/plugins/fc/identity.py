@@ -1,4 +1,5 @@
-"""How a SCSI disk is called, by the kernel or by udev: one form of each name, so that names can be compared. Pure.
+"""How a SCSI disk is called, by the kernel or by udev: one form of each name, so that names can be
+compared. Pure.
 
 The form is that of udev's `scsi_id`, which upstream's `wwids` have: a digit for the kind of name (SPC, Vital
 Product Data page 83h), then the name: 3 NAA, 2 EUI-64, 1 vendor's. The kernel writes `naa.`, `eui.` and

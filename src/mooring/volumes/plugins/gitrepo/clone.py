@@ -1,5 +1,5 @@
-"""Has git fetch a repository into a directory of its own, so that nothing in the repository, and nothing of this
-node's users, decides what git does.
+"""Has git fetch a repository into a directory of its own, so that nothing in the repository, and nothing of
+this node's users, decides what git does.
 
 Guarantees:
 - Only http and https; no redirects; no questions; no password of this node; no configuration, template or
@@ -28,7 +28,8 @@ from mooring.volumes.plugins.programs import Ended, Run, run
 OWNER = 1_998_000_000
 """User and group of git. No user of a node has such a number, and no pod by chance."""
 LOOK_S = 0.5
-MEMORY_BYTES = 4 << 30  # of address space: packs are mapped
+MEMORY_BYTES = 1 << 30
+"""Of address space. Packs are mapped in windows, and large files streamed (`_SETTINGS`)."""
 REPOSITORY = "repository"
 
 _SETTINGS = (
@@ -54,6 +55,9 @@ _SETTINGS = (
     "gc.auto=0",
     "maintenance.auto=false",
     "pack.threads=1",
+    "core.packedGitWindowSize=32m",
+    "core.packedGitLimit=128m",
+    "core.bigFileThreshold=16m",
     "advice.detachedHead=false",
 )
 
@@ -62,12 +66,13 @@ _SETTINGS = (
 class Limits:
     """What a clone may take: seconds, bytes with its history, and number of files."""
 
-    seconds: float = 120.0
-    size: Size = Size(512 << 20, 100_000)
+    seconds: float
+    size: Size
 
 
 def words(home: Path, limits: Limits, as_owner: bool, *order: str) -> list[str]:
-    """git with that order, and all that keeps it."""
+    """git with that order, and all that keeps it. Its time ends also when this process has: a server that
+    sends a byte a second would keep it for ever."""
     environment = {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -85,6 +90,7 @@ def words(home: Path, limits: Limits, as_owner: bool, *order: str) -> list[str]:
     )
     seconds = int(limits.seconds) + 1
     bounds = (
+        *("timeout", "--signal=KILL", str(seconds)),
         *("prlimit", f"--fsize={limits.size.bytes}", f"--cpu={seconds}", f"--as={MEMORY_BYTES}"),
         *("--core=0", "--nofile=1024", "--"),
     )

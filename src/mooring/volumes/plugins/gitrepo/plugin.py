@@ -2,7 +2,8 @@
 operator allows it.
 
 Guarantees: a volume is a whole checkout or is not set up; it is made once, and never touched again as long as
-its pod is there. git writes into a directory of its own, of which the volume is a copy that this process makes.
+its pod is there. git writes into a directory of its own, of which the volume is a copy that this process
+makes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def workshop_of(done: Path) -> Path:
 
 
 @asynccontextmanager
-async def _workshop(done: Path) -> AsyncIterator[Path]:
+async def _workshop(done: Path) -> AsyncGenerator[Path]:
     found = workshop_of(done)
     await blocking(shutil.rmtree, found, ignore_errors=True)
     await blocking(found.mkdir, 0o700)  # not if it is there: any user can make one

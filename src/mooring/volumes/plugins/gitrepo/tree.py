@@ -1,7 +1,7 @@
 """The files of a clone: how much they are, and a copy of them that is a volume. Blocking.
 
-Guarantees: no symbolic link is followed; what is neither a file, a directory nor a link is refused; nothing is
-read or written outside of the two directories, also while another process exchanges what is in the first.
+Guarantees: no symbolic link is followed; what is neither a file, a directory nor a link is refused; nothing
+is read or written outside of the two directories, also while another process exchanges what is in the first.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def size_of(directory: Path, most: Size) -> Size:
             used += max(status.st_blocks * 512, status.st_size if stat.S_ISREG(status.st_mode) else 0)
             if used > most.bytes or files > most.files:
                 raise VolumeError(
-                    f"the repository is larger than {most.bytes >> 20} MiB or has more than {most.files} files with its "
-                    f"history: use an init container, or let the node's operator raise maxMiB or maxFiles"
+                    f"the repository is larger than {most.bytes >> 20} MiB or has more than {most.files} files with "
+                    f"its history: use an init container, or let the node's operator raise maxMiB or maxFiles"
                 )
     return Size(used, files)
 
