@@ -14,7 +14,7 @@ from tests.machines.machines import inside
 from tests.machines.pods import ended, gone, pod, running, told
 
 from mooring.cluster.stage import Stage
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -25,14 +25,16 @@ BYTES = 64 << 20
 
 TARGETS = f"""
 set -e
-modprobe target_core_file && modprobe tcm_loop && modprobe sd_mod
+modprobe target_core_file && modprobe tcm_loop && modprobe sd_mod && modprobe loop
 test -d /sys/kernel/config/target || mount -t configfs none /sys/kernel/config
 cd /sys/kernel/config/target
 for disk in {" ".join(f"{name}:{serial}" for name, serial in SERIALS.items())}; do
   name=${{disk%:*}}
   truncate -s {BYTES} /run/$name.img
+  loop=$(losetup -f --show /run/$name.img)
+  ln -s $loop /run/$name.loop
   mkdir -p core/fileio_0/$name
-  echo fd_dev_name=/run/$name.img,fd_dev_size={BYTES} > core/fileio_0/$name/control
+  echo fd_dev_name=$loop,fd_dev_size={BYTES} > core/fileio_0/$name/control
   echo ${{disk#*:}} > core/fileio_0/$name/wwn/vpd_unit_serial
   echo 1 > core/fileio_0/$name/enable
 done
@@ -47,9 +49,11 @@ done
 SHOWN = "cat /sys/class/scsi_device/*/device/wwid 2> /dev/null | sort; true"
 
 
-async def volume(stage: Stage, name: str, serial: str, mode: str = "Filesystem", **fc: str) -> None:
+async def volume(
+    stage: Stage, name: str, serial: str, mode: str = "Filesystem", storage_class: str = "", **fc: str
+) -> None:
     """A PersistentVolume, and the claim of that name that has it."""
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeMode": mode}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class, "volumeMode": mode}
     source = {"wwids": [WWID.format(serial)], **fc}
     pv_spec = {**spec, "capacity": {"storage": "64Mi"}, "fc": source}
     await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": pv_spec})
@@ -122,3 +126,67 @@ async def test_a_disk_comes_and_goes_with_its_pods(stage: Stage, data_dir: Path)
     await dropped(stage, SERIALS["data"])
     await pod(stage, "reader", ONE, "cat /data/file", data="data")
     assert await ended(stage, "reader") == "written"
+
+
+MULTIPATH = """
+set -e
+modprobe dm-mod && modprobe dm-multipath && modprobe dm-service-time
+printf 'defaults {\\n find_multipaths no\\n user_friendly_names no\\n}\\n' > /etc/multipath.conf
+mkdir -p /run/udev && /lib/systemd/systemd-udevd --daemon 2> /dev/null
+udevadm trigger && udevadm settle -t 20
+multipathd
+"""
+HELD = "touch /data/file && trap 'exit 0' TERM; sleep 1000 & wait"
+
+
+async def grown(stage: Stage, name: str) -> None:
+    """The storage, the PersistentVolume and the claim grow to twice the size; waits until the claim has it."""
+    size = {"storage": "128Mi"}
+    await inside(stage, f"truncate -s {2 * BYTES} /run/data.img && losetup -c $(readlink /run/data.loop)")
+    await stage.client.patch(PersistentVolume, name, {"spec": {"capacity": size}})
+    await stage.client.patch(
+        PersistentVolumeClaim, name, {"spec": {"resources": {"requests": size}}}, "default"
+    )
+
+    async def has() -> bool:
+        live = await stage.client.get(PersistentVolumeClaim, name, "default")
+        return live.status.capacity.get("storage") == "128Mi"
+
+    await stage.until("the claim has grown", has, patience=90)
+
+
+async def test_a_mounted_disk_grows_by_all_its_paths(stage: Stage, data_dir: Path) -> None:
+    await inside(stage, TARGETS)
+    multipath = await inside(stage, "command -v multipathd || true")
+    if multipath:
+        await inside(stage, MULTIPATH)
+
+        async def made() -> bool:
+            return (await inside(stage, "ls /sys/block/dm-0/slaves 2> /dev/null | wc -l")) == "2"
+
+        await stage.until("the multipath devices are made", made, patience=60)
+    await stage.client.create(
+        StorageClass,
+        {
+            "metadata": {"name": "lun"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "allowVolumeExpansion": True,
+        },
+    )
+    await volume(stage, "data", SERIALS["data"], storage_class="lun")
+    await pod(stage, "holder", ONE, HELD, data="data")
+    await running(stage, "holder")
+    device = await inside(stage, "findmnt -rno SOURCE | grep -m 1 -E '^/dev/(sd|dm-|mapper)'")
+    assert ("/dev/sd" in device) != bool(multipath), device
+    before = int(await inside(stage, f"findmnt -rbno SIZE {device} | head -n 1"))
+    await grown(stage, "data")
+    after = int(await inside(stage, f"findmnt -rbno SIZE {device} | head -n 1"))
+    assert after > 1.8 * before
+    await gone(stage, "holder")
+    await dropped(stage, SERIALS["data"])
+    if multipath:
+        left = await inside(stage, "cat /sys/block/dm-*/dm/uuid 2> /dev/null; true")
+        assert SERIALS["data"] not in left
+        assert SERIALS["raw"] in left
+    await pod(stage, "reader", ONE, "ls /data", data="data")
+    assert "file" in await ended(stage, "reader")
