@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.volumes.plugins.iscsi.devices import Devices, Session, Unit
+from mooring.volumes.plugins.iscsi.devices import Devices, Session
 from mooring.volumes.plugins.iscsi.source import Portal, portal
 from mooring.volumes.plugins.programs import Ended
+from mooring.volumes.plugins.scsi.disks import Unit
 
 RECORD = "# BEGIN RECORD 2.1.8\nnode.startup = automatic\nnode.session.auth.authmethod = None\n# END RECORD\n"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.kube.objects import (
+    FCVolumeSource,
     ISCSIVolumeSource,
     ObjectMeta,
     PersistentVolume,
@@ -16,6 +17,7 @@ from mooring.kube.objects import (
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.plugins import fc
 from mooring.volumes.plugins.iscsi import plugin
 from mooring.volumes.plugins.iscsi.source import PLUGIN_NAME
 from mooring.volumes.spec import VolumeSpec
@@ -65,6 +67,16 @@ def test_a_setting_that_is_neither_yes_nor_no_leaves_the_plugin_out_with_the_rea
     (error,) = plugins(lock="no").errors
     assert "`lock`" in error.problem
     assert "true or false" in error.problem
+
+
+def test_a_disk_of_a_fabric_is_granted_likewise():
+    source = FCVolumeSource(target_wwns=("50060e801049cfd1",), lun=0)
+    spec = PersistentVolumeSpec(access_modes=("ReadWriteOnce",), fc=source)
+    volume = VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec))
+    host = ControllerVolumeHost(lambda: pytest.fail("no clock"))
+    found = Attachability(PluginManager([fc.plugin()], host), lambda name: None)
+    assert (found.attached_name(volume) or "").startswith("kubernetes.io/fc/")
+    assert found.needs_lock(volume)
 
 
 async def test_the_storage_is_asked_nothing_so_that_no_request_is_ever_outstanding():

@@ -12,6 +12,7 @@ from mooring.kube.objects.volumes import (
     AzureFileVolumeSource,
     CinderVolumeSource,
     CSIPersistentVolumeSource,
+    FCVolumeSource,
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
     HostPathVolumeSource,
@@ -49,6 +50,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    fc: FCVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
 
 

@@ -116,6 +116,22 @@ class ISCSIVolumeSource(Struct, frozen=True):
     secret_ref: SecretReference | None = None
 
 
+class FCVolumeSource(Struct, frozen=True):
+    """A disk of a Fibre Channel storage: a LUN of its ports, or a disk by what it says of itself."""
+
+    target_wwns: tuple[str, ...] = msgspec.field(default=(), name="targetWWNs")
+    lun: int | None = None
+    wwids: tuple[str, ...] = ()
+    fs_type: str = ""
+    read_only: bool = False
+
+
+class GitRepoVolumeSource(Struct, frozen=True):
+    repository: str = ""
+    revision: str = ""
+    directory: str = ""
+
+
 class RBDVolumeSource(Struct, frozen=True):
     monitors: tuple[str, ...] = ()
     image: str = ""
@@ -242,6 +258,8 @@ class Volume(Struct, frozen=True):
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    fc: FCVolumeSource | None = None
+    git_repo: GitRepoVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None

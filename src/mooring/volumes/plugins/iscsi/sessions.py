@@ -23,21 +23,21 @@ from mooring.mounts.blocking import blocking
 from mooring.mounts.errors import MountsError
 from mooring.volumes.errors import (
     DeviceNotAttached,
-    DeviceStillInUse,
     OutcomeUnknown,
     VolumeError,
     WrongDevice,
 )
-from mooring.volumes.plugins.iscsi.devices import LOGGED_IN, Devices, Session, Unit, multipathd_runs
+from mooring.volumes.plugins.iscsi.devices import LOGGED_IN, Devices, Session
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Login, Note, Notes
 from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
 from mooring.volumes.plugins.programs import Run, run
+from mooring.volumes.plugins.scsi.disks import Unit, multipathd_runs
+from mooring.volumes.plugins.scsi.paths import grow_maps, let_go
 
 APPEAR_S = 30.0
 MULTIPATH_S = 10.0
 POLL_S = 0.1
-MAP_ORDER_S = 30.0
 
 log = structlog.get_logger("node-agent")
 
@@ -192,26 +192,7 @@ class Sessions:
     async def _drop(self, disk: Disk) -> None:
         sessions = await self._all_sessions(disk)
         units = await blocking(self._devices.units, sessions, disk.lun)
-        for path in dict.fromkeys(filter(None, map(self._devices.path, units))):
-            if await blocking(self._devices.in_use, path):
-                raise DeviceStillInUse(str(disk), self._node_name, [f"{path} is mounted or claimed"])
-            await self._flush(disk, path)
-        for name in dict.fromkeys(unit.map for unit in units if unit.map):
-            ended = await self._run("multipath", "-f", f"/dev/{name}", deadline_s=MAP_ORDER_S)
-            if ended.status != 0:
-                raise VolumeError(f"the multipath device {name} of {disk} is not removed: {ended.words()}")
-        for unit in units:
-            await blocking(self._devices.forget, unit)
-
-    async def _flush(self, disk: Disk, path: str) -> None:
-        """What cannot be written is lost whatever is done: no pod has the device any more, and the kernel has
-        given up on it. So the volume is let go of all the same."""
-        try:
-            await blocking(self._devices.flush, path)
-        except OSError as error:
-            log.error(
-                "the last writes to a disk may be lost", disk=str(disk), device=path, problem=str(error)
-            )
+        await let_go(self._devices, units, str(disk), self._node_name, self._run)
 
     async def _log_out(self, disk: Disk) -> None:
         sessions = await blocking(self._devices.sessions, disk.target)
@@ -257,10 +238,7 @@ class Sessions:
                 raise WrongDevice(
                     f"{disk} is another disk now ({wwid}) than the one in use ({note.wwid}): {device}"
                 )
-            for name in dict.fromkeys(unit.map for unit in units if unit.map):
-                ended = await self._run("multipathd", "resize", "map", name, deadline_s=MAP_ORDER_S)
-                if ended.status != 0:
-                    raise VolumeError(f"the multipath device {name} of {disk} does not grow: {ended.words()}")
+            await grow_maps(units, str(disk), self._run)
             return device, min(unit.size for unit in units)
 
     async def block_path(self, device: str) -> str | None:
