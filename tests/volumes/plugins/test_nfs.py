@@ -166,7 +166,7 @@ def test_a_path_that_cannot_be_one_is_refused_before_any_program_runs(node: Node
     assert node.kernel.calls == []
 
 
-@pytest.mark.parametrize("option", ["", "a b", "nolock\n", "ä", "bg", "ro,bg"])
+@pytest.mark.parametrize("option", ["", "a b", "nolock\n", "ä", "bg", "ro,bg", 'context="x'])
 def test_a_mount_option_that_cannot_be_one_is_refused(node: Node, option: str):
     with pytest.raises(InvalidSpec, match="mountOptions"):
         node.set_up(persistent([option]))
