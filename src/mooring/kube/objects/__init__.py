@@ -39,7 +39,17 @@ from mooring.kube.objects.apps import (
 )
 from mooring.kube.objects.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
 from mooring.kube.objects.coordination import Lease, LeaseSpec
-from mooring.kube.objects.core import ConfigMap, Namespace, NamespaceStatus, Secret, Service, ServiceAccount
+from mooring.kube.objects.core import (
+    ConfigMap,
+    EndpointAddress,
+    Endpoints,
+    EndpointSubset,
+    Namespace,
+    NamespaceStatus,
+    Secret,
+    Service,
+    ServiceAccount,
+)
 from mooring.kube.objects.events import Event, EventSeries, EventSource, EventV1
 from mooring.kube.objects.meta import (
     Condition,
@@ -131,6 +141,7 @@ from mooring.kube.objects.volumes import (
     EphemeralVolumeSource,
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
+    GlusterfsVolumeSource,
     HostPathVolumeSource,
     ISCSIVolumeSource,
     KeyToPath,
@@ -190,6 +201,9 @@ __all__ = [
     "DownwardAPIVolumeFile",
     "DownwardAPIVolumeSource",
     "EmptyDirVolumeSource",
+    "EndpointAddress",
+    "EndpointSubset",
+    "Endpoints",
     "EnvVar",
     "EphemeralVolumeSource",
     "Event",
@@ -198,6 +212,7 @@ __all__ = [
     "EventV1",
     "FlexVolumeSource",
     "GCEPersistentDiskVolumeSource",
+    "GlusterfsVolumeSource",
     "HostPathVolumeSource",
     "ISCSIVolumeSource",
     "Job",

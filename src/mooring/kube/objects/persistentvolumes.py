@@ -14,6 +14,7 @@ from mooring.kube.objects.volumes import (
     CSIPersistentVolumeSource,
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
+    GlusterfsVolumeSource,
     HostPathVolumeSource,
     ISCSIVolumeSource,
     LocalVolumeSource,
@@ -50,6 +51,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
+    glusterfs: GlusterfsVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

@@ -73,7 +73,20 @@ async def mount_in_time(
 
 
 class NetworkUnmounter(PodDirectoryUnmounter):
-    """Unmounts what a server has; what is there is never removed.
+    """Unmounts what a server has (`unmount_in_time`); what is there is never removed."""
+
+    def __init__(self, host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, call: Run) -> None:
+        super().__init__(host, plugin, spec_name, pod_uid)
+        self._run = call
+
+    async def tear_down_at(self, directory: str) -> None:
+        await unmount_in_time(self._host, self._run, directory)
+        if await blocking(os.path.lexists, directory):
+            await self._host.mounts.remove_mount_point(directory)
+
+
+async def unmount_in_time(host: VolumeHost, call: Run, directory: str) -> None:
+    """Unmounts the directory. Idempotent. Raises VolumeError if it is mounted still.
 
     What was written is first written back. A server that has gone keeps that waiting; then the mount is
     taken away by force, as upstream does after a minute, and those writes are given up. An unmount alone
@@ -83,55 +96,45 @@ class NetworkUnmounter(PodDirectoryUnmounter):
     Where another pod of this node has mounted the same file system, force would end its I/O, too. Then the
     mount alone is removed, which waits for nothing; what was written stays on its way meanwhile.
     """
-
-    def __init__(self, host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, call: Run) -> None:
-        super().__init__(host, plugin, spec_name, pod_uid)
-        self._run = call
-
-    async def tear_down_at(self, directory: str) -> None:
-        await self.unmount(directory)
-        if await blocking(os.path.lexists, directory):
-            await self._host.mounts.remove_mount_point(directory)
-
-    async def unmount(self, directory: str) -> None:
-        """Idempotent. Raises VolumeError if it is mounted still."""
-        if (mount := await mounted(self._host, directory)) is None:
-            return
-        shared = any(
-            each.device == mount.device and each.mount_id != mount.mount_id
-            for each in await self._host.mounts.mount_table()
-        )
-        force = not shared and not await self._written_back(directory, mount)
-        ended = Ended(None)
-        for _ in range(FORCED if force else 1):
-            words = ("umount", "-f") if force else ("umount",)
-            ended = await self._run(*words, "--", directory, deadline_s=UNMOUNT_S)
-            if ended.status == 0:
-                break
-        if await mounted(self._host, directory) is not None:
-            raise VolumeError(
-                f"{mount.source} is still mounted at {directory}: {ended.words()}. It is tried again"
-            )
-
-    async def _written_back(self, directory: str, mount: Mount) -> bool:
-        """False if the server has gone. Raises VolumeError while it answers, and has not got everything."""
-        ended = await self._run("sync", "-f", "--", directory, deadline_s=WRITE_BACK_S)
+    if (mount := await mounted(host, directory)) is None:
+        return
+    shared = any(
+        each.device == mount.device and each.mount_id != mount.mount_id
+        for each in await host.mounts.mount_table()
+    )
+    force = not shared and not await _written_back(call, directory, mount.source)
+    ended = Ended(None)
+    for _ in range(FORCED if force else 1):
+        words = ("umount", "-f") if force else ("umount",)
+        ended = await call(*words, "--", directory, deadline_s=UNMOUNT_S)
         if ended.status == 0:
-            return True
-        if ended.status is None:
-            answers = await self._run("stat", "-f", "--", directory, deadline_s=METRICS_S)
-            if answers.status is not None and _CUT_OFF not in answers.errors:
-                raise VolumeError(
-                    f"what was written to {mount.source} is not all there after {WRITE_BACK_S:g} s, while the server "
-                    f"answers: look whether it is well. It is waited for"
-                )
-        log.error(
-            "writes that the server has not confirmed are given up",
-            source=mount.source,
-            path=directory,
-            reason=ended.words(),
+            break
+    if await mounted(host, directory) is not None:
+        raise VolumeError(
+            f"{mount.source} is still mounted at {directory}: {ended.words()}. It is tried again"
         )
-        return ended.status is not None
+
+
+async def _written_back(call: Run, directory: str, source: str) -> bool:
+    """False if force is needed, since the server has gone. Raises VolumeError while it answers, and has not
+    got everything."""
+    ended = await call("sync", "-f", "--", directory, deadline_s=WRITE_BACK_S)
+    if ended.status == 0:
+        return True
+    if ended.status is None:
+        answers = await call("stat", "-f", "--", directory, deadline_s=METRICS_S)
+        if answers.status is not None and _CUT_OFF not in answers.errors:
+            raise VolumeError(
+                f"what was written to {source} is not all there after {WRITE_BACK_S:g} s, while the server answers: "
+                f"look whether it is well. It is waited for"
+            )
+    log.error(
+        "writes that the server has not confirmed are given up",
+        source=source,
+        path=directory,
+        reason=ended.words(),
+    )
+    return ended.status is not None
 
 
 async def mounted(host: VolumeHost, directory: str) -> Mount | None:
