@@ -1,4 +1,4 @@
-"""The mounts of one node of a server's files, as `mount`, `umount`, `sync` and `stat` tell and change them."""
+"""The mounts of one node of a server, as `mount`, `umount`, `sync` and `stat` tell and change them."""
 
 from __future__ import annotations
 

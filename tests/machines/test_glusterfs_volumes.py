@@ -1,4 +1,4 @@
-"""GlusterFS volumes of pods on machines with a kernel of their own: a real glusterd, and one that has gone."""
+"""GlusterFS volumes of pods on machines with a kernel of their own: a real server, and one that has gone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,18 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
 ONE, TWO = "node-1", "node-2"
 WAITS = "trap 'exit 0' TERM; sleep 1000 & wait"
-STATE = ("/var/lib/glusterd", "/var/log/glusterfs", "/run/gluster")
+SERVES = """
+set -e
+for each in /var/lib/glusterd /var/log/glusterfs /run {directory}; do mkdir -p $each; mount -t tmpfs state $each; done
+mkdir /run/gluster
+glusterd -N -l /var/log/glusterfs/glusterd.log &
+create='volume create shared {address}:{directory}/brick force'
+timeout 30 sh -c "until gluster --mode=script $create; do sleep 0.2; done"
+gluster volume set shared network.ping-timeout 4
+gluster volume start shared
+echo serves
+wait
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,20 +62,16 @@ class Server:
         _run(f"ip link set {link} master {BRIDGE} up")
         for words in (f"addr add {self.address}/16 dev {peer}", f"link set {peer} up", "link set lo up"):
             _run(f"ip -n {self._name} {words}")
-        kept = " && ".join(f"mkdir -p {each} && mount -t tmpfs state {each}" for each in STATE)
-        bricks = f"mount -t tmpfs bricks {self._directory}"
-        script = f"{kept} && {bricks} && exec glusterd -N -l {STATE[1]}/glusterd.log"
+        script = SERVES.format(address=self.address, directory=self._directory)
         command = ["ip", "netns", "exec", self._name, "unshare", "-m", "sh", "-c", script]
-        self._glusterd = subprocess.Popen(command, start_new_session=True)
-        create = f"volume create shared {self.address}:{self._directory}/brick force"
-        self._gluster(f"until gluster --mode=script {create}; do sleep 0.2; done", patience_s=30)
-        self._gluster("gluster volume set shared network.ping-timeout 4")
-        self._gluster("gluster volume start shared")
-
-    def _gluster(self, script: str, patience_s: float = 20) -> None:
-        assert self._glusterd is not None
-        where = ["nsenter", "-t", str(self._glusterd.pid), "-m", "-n"]
-        subprocess.run([*where, "sh", "-c", script], check=True, timeout=patience_s, capture_output=True)
+        said = subprocess.PIPE
+        self._glusterd = subprocess.Popen(
+            command, start_new_session=True, stdout=said, stderr=subprocess.STDOUT
+        )
+        assert self._glusterd.stdout is not None
+        lines = iter(self._glusterd.stdout.readline, b"")
+        before = list(takewhile(lambda line: line != b"serves\n", lines))
+        assert self._glusterd.poll() is None, before
 
     def reachable(self, yes: bool) -> None:
         _run(f"ip link set {self._name} {'up' if yes else 'down'}")
@@ -75,7 +83,7 @@ class Server:
         for pid in pids.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
         if self._glusterd is not None:
-            self._glusterd.wait(timeout=10)
+            self._glusterd.communicate(timeout=10)
         subprocess.run(["ip", "netns", "delete", self._name], check=False)
         self._directory.rmdir()
 

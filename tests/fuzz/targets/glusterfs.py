@@ -1,4 +1,4 @@
-"""Paths, mountOptions and addresses of GlusterFS volumes, and what their clients' logs say: read, or refused."""
+"""Paths, options and addresses of GlusterFS volumes, and what their clients' logs say: read, or refused."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_servers_are_the_ready_addresses_each_once_and_not_without_end():
     "address", ["", "gluster-1", "10.0.0.1,ro", "-o", "10.0.0.1:x", "fe80::1%eth0", "[fd00::1]"]
 )
 def test_what_is_no_address_is_refused(address: str):
-    with pytest.raises(VolumeError, match="Endpoints a/b: .* is not the IP address"):
+    with pytest.raises(VolumeError, match=r"Endpoints a/b: .* is not the IP address"):
         servers(endpoints("10.0.0.1", address), "a/b")
 
 
