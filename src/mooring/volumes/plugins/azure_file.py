@@ -92,8 +92,8 @@ def share(spec: VolumeSpec, pod_namespace: str) -> Share:
 
 
 def options(spec: VolumeSpec, read_only: bool, fs_group: int | None) -> list[str]:
-    """The volume's mountOptions, and upstream's defaults for what they do not name. Raises InvalidSpec for one
-    that says who mounts: that is in the Secret."""
+    """The volume's mountOptions, and upstream's defaults for what they do not name. Raises InvalidSpec for
+    one that says who mounts: that is in the Secret."""
     given = checked_options(spec, refused=SECRET_OPTIONS)
     named = {each.partition("=")[0] for each in ",".join(given).split(",")}
     group = [] if fs_group is None else [f"gid={fs_group}"]
@@ -102,7 +102,7 @@ def options(spec: VolumeSpec, read_only: bool, fs_group: int | None) -> list[str
 
 
 def credentials(found: Contents, where: str) -> tuple[str, str]:
-    """The account, and the file that mount.cifs reads. Raises InvalidSpec, whose message has nothing of them."""
+    """The account, and the file that mount.cifs reads. Raises InvalidSpec, without them."""
     account, key = (
         found.get(name, b"").decode(errors="replace").strip() for name in (ACCOUNT_NAME, ACCOUNT_KEY)
     )
