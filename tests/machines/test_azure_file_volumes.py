@@ -180,10 +180,20 @@ async def test_two_machines_share_a_share_without_a_csi_driver_and_the_key_is_no
     assert await ended(stage, "own") == "4000:777 written"
     await unmounted(stage, ONE)
 
-    # The server has gone: nothing of the agent hangs, and the mount goes when the server is back.
+    # The server has gone: nothing of the agent hangs.
     await blocking(server.reachable, False)
     await pod(stage, "beside", TWO, "echo runs")
     assert await ended(stage, "beside") == "runs"
     await blocking(server.reachable, True)
+
+    # The agent is killed while it is mounted: the next one unmounts.
+    agent = "pgrep -f 'agent .*--name node-2' | head -n 1"
+    before = await inside(stage, agent, TWO)
+    await inside(stage, f"kill -9 {before}", TWO)
+
+    async def again() -> bool:
+        return await inside(stage, agent, TWO) not in ("", before)
+
+    await stage.until("the agent is back", again, patience=60)
     await gone(stage, "holder")
-    await unmounted(stage, TWO, patience=120)
+    await unmounted(stage, TWO)

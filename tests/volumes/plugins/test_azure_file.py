@@ -209,9 +209,12 @@ def test_no_key_is_left_by_a_mount_of_unknown_outcome(node: Node):
     assert node.files() == []
 
 
-def test_a_key_that_a_killed_agent_left_goes_with_the_volume(node: Node):
+def test_a_key_that_a_killed_agent_left_goes_with_the_next_try_and_with_the_volume(node: Node):
     path = node.set_up(volume())
     left = Path(node.kernel.calls[0][4].split(",")[0].removeprefix("credentials="))
+    left.write_text("x")
+    node.set_up(volume())
+    assert node.files() == []
     left.write_text("x")
     node.tear_down()
     assert node.files() == [] and node.kernel.mounts == {} and not Path(path).exists()

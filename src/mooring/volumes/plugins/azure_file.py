@@ -135,6 +135,7 @@ class AzureFileMounter(PodDirectoryMounter):
         return await use_of(self._run, self._path)
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
+        await blocking(_remove, self._credentials)  # of an agent that was killed
         if await self._host.mounts.is_mount_point(directory):
             return
         if "," in self._credentials:
