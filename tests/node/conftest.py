@@ -64,6 +64,7 @@ class JournalledMachine:
         self.mounts: set[str] = set()
         self.failures: dict[str, Exception] = {}
         self.exit_on_term = True
+        self.mounts_shares = False
         self.commands: dict[str, tuple[int, float]] = {}
         self.devices_appear = asyncio.Event()
         self.devices_appear.set()
@@ -251,7 +252,11 @@ class PlayedLocal(PlayedPlugin):
         return True
 
     def can_support(self, spec: VolumeSpec) -> bool:
-        return spec.volume is not None and bool(spec.volume.empty_dir or spec.volume.config_map)
+        volume = spec.volume
+        if volume is None:
+            return False
+        share = self.machine.mounts_shares and volume.azure_file is not None
+        return share or bool(volume.empty_dir or volume.config_map)
 
     def get_volume_name(self, spec: VolumeSpec) -> str:
         return spec.name

@@ -587,3 +587,28 @@ def test_a_volume_that_shows_its_pod_follows_the_pods_labels(play: Play) -> None
         assert stage.machine.journal.count("set-up cache") == set_up + 1
 
     play(story)
+
+
+SHARE = {"name": "data", "azureFile": {"secretName": "account", "shareName": "files"}}
+
+
+def test_a_former_in_tree_volume_that_a_plugin_of_the_node_has_is_not_its_csi_drivers(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.mounts_shares = True
+        await stage.start()
+        await stage.create_pod(volumes=[SHARE])
+        await stage.until(lambda: running(stage))
+        assert stage.machine.journal == ["set-up data", "start-sandbox web-0", "start main 0"]
+
+    play(story)
+
+
+def test_a_former_in_tree_volume_that_no_plugin_of_the_node_has_is_its_csi_drivers(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(volumes=[SHARE])
+        told = await stage.until(stage.events)
+        assert "no volume plugin matched volume #account#files#data#default" in told[0][1]
+        assert stage.machine.journal == []
+
+    play(story)

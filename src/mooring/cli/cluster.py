@@ -14,6 +14,7 @@ import click
 from mooring.cli.cloud import parsed
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import fail, log_lines
+from mooring.cli.parts import PLUGIN_SETTING, parse_settings
 
 
 def enter_rootless() -> None:
@@ -64,6 +65,7 @@ def enter_rootless() -> None:
     help="Where FlexVolume drivers are, for all nodes and controllers: <vendor>~<driver>/<driver>. Default: where "
     "upstream has them, /usr/libexec/kubernetes/kubelet-plugins/volume/exec/.",
 )
+@PLUGIN_SETTING
 @click.option(
     "--csi",
     multiple=True,
@@ -120,6 +122,7 @@ def up(
     node_monitor_grace_period: float,
     images: Path | None,
     volume_plugin_dir: Path | None,
+    plugin_settings: tuple[str, ...],
     csi: tuple[str, ...],
     csi_controller: tuple[str, ...],
     csi_fault: tuple[str, ...],
@@ -146,6 +149,7 @@ def up(
     if cloud_set and not cloud:
         raise click.UsageError("--cloud-set is about the cloud of --cloud")
     parsed(cloud_set)
+    parse_settings(plugin_settings)
     if drivers and set(of_nodes) != {kinds.NAMESPACE}:
         fail(
             f"--csi with --machines {machines}: a driver that listens on this host cannot be reached from a machine "
@@ -176,6 +180,7 @@ def up(
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
         images=images.absolute() if images else None,
         volume_plugin_dir=volume_plugin_dir.absolute() if volume_plugin_dir else None,
+        plugin_settings=plugin_settings,
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
         cloud=CloudOptions(cloud_set) if cloud else None,

@@ -39,6 +39,7 @@ def controllers(layout: Layout, options: Options, csi: CSIDrivers) -> list[str]:
         *_array(layout, options.mode),
         *RECYCLE_FLAGS,
         *_flex("--flex-volume-plugin-dir", options),
+        *_given(options),
         *_csi(csi.controller_settings(f"{NODE}1", layout.csi_trace)),
     )
 
@@ -59,7 +60,7 @@ def agent(
     flags += ["--lease-duration", str(max(4.0, options.node_monitor_grace_period))]
     if provider_id:
         flags += ["--provider-id", provider_id]
-    flags += _flex("--volume-plugin-dir", options)
+    flags += [*_flex("--volume-plugin-dir", options), *_given(options)]
     if options.images:
         flags += ["--images", str(options.images)]
     trace: Path | None = layout.csi_trace
@@ -76,6 +77,10 @@ def _array(layout: Layout, mode: str, **others: object) -> list[str]:
 
 def _flex(flag: str, options: Options) -> list[str]:
     return [flag, str(options.volume_plugin_dir)] if options.volume_plugin_dir else []
+
+
+def _given(options: Options) -> list[str]:
+    return [flag for each in options.plugin_settings for flag in ("--plugin-setting", each)]
 
 
 def _csi(settings: Mapping[str, str]) -> list[str]:

@@ -32,6 +32,8 @@ class Options:
     images: Path | None = None
     volume_plugin_dir: Path | None = None
     """Where FlexVolume drivers are; None: where upstream has them."""
+    plugin_settings: tuple[str, ...] = ()
+    """PLUGIN:KEY=VALUE, for all agents and controllers."""
     rootless: bool = False
     controllers: str = ALL_CONTROLLERS
     csi: CSIDrivers = CSIDrivers()  # noqa: RUF009 - immutable

@@ -61,12 +61,12 @@ NODE: tuple[Right, ...] = (
     Right(_LEASES, ("leases",), ("get", *_WRITE, "delete"), Scope.OWN_NAME, "kube-node-lease"),
     Right(_STORAGE, ("csidrivers",), _READ, Scope.ALL),
     Right("", ("services",), _READ, Scope.ALL),
+    Right("", ("endpoints",), ("get",), Scope.ALL),
     Right("", ("events",), _WRITE, Scope.ALL),
     Right("events.k8s.io", ("events",), _WRITE, Scope.ALL),
 )
 
 WITHHELD: Mapping[tuple[str, str], str] = MappingProxyType({
-    ("", "endpoints"): "upstream: get, for glusterfs, which is not mounted here",
     ("authentication.k8s.io", "tokenreviews"): "upstream: create; nothing on a node asks here whose token it was shown",
     ("authorization.k8s.io", "subjectaccessreviews"): "upstream: create; a node asks about itself only",
     ("authorization.k8s.io", "localsubjectaccessreviews"): "upstream: create; a node asks about itself only",

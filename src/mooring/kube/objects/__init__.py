@@ -39,7 +39,17 @@ from mooring.kube.objects.apps import (
 )
 from mooring.kube.objects.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
 from mooring.kube.objects.coordination import Lease, LeaseSpec
-from mooring.kube.objects.core import ConfigMap, Namespace, NamespaceStatus, Secret, Service, ServiceAccount
+from mooring.kube.objects.core import (
+    ConfigMap,
+    EndpointAddress,
+    Endpoints,
+    EndpointSubset,
+    Namespace,
+    NamespaceStatus,
+    Secret,
+    Service,
+    ServiceAccount,
+)
 from mooring.kube.objects.events import Event, EventSeries, EventSource, EventV1
 from mooring.kube.objects.meta import (
     Condition,
@@ -133,6 +143,7 @@ from mooring.kube.objects.volumes import (
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
     GitRepoVolumeSource,
+    GlusterfsVolumeSource,
     HostPathVolumeSource,
     ISCSIVolumeSource,
     KeyToPath,
@@ -192,6 +203,9 @@ __all__ = [
     "DownwardAPIVolumeFile",
     "DownwardAPIVolumeSource",
     "EmptyDirVolumeSource",
+    "EndpointAddress",
+    "EndpointSubset",
+    "Endpoints",
     "EnvVar",
     "EphemeralVolumeSource",
     "Event",
@@ -202,6 +216,7 @@ __all__ = [
     "FlexVolumeSource",
     "GCEPersistentDiskVolumeSource",
     "GitRepoVolumeSource",
+    "GlusterfsVolumeSource",
     "HostPathVolumeSource",
     "ISCSIVolumeSource",
     "Job",

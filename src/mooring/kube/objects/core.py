@@ -1,4 +1,4 @@
-"""The small kinds of the core group: Namespaces, ConfigMaps, Secrets, Services, ServiceAccounts."""
+"""The small kinds of the core group: Namespace, ConfigMap, Secret, Service, Endpoints, ServiceAccount."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ class Secret(Object, frozen=True):
 class Service(Object, frozen=True):
     RESOURCE = Resource("", "v1", "services", "Service")
     spec: dict[str, Any] = {}
+
+
+class EndpointAddress(Struct, frozen=True):
+    ip: str = ""
+
+
+class EndpointSubset(Struct, frozen=True):
+    addresses: tuple[EndpointAddress, ...] = ()
+
+
+class Endpoints(Object, frozen=True):
+    RESOURCE = Resource("", "v1", "endpoints", "Endpoints")
+    subsets: tuple[EndpointSubset, ...] = ()
 
 
 class ServiceAccount(Object, frozen=True):

@@ -15,6 +15,7 @@ from mooring.kube.objects.volumes import (
     FCVolumeSource,
     FlexVolumeSource,
     GCEPersistentDiskVolumeSource,
+    GlusterfsVolumeSource,
     HostPathVolumeSource,
     ISCSIVolumeSource,
     LocalVolumeSource,
@@ -52,6 +53,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     iscsi: ISCSIVolumeSource | None = None
     fc: FCVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
+    glusterfs: GlusterfsVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

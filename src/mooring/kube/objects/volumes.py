@@ -100,6 +100,15 @@ class NFSVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class GlusterfsVolumeSource(Struct, frozen=True):
+    """In a pod's volume there is no `endpoints_namespace`: it is the pod's."""
+
+    endpoints: str = ""
+    path: str = ""
+    read_only: bool = False
+    endpoints_namespace: str | None = None
+
+
 class ISCSIVolumeSource(Struct, frozen=True):
     """A LUN of an iSCSI target. In a pod, `secret_ref` has no namespace: it is the pod's."""
 
@@ -257,6 +266,7 @@ class Volume(Struct, frozen=True):
     cinder: CinderVolumeSource | None = None
     vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
+    glusterfs: GlusterfsVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     fc: FCVolumeSource | None = None
     git_repo: GitRepoVolumeSource | None = None

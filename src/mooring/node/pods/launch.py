@@ -98,7 +98,7 @@ class PodLauncher:
                     pv = await self._client.find(PersistentVolume, claim.spec.volume_name)
         spec = volume_spec(pod, volume, lambda namespace, name: claim, lambda name: pv)
         refuse_wrong_use(pod, volume, spec)
-        return as_csi(spec, pod.namespace)
+        return spec if self._volumes.supports(spec) else as_csi(spec, pod.namespace)
 
     async def start_sandbox(self, pod: Pod, facts: Facts, problems: dict[str, Reason]) -> None:
         """Starts it with the volumes that `facts` shows as mounted."""

@@ -134,6 +134,10 @@ class VolumeManager:
             if other != pod_uid and volume.holds(other)
         }
 
+    def supports(self, spec: VolumeSpec) -> bool:
+        """Whether a plugin of this node has the volume as it is written. Then it is not its CSI driver's."""
+        return any(plugin.can_support(spec) for plugin in self._plugins.plugins)
+
     def want(self, pod: Pod, specs: Mapping[str, VolumeSpec]) -> None:
         """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has
         one."""
