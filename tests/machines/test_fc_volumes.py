@@ -94,11 +94,10 @@ async def test_a_disk_comes_and_goes_with_its_pods(stage: Stage, data_dir: Path)
     assert await inside(stage, "head -c 3 /run/raw.img") == "raw"
 
     # A disk that the machine uses by its other path is not given to pods, and stays.
-    await volume(stage, "taken", SERIALS["data"])
     await inside(stage, "for host in /sys/class/scsi_host/host*; do echo - - - > $host/scan; done")
     second = f"$(grep -l {SERIALS['data']} /sys/class/scsi_device/*/device/wwid | tail -n 1 | xargs dirname)"
     await inside(stage, f"mkdir /mnt-fc && mount /dev/$(ls {second}/block) /mnt-fc")
-    await pod(stage, "taken", ONE, "true", data="taken")
+    await pod(stage, "taken", ONE, "true", data="data")
     await told(stage, "taken", "is mounted or claimed")
     await gone(stage, "taken")
     assert (await inside(stage, SHOWN)).count(SERIALS["data"]) == 2

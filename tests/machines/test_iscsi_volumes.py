@@ -97,7 +97,7 @@ async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stag
     await logged_out(stage, ONE)
 
     # Another file system than what is there: the pod waits, and the disk keeps what it has.
-    await volume(stage, "other", server, 1, iscsi={"fsType": "xfs"})
+    await volume(stage, "other", server, 1, accessModes=["ReadOnlyMany"], iscsi={"fsType": "xfs"})
     await pod(stage, "wrong", TWO, "true", data="other")
 
     await told(stage, "wrong", "ext4")
@@ -112,11 +112,11 @@ async def test_a_pod_writes_and_another_on_a_second_machine_reads_it(stage: Stag
 async def test_chap_and_a_server_that_shuts_a_node_out(stage: Stage, data_dir: Path) -> None:
     server = await server_of(stage)
     ask_for_chap(stage, "pods", "right-password")
-    for name, password in (("wrong", "other-password"), ("right", "right-password")):
+    for lun, name, password in ((2, "wrong", "other-password"), (1, "right", "right-password")):
         await chap(stage, name, "pods", password)
         reference = {"name": name, "namespace": "default"}
         how = {"chapAuthSession": True, "chapAuthDiscovery": name == "right", "secretRef": reference}
-        await volume(stage, name, server, 1, iscsi=how)
+        await volume(stage, name, server, lun, iscsi=how)
     await pod(stage, "refused", ONE, "true", data="wrong")
     await told(stage, "refused", "refuses the login")
     await gone(stage, "refused")

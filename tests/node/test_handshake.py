@@ -143,7 +143,7 @@ def test_a_node_takes_a_refused_attachment_for_none(run: Callable[[Any], Any]) -
         stage = PermittedMount()
         await stage.start()
         node = as_node(stage)
-        with pytest.raises(NotAttachedYet, match="PersistentVolume x belongs to no pod"):
+        with pytest.raises(NotAttachedYet, match="PersistentVolume x, which no pod of node"):
             await look(node, NODE, stage.uid, BOOT, VOLUME)
         await stage.annotate(annotations={"mooring.dev/inline-volume": "{}"})
         assert (await look(node, NODE, stage.uid, BOOT, VOLUME)).attachment == {"devicePath": "/dev/x"}

@@ -65,7 +65,8 @@ async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:
         persistent_volume = await client.find(PersistentVolume, name)
     except Forbidden:
         raise NotAttachedYet(
-            f"PersistentVolume {name} belongs to no pod of node {attachment.spec.node_name}"
+            f"it is attached as PersistentVolume {name}, which no pod of node {attachment.spec.node_name} uses: if two "
+            "PersistentVolumes are of one disk, delete one of them"
         ) from None
     if not is_current(attachment, persistent_volume):
         raise NotAttachedYet(
