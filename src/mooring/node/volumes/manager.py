@@ -25,12 +25,13 @@ from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
 from mooring.mounts.interface import Mounts
-from mooring.node.volumes import handshake
+from mooring.node.volumes import handshake, orphans
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, Decision, PodVolumes, decide
 from mooring.node.volumes.eviction import Evictions
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.orphans import OrphanedVolume
 from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
@@ -83,7 +84,7 @@ class VolumeManager:
         self._plugins = plugins
         self._mounts = mounts
         self._records = Records(root)
-        self._operations = Operations(plugins, self._records)
+        self._operations = Operations(plugins, self._records, mounts)
         self._report = report
         self._pod_changed = pod_changed
         self._content = content
@@ -245,6 +246,9 @@ class VolumeManager:
                 self._reports.waiting(volume, decision, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
+            except OrphanedVolume as error:
+                self._tell_orphan(volume, str(error))
+                return
             except Exception as error:
                 log.warning(
                     "volume operation failed",
@@ -254,6 +258,15 @@ class VolumeManager:
                 )
                 self._reports.failed(volume, decision, error)
                 raise
+
+    def _tell_orphan(self, volume: WantedVolume, text: str) -> None:
+        """Once, and again when there is something else to say."""
+        if volume.told != text:
+            volume.told = text
+            log.warning(
+                "volume without a plugin left in place", volume=volume.record.unique_name, problem=text
+            )
+        self._queue.add_after(volume.record.unique_name, orphans.LOOK_AGAIN_S)
 
     async def _take(self, volume: WantedVolume, decision: Decision) -> bool:
         """Carries one decision out; False if nothing more can be done now."""

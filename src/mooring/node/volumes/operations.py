@@ -14,13 +14,15 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod
+from mooring.mounts.interface import Mounts
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
+from mooring.node.volumes.orphans import OrphanedVolume, remove_orphan
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
 from mooring.node.volumes.resizing import grow_file_system
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.attachment_lock import needs_lock
-from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.errors import InvalidSpec, NoPluginMatched, VolumeError
 from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed, is_one_pod_only
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -41,8 +43,9 @@ log = structlog.get_logger("node-agent")
 class Operations:
     """Mounts and unmounts, and keeps the records true."""
 
-    def __init__(self, plugins: PluginManager, records: Records) -> None:
+    def __init__(self, plugins: PluginManager, records: Records, mounts: Mounts) -> None:
         self._plugins = plugins
+        self._mounts = mounts
         self._records = records
 
     def empty_record(self, unique_name: str, spec: VolumeSpec) -> VolumeRecord:
@@ -145,7 +148,10 @@ class Operations:
         if device is not None:
             self._save(volume, device=msgspec.structs.replace(device, leaving=True))
             volume.device = Presence.UNCERTAIN
-            await self._release(volume, device)
+            try:
+                await self._release(volume, device)
+            except NoPluginMatched as missing:
+                await remove_orphan(device.mount_path, missing, self._mounts)
         self._save(volume, device=None)
         if volume.record.attached_here:
             await self._detach(volume, node_name)
@@ -155,7 +161,11 @@ class Operations:
         )
 
     async def _detach(self, volume: WantedVolume, node_name: str) -> None:
-        plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
+        try:
+            plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
+        except NoPluginMatched as missing:
+            text = f"{missing}; this node has attached {volume.record.unique_name}: install the plugin, to detach it"
+            raise OrphanedVolume(text) from missing
         if plugin is None:
             raise VolumeError(f"volume plugin {volume.record.plugin} cannot detach volumes any more")
         name = split_volume_name(volume.record.unique_name)[1]
@@ -220,16 +230,22 @@ class Operations:
         """Takes the volume from one pod."""
         record = volume.record.pods[pod_uid]
         volume.pods[pod_uid] = Presence.UNCERTAIN
+        try:
+            await self._take_from_pod(volume, record, pod_uid)
+        except NoPluginMatched as missing:
+            await remove_orphan(record.path, missing, self._mounts)
+        self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
+        volume.pods.pop(pod_uid, None)
+        volume.outdated.discard(pod_uid)
+        log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
+
+    async def _take_from_pod(self, volume: WantedVolume, record: PodRecord, pod_uid: str) -> None:
         if volume.record.block:
             unmapper = self._block_plugin(volume).new_block_volume_unmapper(record.spec_name, pod_uid)
             await unmapper.unmap_pod_device()
         else:
             plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
             await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
-        self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
-        volume.pods.pop(pod_uid, None)
-        volume.outdated.discard(pod_uid)
-        log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
 
     def _save(self, volume: WantedVolume, **changes: object) -> None:
         volume.record = msgspec.structs.replace(volume.record, **changes)
