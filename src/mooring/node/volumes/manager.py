@@ -13,6 +13,7 @@ It must not know containers: the pod worker says which pods want a volume, and u
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, assert_never
@@ -36,6 +37,7 @@ from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
 from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.plugin_manager import PluginManager
@@ -117,8 +119,9 @@ class VolumeManager:
         """Each pod's volumes that are set up, with their names in the pod, as their plugins have them."""
         found: list[tuple[Pod, str, Volume]] = []
         for volume, want in self._known.set_up():
-            plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
-            found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
+            with contextlib.suppress(VolumeError):  # its plugin has gone: a driver of a folder
+                plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+                found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
         return found
 
     def state(self, pod_uid: str) -> PodVolumes:

@@ -14,6 +14,7 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod
+from mooring.kube.storage_metrics import operation
 from mooring.mounts.interface import Mounts
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
@@ -106,7 +107,8 @@ class Operations:
         path = mounter.get_device_mount_path(spec)
         self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.UNCERTAIN
-        await mounter.mount_device(spec, device_path, path)
+        with operation(volume.record.plugin, "mount_device"):
+            await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
@@ -117,7 +119,8 @@ class Operations:
         """Finds the device that pods get as it is; nothing is mounted."""
         plugin = self._block_plugin(volume)
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
-        device = await plugin.set_up_device(spec, device_path)
+        with operation(volume.record.plugin, "map_device"):
+            device = await plugin.set_up_device(spec, device_path)
         self._save(volume, device=_device_record(device, permission))
         volume.device = Presence.PRESENT
         log.info("device set up", volume=volume.record.unique_name, device=device)
@@ -136,7 +139,8 @@ class Operations:
             )
         self._save(volume, attached_here=True)
         volume.device = Presence.UNCERTAIN if volume.device is Presence.ABSENT else volume.device
-        attachment = await plugin.new_attacher().attach(spec, node_name)
+        with operation(volume.record.plugin, "volume_attach"):
+            attachment = await plugin.new_attacher().attach(spec, node_name)
         log.info("attached by this node", volume=volume.record.unique_name, attachment=dict(attachment))
         return Permission(attachment, "", node_uid)
 
@@ -149,7 +153,10 @@ class Operations:
             self._save(volume, device=msgspec.structs.replace(device, leaving=True))
             volume.device = Presence.UNCERTAIN
             try:
-                await self._release(volume, device)
+                with operation(
+                    volume.record.plugin, "unmap_device" if volume.record.block else "unmount_device"
+                ):
+                    await self._release(volume, device)
             except NoPluginMatched as missing:
                 await remove_orphan(device.mount_path, missing, self._mounts)
         self._save(volume, device=None)
@@ -169,7 +176,8 @@ class Operations:
         if plugin is None:
             raise VolumeError(f"volume plugin {volume.record.plugin} cannot detach volumes any more")
         name = split_volume_name(volume.record.unique_name)[1]
-        await plugin.new_detacher().detach(name, node_name)
+        with operation(volume.record.plugin, "volume_detach"):
+            await plugin.new_detacher().detach(name, node_name)
         self._save(volume, attached_here=False)
         log.info("detached by this node", volume=volume.record.unique_name)
 
@@ -200,7 +208,8 @@ class Operations:
         self._save(volume, pods=pods)
         volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
         try:
-            await set_up()
+            with operation(volume.record.plugin, "map_volume" if volume.record.block else "volume_mount"):
+                await set_up()
         except Exception:
             volume.outdated.add(pod_uid)
             raise
@@ -231,7 +240,8 @@ class Operations:
         record = volume.record.pods[pod_uid]
         volume.pods[pod_uid] = Presence.UNCERTAIN
         try:
-            await self._take_from_pod(volume, record, pod_uid)
+            with operation(volume.record.plugin, "unmap_volume" if volume.record.block else "volume_unmount"):
+                await self._take_from_pod(volume, record, pod_uid)
         except NoPluginMatched as missing:
             await remove_orphan(record.path, missing, self._mounts)
         self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
