@@ -136,6 +136,7 @@ class PlayedRuntime:
             started_at=asyncio.get_running_loop().time(),
             sandbox=sandbox.number,
             last=sandbox.containers.get(spec.name),
+            stop_signal=spec.stop_signal,
         )
         self.machine.update(uid, containers={**sandbox.containers, spec.name: record})
 

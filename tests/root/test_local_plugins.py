@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -102,7 +103,9 @@ async def test_a_secret_never_reaches_a_disk(host: NodeVolumeHost):
         await mounter.set_up(fs_group=4242)
     assert mounted_at(mounter.get_path()) == "tmpfs"
     assert Path(mounter.get_path(), "key").read_text() == "hello"
-    assert Path(mounter.get_path(), "key").stat().st_gid == 4242
+    for path in (mounter.get_path(), *(os.path.join(mounter.get_path(), name) for name in ("..data", "key"))):
+        assert os.stat(path).st_gid == os.lstat(path).st_gid == 4242
+    assert stat.S_IMODE(os.stat(mounter.get_path()).st_mode) == 0o2755
     await plugin.new_unmounter("v", "pod-uid").tear_down()
     assert not os.path.exists(mounter.get_path())
 

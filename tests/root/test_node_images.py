@@ -101,5 +101,20 @@ async def test_without_image_and_command_the_next_step_is_told(world: AgentProce
     assert waiting.reason == "ErrImageNeverPull"
 
 
+async def test_the_images_stop_signal_ends_its_container(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "images" / "app")
+    script = (
+        "trap 'echo asked to quit; exit 0' QUIT; trap 'echo wrong; exit 1' TERM; echo up; while :; do :; done"
+    )
+    layout.image(layer(shell()), Entrypoint=["/bin/sh", "-c"], Cmd=[script], StopSignal="sigquit")
+    async with agent_world(tmp_path) as world:
+        await world.start("boot-1", "--images", str(tmp_path / "images"))
+        created = await world.create_pod(volumes=[], containers=[{"name": "main", "image": "app"}])
+        await world.until(lambda: world.log(created) == ["up"])
+        await world.api.patch(Pod, "web-0", {"spec": {"activeDeadlineSeconds": 1}}, "default")
+        await world.until(lambda: phase(world, "Failed"))
+        assert world.log(created) == ["up", "asked to quit"]
+
+
 async def phase(world: AgentProcess, phase: str) -> bool:
     return (await world.api.get(Pod, "web-0", "default")).status.phase == phase

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from waiting import until
 
+import mooring
+from mooring.node import launchers
 from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.runtime import (
     ContainerMount,
@@ -479,6 +481,53 @@ async def test_a_program_runs_as_its_user_and_groups_with_a_home(pods: Pods) -> 
     assert output[:2] == ["1", "7"]
     assert {"7", "20", "30"} <= set(output[2].split())
     assert output[3:] == ["/usr/sbin", "out", "no"]
+
+
+@pytest.fixture
+def unreadable_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Supervisors are started by a Python that no user but root can read, nor its library, nor Mooring."""
+    home, version = tmp_path / "python", f"python{sys.version_info.major}.{sys.version_info.minor}"
+    library = Path(os.__file__).parent
+    leave_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "__pycache__", "config-*")
+    shutil.copytree(library, home / "lib" / version, ignore=leave_out, symlinks=True)
+    (home / "bin").mkdir()
+    shutil.copy(os.path.realpath(sys.executable), home / "bin" / version)
+    shutil.copytree(Path(mooring.__file__).parent, home / "sources" / "mooring")
+    home.chmod(0o700)
+    monkeypatch.setattr(launchers.sys, "executable", str(home / "bin" / version))
+    launch = launchers._LAUNCH.replace(launchers._SOURCES, str(home / "sources"))
+    assert launch != launchers._LAUNCH
+    monkeypatch.setattr(launchers, "_LAUNCH", launch)
+    return home
+
+
+async def test_a_user_who_cannot_read_the_installation_of_python_runs_programs_and_commands(
+    pods: Pods, unreadable_python: Path
+) -> None:
+    await sandbox(pods)
+    supervisor = json.loads((pods.root / "pods" / UID / "supervisor.json").read_text())["pid"]
+    assert Path(f"/proc/{supervisor}/exe").resolve().is_relative_to(unreadable_python)
+    running = "id -u; cd / && ls -d $HOME; exec sleep 1000"
+    await pods.start("", argv=("sh", "-c", running), user="1234:5678", groups=(20,), no_new_privileges=True)
+    await until(lambda: pods.output() == ["1234", "/"])
+    assert await pods.runtime.run(UID, "main", ("id", "-g")) == (0, "5678\n")
+    with pytest.raises(ExecFailure, match=r"command 'no-such-program' .* does not exist"):
+        await pods.runtime.run(UID, "main", ("no-such-program",))
+    with pytest.raises(ExecFailure, match="Permission denied"):
+        await pods.runtime.run(UID, "main", ("/etc/passwd",))
+
+
+async def test_what_such_a_user_cannot_start_is_said(pods: Pods, unreadable_python: Path) -> None:
+    await sandbox(pods)
+    await pods.start("", argv=("no-such-program",), user="1234")
+    record = (await pods.finished()).containers["main"]
+    assert "command 'no-such-program' (or its interpreter) does not exist" in record.error
+    await pods.start("", attempt=1, argv=(str(unreadable_python / "bin" / "x"),), user="1234")
+    record = (await pods.finished(attempt=1)).containers["main"]
+    assert "Permission denied" in record.error or "does not exist" in record.error
+    await pods.start("", attempt=2, argv=("sh",), user="nobody-of-this-name")
+    record = (await pods.finished(attempt=2)).containers["main"]
+    assert "has no 'nobody-of-this-name'" in record.error
 
 
 async def test_a_read_only_root_leaves_the_volumes_writable(pods: Pods, tmp_path: Path) -> None:

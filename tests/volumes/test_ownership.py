@@ -89,3 +89,54 @@ def test_the_root_is_given_last_so_that_a_walk_that_failed_is_done_again(
     monkeypatch.setattr(os, "chmod", lambda path, mode: changed.append(os.path.basename(path)))
     give_to_group(str(volume), os.getgid())
     assert changed == ["file", "volume"]
+
+
+def test_what_another_pod_removes_meanwhile_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    volume, lstat = _volume(tmp_path), os.lstat
+    (volume / "busy").mkdir()
+    (volume / "busy" / "one").touch(mode=0o600)
+
+    def meanwhile(path: str) -> os.stat_result:
+        if os.path.basename(path) in ("file", "one"):
+            os.unlink(path)
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", meanwhile)
+    give_to_group(str(volume), os.getgid())
+    assert [_mode(path) & 0o2070 for path in (volume, volume / "busy")] == [0o2070, 0o2070]
+
+
+def test_a_directory_that_goes_before_it_is_listed_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    volume, scandir = _volume(tmp_path), os.scandir
+    (volume / "gone").mkdir()
+
+    def meanwhile(path: str) -> object:
+        if os.path.basename(path) == "gone":
+            os.rmdir(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", meanwhile)
+    give_to_group(str(volume), os.getgid())
+    assert _mode(volume / "file") == 0o660
+
+
+def test_a_directory_that_cannot_be_listed_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    volume, scandir = _volume(tmp_path), os.scandir
+    (volume / "broken").mkdir()
+
+    def broken(path: str) -> object:
+        if os.path.basename(path) == "broken":
+            raise OSError(5, "Input/output error", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        give_to_group(str(volume), os.getgid())
+    assert not _mode(volume) & stat.S_ISGID, "the root says that it is to be done again"
+
+
+def test_a_volume_that_is_gone_is_a_failure(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        give_to_group(str(tmp_path / "none"), os.getgid())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,42 @@ PAYLOADS = st.dictionaries(
 @given(PAYLOADS, PAYLOADS)
 def test_only_equal_payloads_have_the_same_digest(one: dict[str, PayloadFile], other: dict[str, PayloadFile]):
     assert (digest(one) == digest(other)) == (one == other)
+
+
+def _modes(directory: Path) -> dict[str, int]:
+    """Of the directory and all that its user sees, links followed."""
+    found = {
+        ".": directory,
+        **{name: directory / name for name in ("top", "conf", "conf/deep", "conf/deep/b")},
+    }
+    return {name: stat.S_IMODE(path.stat().st_mode) for name, path in found.items()}
+
+
+NESTED = {"top": PayloadFile(b"1", 0o600), "conf/deep/b": PayloadFile(b"2", 0o400)}
+GIVEN = {".": 0o2755, "top": 0o640, "conf": 0o2755, "conf/deep": 0o2755, "conf/deep/b": 0o440}
+
+
+def test_directories_are_the_groups_and_pass_it_on(tmp_path: Path):
+    write_payload(tmp_path / "v", NESTED, group=os.getgid())
+    assert _modes(tmp_path / "v") == GIVEN
+    assert stat.S_IMODE((tmp_path / "v" / CURRENT).stat().st_mode) == 0o2755
+
+
+def test_directories_can_be_entered_by_all_whatever_the_umask_is(tmp_path: Path):
+    before = os.umask(0o077)
+    try:
+        write_payload(tmp_path, NESTED)
+    finally:
+        os.umask(before)
+    assert [_modes(tmp_path)[name] for name in ("conf", "conf/deep")] == [0o755, 0o755]
+
+
+def test_what_a_crash_left_ungiven_is_given_by_the_next_write(tmp_path: Path):
+    write_payload(tmp_path / "v", NESTED, group=os.getgid())
+    for path in (tmp_path / "v", tmp_path / "v" / CURRENT / "conf"):
+        path.chmod(0o755)
+    assert write_payload(tmp_path / "v", NESTED, group=os.getgid()) is False
+    assert _modes(tmp_path / "v") == GIVEN
+    changed = {**NESTED, "top": PayloadFile(b"new", 0o600)}
+    assert write_payload(tmp_path / "v", changed, group=os.getgid())
+    assert _modes(tmp_path / "v") == GIVEN

@@ -325,6 +325,12 @@ def controller(
     default=True,
 )
 @click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics and /healthz. Default: not served."
+)
+@click.option(
+    "--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port."
+)
+@click.option(
     "--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often."
 )
 @flex_option("--volume-plugin-dir")
@@ -343,6 +349,8 @@ def agent(
     provider_id: str,
     endpoint_token_file: Path | None,
     enable_controller_attach_detach: bool,
+    metrics_port: int | None,
+    metrics_address: str,
     lease_duration: float,
     flex_directory: str,
     plugin_settings: tuple[str, ...],
@@ -355,6 +363,7 @@ def agent(
     """
     from mooring.kube import config
     from mooring.kube.client import Client
+    from mooring.kube.errors import ConfigError
     from mooring.kube.times import wall_clock
     from mooring.node.hardware import machine_id, system_uuid
     from mooring.node.node_lease import HeldByAnother
@@ -387,12 +396,14 @@ def agent(
         pod_network=pod_network,
         address=address,
         endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
+        metrics_port=metrics_port,
+        metrics_address=metrics_address,
         lease_duration_s=lease_duration,
         plugin_settings=with_flex_directory(parse_settings(plugin_settings), flex_directory),
     )
     try:
         asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
-    except (AttachingKindChanged, HeldByAnother) as error:
+    except (AttachingKindChanged, ConfigError, HeldByAnother) as error:
         fail(str(error))
 
 

@@ -1,6 +1,7 @@
 """What this process counts, for Prometheus: one registry, with upstream's names wherever upstream has one.
 
-Guarantees: counting never fails and never waits; labels are few and bounded (no object names). Times are the
+Guarantees: counting never fails and never waits; labels are few and bounded (no object names; but
+see `serving`). Times are the
 event loop's, in seconds. Several queues or informers of one name in a process add up.
 
 Sources of the names: client-go (workqueue_*, rest_client_*, reflector_*, leader_election_*). Other packages
@@ -9,7 +10,7 @@ add their own metrics to `REGISTRY`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from ssl import SSLContext
@@ -119,13 +120,16 @@ def note_leading(name: str, leading: bool) -> None:
 
 
 @asynccontextmanager
-async def serving(host: str, port: int, tls: SSLContext | None = None) -> AsyncGenerator[int]:
+async def serving(
+    host: str, port: int, tls: SSLContext | None = None, also: Callable[[], Awaitable[bytes]] | None = None
+) -> AsyncGenerator[int]:
     """Serves /metrics and /healthz while entered; gives the port, which may be asked for as 0. ConfigError if
-    taken."""
+    taken. `also` gives the text of metrics that are measured when they are asked for."""
     from aiohttp import web
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE})
+        measured = await also() if also is not None else b""
+        return web.Response(body=generate_latest(REGISTRY) + measured, headers={"Content-Type": CONTENT_TYPE})
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")

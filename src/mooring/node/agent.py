@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import structlog
 
+from mooring.kube import metrics
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from mooring.kube.events import Recorder
@@ -34,6 +35,8 @@ from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
 from mooring.node.endpoint.summary import summary
+from mooring.node.endpoint.volume_metrics import claim_metrics
+from mooring.node.endpoint.volume_stats import VolumeStats
 from mooring.node.flexvolume import watch_drivers
 from mooring.node.inotify import Inotify, WatchFolders
 from mooring.node.network import NodeNetwork
@@ -157,6 +160,7 @@ class Agent:
             network=network,
         )
 
+        self._stats = VolumeStats()
         self._changes = Changes()
         self._endpoint = Endpoint(
             options.address,
@@ -179,7 +183,21 @@ class Agent:
         return self._source.named(namespace, name)
 
     async def _summary(self) -> dict[str, Any]:
-        return await summary(self._options.name, self._volumes.mounted(), self._now)
+        return await summary(self._options.name, self._volumes.mounted(), self._stats, self._now)
+
+    @contextlib.asynccontextmanager
+    async def _serving_metrics(self) -> AsyncGenerator[None]:
+        if (port := self._options.metrics_port) is None:
+            yield
+            return
+        address = self._options.metrics_address
+
+        async def of_claims() -> bytes:
+            return await claim_metrics(self._volumes.mounted(), self._stats)
+
+        async with metrics.serving(address, port, also=of_claims) as taken:
+            log.info("metrics are served", host=address, port=taken)
+            yield
 
     async def _vouch_for_pods(self) -> None:
         """Writes each pod that runs here before the Node, which is absent, is made. If the
@@ -215,7 +233,7 @@ class Agent:
         await self._volumes.reconstruct()
         held: ExceptionGroup[HeldByAnother] | None = None
         try:
-            async with self._endpoint.serving():
+            async with self._serving_metrics(), self._endpoint.serving():
                 await self._run(shutdown)
         except* HeldByAnother as found:
             held = found

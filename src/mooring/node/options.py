@@ -46,6 +46,9 @@ class AgentOptions:
     """The addresses of all pods of this host (a CIDR); "" and pods share the host's network."""
     endpoint_token: str = field(default="", repr=False)
     """What the API server shows when it asks for logs or runs commands; with "" no request is answered."""
+    metrics_port: int | None = None
+    """Where /metrics and /healthz are served, without a token; None: nowhere."""
+    metrics_address: str = "127.0.0.1"
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels of the Node besides the well-known ones."""
     lease_duration_s: float = 40.0

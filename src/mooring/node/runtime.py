@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from signal import SIGTERM
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -62,7 +63,8 @@ class ContainerMount(Struct, frozen=True):
 class ContainerSpec(Struct, frozen=True):
     """One attempt to run a container. `image` is a key of the sandbox's images; None is the machine's own
     root. `user` is "", "USER" or "USER:GROUP" by number or name. `message_path` is where the program may
-    leave its last words; with `message_from_logs` the end of the log of a failed attempt stands for them."""
+    leave its last words; with `message_from_logs` the end of the log of a failed attempt stands for them.
+    `stop_signal` is the number of the signal that asks it to end."""
 
     name: str
     attempt: int
@@ -77,6 +79,7 @@ class ContainerSpec(Struct, frozen=True):
     no_new_privileges: bool = False
     message_path: str = ""
     message_from_logs: bool = False
+    stop_signal: int = SIGTERM
 
 
 class PodNetwork(Struct, frozen=True):
@@ -110,7 +113,8 @@ class SandboxSpec(Struct, frozen=True):
 class ContainerRecord(Struct, frozen=True):
     """An attempt of a container. Times are seconds since the epoch; `exit_code` is None while it runs.
     `sandbox` is the number of the sandbox that it was made in; `message` is what it left as its last words;
-    `last` is the attempt before."""
+    `last` is the attempt before. `stop_signal` is its spec's, so that it is known as long as the container
+    is, whatever becomes of image and pod."""
 
     attempt: int
     started_at: float
@@ -121,6 +125,7 @@ class ContainerRecord(Struct, frozen=True):
     error: str = ""
     message: str = ""
     last: ContainerRecord | None = None
+    stop_signal: int = SIGTERM
 
 
 class Sandbox(Struct, frozen=True):

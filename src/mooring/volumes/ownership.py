@@ -3,6 +3,7 @@ SetVolumeOwnership). Blocking.
 
 Everything below the directory gets the group, and the group gets the rights that the volume allows;
 directories pass the group on to new files. Never leaves the file system, and never follows a symbolic link.
+What is removed meanwhile by a pod that has the volume already needs nothing; what cannot be looked at raises.
 
 The directory itself comes last, so that it shows whether everything below it was given: a pod with
 `fsGroupChangePolicy: OnRootMismatch` looks at nothing else.
@@ -33,12 +34,20 @@ def give_to_group(path: str, group: int, read_only: bool = False, *, on_root_mis
     root = os.lstat(path)
     if on_root_mismatch and _is_given(root, group, read_only):
         return
-    for entry in _walk(path):
-        status = os.lstat(entry)
-        if status.st_dev == root.st_dev:
-            os.lchown(entry, -1, group)
-            if not stat.S_ISLNK(status.st_mode):
-                os.chmod(entry, mode_for_group(status.st_mode, read_only))
+    for entry in _walk(path, root.st_dev):
+        try:
+            _give(entry, root.st_dev, group, read_only)
+        except (FileNotFoundError, NotADirectoryError):
+            if entry == path:
+                raise
+
+
+def _give(entry: str, device: int, group: int, read_only: bool) -> None:
+    status = os.lstat(entry)
+    if status.st_dev == device:
+        os.lchown(entry, -1, group)
+        if not stat.S_ISLNK(status.st_mode):
+            os.chmod(entry, mode_for_group(status.st_mode, read_only))
 
 
 def _is_given(status: os.stat_result, group: int, read_only: bool) -> bool:
@@ -53,10 +62,22 @@ def mode_for_group(mode: int, read_only: bool) -> int:
     return stat.S_IMODE(mode) | granted | (DIRECTORY if stat.S_ISDIR(mode) else 0)
 
 
-def _walk(path: str) -> Iterator[str]:
+def _walk(path: str, device: int) -> Iterator[str]:
     """Everything below `path` on its file system, then `path`."""
-    device = os.lstat(path).st_dev
-    for directory, names, files in os.walk(path):
+    for directory, names, files in os.walk(path, onerror=_refuse):
         yield from (os.path.join(directory, name) for name in (*names, *files))
-        names[:] = [name for name in names if os.lstat(os.path.join(directory, name)).st_dev == device]
+        names[:] = [name for name in names if _is_on(device, os.path.join(directory, name))]
     yield path
+
+
+def _refuse(error: OSError) -> None:
+    """Of a directory that could not be listed: `os.walk` would leave it out."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+def _is_on(device: int, path: str) -> bool:
+    try:
+        return os.lstat(path).st_dev == device
+    except (FileNotFoundError, NotADirectoryError):
+        return False

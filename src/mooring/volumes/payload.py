@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.ownership import give_to_group
 
 CURRENT = "..data"
 _NEXT = "..data_tmp"
@@ -52,8 +53,9 @@ def digest(payload: Payload, group: int | None = None) -> str:
 
 
 def write_payload(directory: Path, payload: Payload, group: int | None = None) -> bool:
-    """Makes `directory` show exactly `payload`, its files readable by `group` if given. Returns whether
-    anything changed. Raises InvalidSpec for a path that is not allowed, and OSError."""
+    """Makes `directory` show exactly `payload`, given to `group` (if any) to be read: files, links, and
+    directories, which pass the group on. Returns whether anything changed. Raises InvalidSpec for a path that
+    is not allowed, and OSError."""
     for path in payload:
         check_path(path)
     directory.mkdir(parents=True, exist_ok=True)
@@ -64,6 +66,8 @@ def write_payload(directory: Path, payload: Payload, group: int | None = None) -
         _point(directory, name)
     _link_names(directory, {PurePosixPath(path).parts[0] for path in payload})
     _tidy(directory, name)
+    if group is not None:  # its root last, so that it says whether all was given: also what a crash left
+        give_to_group(str(directory), group, read_only=True, on_root_mismatch=not changed)
     return changed
 
 
@@ -84,11 +88,19 @@ def _fill(target: Path, payload: Payload, group: int | None) -> None:
     target.chmod(0o755)
     for path, file in payload.items():
         where = target / path
-        where.parent.mkdir(parents=True, exist_ok=True)
+        _make_directories(target, where.parent)
         where.write_bytes(file.content)
-        if group is not None:
-            os.chown(where, -1, group)
-        where.chmod(file.mode | (0o440 if group is not None else 0))
+        where.chmod(file.mode)
+    if group is not None:  # before anybody sees it
+        give_to_group(str(target), group, read_only=True)
+
+
+def _make_directories(target: Path, directory: Path) -> None:
+    """Whatever the umask is."""
+    if directory != target and not directory.is_dir():
+        _make_directories(target, directory.parent)
+        directory.mkdir()
+        directory.chmod(0o755)
 
 
 def _point(directory: Path, name: str) -> None:

@@ -29,6 +29,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.kube.storage_metrics import operation
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import is_current
 from mooring.volumes.errors import LockNotHeld, NotAsked, StorageRefused, VolumeError
@@ -227,7 +228,7 @@ class AttacherController(Controller[Key]):
             _check_lock(record, spec.persistent_volume)
             _check_reclaim(record, spec.persistent_volume)
             self.client.check_leading()
-            with metrics.operation(plugin.get_plugin_name(), "volume_attach"):
+            with operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(
                     spec, record.spec.node_name
                 )

@@ -18,6 +18,7 @@ from mooring.controllers.attacher.definitions import Definitions
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.objects import VolumeAttachment
+from mooring.kube.storage_metrics import operation
 from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.interfaces import AttachableVolumePlugin
@@ -101,7 +102,7 @@ class Detaching:
             self._remembered.add(record, validity_s)
         try:
             volume, detacher = await self._definitions.detacher(asked)
-            with metrics.operation(plugin.get_plugin_name(), "volume_detach"):
+            with operation(plugin.get_plugin_name(), "volume_detach"):
                 await detacher.detach(volume, asked.spec.node_name)
         except (StorageRefused, NotAsked):
             if asked is not record:

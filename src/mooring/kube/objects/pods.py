@@ -46,6 +46,7 @@ class Probe(Handler, frozen=True):
 class Lifecycle(Struct, frozen=True):
     post_start: Handler | None = None
     pre_stop: Handler | None = None
+    stop_signal: str = ""
 
 
 class SecurityContext(Struct, frozen=True):

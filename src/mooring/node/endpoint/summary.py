@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from mooring.kube.objects import Pod
 from mooring.kube.times import Now, format_time
-from mooring.volumes.claims import claim_name
-from mooring.volumes.interfaces import Metrics, MetricsNotSupported, Volume
-
-Mounted = Iterable[tuple[Pod, str, Volume]]
-"""Each pod's volumes that are set up, with their names in the pod."""
+from mooring.node.endpoint.volume_metrics import Mounted, claim_of
+from mooring.node.endpoint.volume_stats import VolumeStats
+from mooring.volumes.interfaces import Metrics
 
 
-async def summary(node_name: str, mounted: Mounted, now: Now) -> dict[str, Any]:
-    """Asks every volume; those that have no figures are left out."""
+async def summary(node_name: str, mounted: Mounted, stats: VolumeStats, now: Now) -> dict[str, Any]:
+    """Asks every volume; those that have no figures, or do not answer in time, are left out."""
+    volumes = list(mounted)
+    measured = await stats.measure(volume for _, _, volume in volumes)
     pods: dict[str, dict[str, Any]] = {}
-    for pod, name, volume in mounted:
-        try:
-            metrics = await volume.get_metrics()
-        except MetricsNotSupported:
+    for pod, name, volume in volumes:
+        if (metrics := measured.get(volume.get_path())) is None:
             continue
         reference = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         entry = pods.setdefault(
@@ -44,5 +41,5 @@ def _figures(metrics: Metrics) -> dict[str, int]:
 
 
 def _claim(pod: Pod, name: str) -> dict[str, Any]:
-    claims = [claim_name(pod, volume) for volume in pod.spec.volumes if volume.name == name]
-    return {"pvcRef": {"name": claims[0], "namespace": pod.namespace}} if claims and claims[0] else {}
+    claim = claim_of(pod, name)
+    return {"pvcRef": {"name": claim[1], "namespace": claim[0]}} if claim is not None else {}

@@ -64,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, rename="pascal"):
     env: list[str] | None = None
     working_dir: str = ""
     user: str = ""
+    stop_signal: str = ""
 
 
 class _ImageConfig(msgspec.Struct, frozen=True):

@@ -52,7 +52,8 @@ class ImageStore:
         of = found.config
         env = dict(entry.split("=", 1) for entry in of.env or () if "=" in entry)
         entrypoint, command = tuple(of.entrypoint or ()), tuple(of.cmd or ())
-        return Image(str(self._place(found)), entrypoint, command, env, of.working_dir, of.user)
+        place = str(self._place(found))
+        return Image(place, entrypoint, command, env, of.working_dir, of.user, of.stop_signal)
 
     async def prepare(self, image: str) -> None:
         """Unpacks the image, if it is one of a layout and not unpacked yet. Raises `ImageProblem`."""

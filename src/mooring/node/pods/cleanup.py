@@ -21,6 +21,11 @@ def remove_pod_directory(root: Path, uid: str) -> bool:
         except FileNotFoundError:
             continue
         except OSError as error:
-            log.warning("pod directory left in place", path=str(path), error=str(error))
+            log.warning(
+                "pod directory left in place",
+                path=str(path),
+                error=str(error),
+                step="its pod is gone: see what it is, move away what you need, and remove it",
+            )
             return False
     return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
+from signal import SIGTERM
 
 from mooring.kube.objects import Container, Pod
 from mooring.kube.objects.pods import PodSecurityContext, SecurityContext
@@ -21,6 +22,7 @@ from mooring.node.pods.environment import (
     hostname,
     unresolved,
 )
+from mooring.node.pods.stop_signal import signal_number
 from mooring.node.runtime import ContainerMount, ContainerSpec, SandboxSpec
 
 
@@ -34,6 +36,7 @@ class Image:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     working_dir: str = ""
     user: str = ""
+    stop_signal: str = ""
 
 
 FindImage = Callable[[str], Image | None]
@@ -120,6 +123,7 @@ def container_spec(
         no_new_privileges=own.allow_privilege_escalation is False,
         message_path=container.termination_message_path,
         message_from_logs=container.termination_message_policy == "FallbackToLogsOnError",
+        stop_signal=_stop_signal(container, image),
     )
 
 
@@ -140,6 +144,18 @@ def _command(container: Container, image: Image | None) -> tuple[str, ...]:
         "there, or set `command`"
     )
     raise ContainerConfigProblem("ErrImageNeverPull", message)
+
+
+def _stop_signal(container: Container, image: Image | None) -> int:
+    """The container's word before the image's. What is no signal is refused here: containerd starts such a
+    container, and then fails each time it is to end it."""
+    own = container.lifecycle.stop_signal if container.lifecycle else ""
+    text = own or (image.stop_signal if image else "")
+    try:
+        return signal_number(text) if text else SIGTERM
+    except ValueError as error:
+        where = "lifecycle.stopSignal" if own else f"StopSignal of image {container.image!r}"
+        raise config_problem(f"container {container.name}: {where}: {error}") from error
 
 
 def _mounts(

@@ -1,4 +1,5 @@
-"""Asks containers to end: the preStop hook first, if there is one, then SIGTERM.
+"""Asks containers to end: the preStop hook first, if there is one, then its stop signal: SIGTERM, unless its
+pod or its image names another one.
 
 When SIGKILL follows is `ending`'s word; a hook that is under way when the grace period becomes shorter is
 given up.
@@ -30,10 +31,10 @@ class Stopping:
         self._hooks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def stop(self, uid: str, pod: Pod | None, name: str, address: str, grace_s: float) -> None:
-        """Returns when SIGTERM was sent, or at once if a hook comes before it. Once for each attempt."""
+        """Returns when the stop signal was sent, or at once if a hook comes first. Once for each attempt."""
         container = _find(pod, name)
         if pod is None or container is None or not pre_stop(container):
-            await self.signal(uid, name, signal.SIGTERM)
+            await self._ask_to_end(uid, name)
         elif (uid, name) not in self._hooks:
             story = self._after_hook(pod, Target(uid, container, address), grace_s)
             task = self._hooks[uid, name] = asyncio.create_task(story, name=f"preStop of {pod.key}/{name}")
@@ -44,7 +45,12 @@ class Stopping:
         for (owner, name), task in list(self._hooks.items()):
             if owner == uid:
                 task.cancel()
-                await self.signal(uid, name, signal.SIGTERM)
+                await self._ask_to_end(uid, name)
+
+    async def _ask_to_end(self, uid: str, name: str) -> None:
+        sandbox = self._runtime.sandboxes().get(uid)
+        record = sandbox.containers.get(name) if sandbox else None
+        await self.signal(uid, name, record.stop_signal if record else signal.SIGTERM)
 
     async def signal(self, uid: str, name: str, number: int) -> None:
         """A signal that cannot be sent is logged: a deadline holds all the same."""
@@ -69,7 +75,7 @@ class Stopping:
             self._recorder.event(
                 pod, "Warning", "FailedPreStopHook", f"PreStopHook of {name}: {outcome.output}"
             )
-        await self.signal(target.pod_uid, name, signal.SIGTERM)
+        await self._ask_to_end(target.pod_uid, name)
 
 
 def _find(pod: Pod | None, name: str) -> Container | None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     class ContainerRecord(TypedDict):
         """What is known of an attempt: times in seconds since the epoch, `exitCode` None while it runs.
-        `sandbox` is the number of the pod's sandbox that it was made in; `last` is the attempt before."""
+        `sandbox` is the number of the pod's sandbox that it was made in; `last` is the attempt before.
+        `stopSignal` is the number of the signal that asks it to end: it is kept for the agent."""
 
         attempt: int
         sandbox: int
@@ -34,19 +35,22 @@ if TYPE_CHECKING:
         error: str
         message: str
         last: ContainerRecord | None
+        stopSignal: int
 
 
 MESSAGE_LIMIT = 4096  # bytes of a termination message
 MESSAGE_FROM_LOG = 2048  # bytes of the log that stand for a message that was not written
 
 
-def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: str = "") -> ContainerRecord:
+def new_record(
+    request: ContainerRequest, sandbox: int, last: ContainerRecord | None, error: str = ""
+) -> ContainerRecord:
     """The record of an attempt that begins now or, with `error`, could not begin."""
     now = time.time()
     if last is not None:
         last = {**last, "last": None}
     return {
-        "attempt": attempt,
+        "attempt": request["attempt"],
         "sandbox": sandbox,
         "last": last,
         "startedAt": now,
@@ -55,6 +59,7 @@ def new_record(attempt: int, sandbox: int, last: ContainerRecord | None, error: 
         "signal": 0,
         "error": error,
         "message": "",
+        "stopSignal": request.get("stopSignal", int(signal.SIGTERM)),
     }
 
 

@@ -200,11 +200,11 @@ class Supervisor:
         known = self._records.get(name)
         if known is not None and (known["attempt"] >= attempt or known["exitCode"] is None):
             return
-        record = new_record(attempt, self._number, known)
+        record = new_record(request, self._number, known)
         try:
             container = Container(request, record, self._mode, self._masks)
         except OSError as error:
-            self._records[name] = new_record(attempt, self._number, known, f"container {name}: {error}")
+            self._records[name] = new_record(request, self._number, known, f"container {name}: {error}")
             self._publish()
             return
         self._records[name] = record

@@ -9,7 +9,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     from mooring.node.supervisor.rootfs import Mount
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         noNewPrivileges: bool
         messagePath: str
         messageFromLogs: bool
+        stopSignal: NotRequired[int]
 
 
 LONGEST_LINE = 1 << 20

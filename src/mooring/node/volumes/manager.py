@@ -13,6 +13,7 @@ It must not know containers: the pod worker says which pods want a volume, and u
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, assert_never
@@ -25,16 +26,18 @@ from mooring.kube.objects import Node, Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
 from mooring.mounts.interface import Mounts
-from mooring.node.volumes import handshake
+from mooring.node.volumes import handshake, orphans
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, Decision, PodVolumes, decide
 from mooring.node.volumes.eviction import Evictions
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.orphans import OrphanedVolume
 from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
 from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.plugin_manager import PluginManager
@@ -83,7 +86,7 @@ class VolumeManager:
         self._plugins = plugins
         self._mounts = mounts
         self._records = Records(root)
-        self._operations = Operations(plugins, self._records)
+        self._operations = Operations(plugins, self._records, mounts)
         self._report = report
         self._pod_changed = pod_changed
         self._content = content
@@ -116,8 +119,9 @@ class VolumeManager:
         """Each pod's volumes that are set up, with their names in the pod, as their plugins have them."""
         found: list[tuple[Pod, str, Volume]] = []
         for volume, want in self._known.set_up():
-            plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
-            found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
+            with contextlib.suppress(VolumeError):  # its plugin has gone: a driver of a folder
+                plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
+                found += [(want.pod, name, plugin.new_mounter(want.spec, want.pod)) for name in want.names]
         return found
 
     def state(self, pod_uid: str) -> PodVolumes:
@@ -249,6 +253,9 @@ class VolumeManager:
                 self._reports.waiting(volume, decision, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
+            except OrphanedVolume as error:
+                self._tell_orphan(volume, str(error))
+                return
             except Exception as error:
                 log.warning(
                     "volume operation failed",
@@ -258,6 +265,15 @@ class VolumeManager:
                 )
                 self._reports.failed(volume, decision, error)
                 raise
+
+    def _tell_orphan(self, volume: WantedVolume, text: str) -> None:
+        """Once, and again when there is something else to say."""
+        if volume.told != text:
+            volume.told = text
+            log.warning(
+                "volume without a plugin left in place", volume=volume.record.unique_name, problem=text
+            )
+        self._queue.add_after(volume.record.unique_name, orphans.LOOK_AGAIN_S)
 
     async def _take(self, volume: WantedVolume, decision: Decision) -> bool:
         """Carries one decision out; False if nothing more can be done now."""

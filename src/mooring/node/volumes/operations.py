@@ -14,13 +14,16 @@ import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod
+from mooring.kube.storage_metrics import operation
+from mooring.mounts.interface import Mounts
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import NotAttachedYet, Permission
+from mooring.node.volumes.orphans import OrphanedVolume, remove_orphan
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord
 from mooring.node.volumes.resizing import grow_file_system
 from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.volumes.attachment_lock import needs_lock
-from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.errors import InvalidSpec, NoPluginMatched, VolumeError
 from mooring.volumes.exclusivity import is_exclusive, is_multi_attach_allowed, is_one_pod_only
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -41,8 +44,9 @@ log = structlog.get_logger("node-agent")
 class Operations:
     """Mounts and unmounts, and keeps the records true."""
 
-    def __init__(self, plugins: PluginManager, records: Records) -> None:
+    def __init__(self, plugins: PluginManager, records: Records, mounts: Mounts) -> None:
         self._plugins = plugins
+        self._mounts = mounts
         self._records = records
 
     def empty_record(self, unique_name: str, spec: VolumeSpec) -> VolumeRecord:
@@ -103,7 +107,8 @@ class Operations:
         path = mounter.get_device_mount_path(spec)
         self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.UNCERTAIN
-        await mounter.mount_device(spec, device_path, path)
+        with operation(volume.record.plugin, "mount_device"):
+            await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
@@ -114,7 +119,8 @@ class Operations:
         """Finds the device that pods get as it is; nothing is mounted."""
         plugin = self._block_plugin(volume)
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
-        device = await plugin.set_up_device(spec, device_path)
+        with operation(volume.record.plugin, "map_device"):
+            device = await plugin.set_up_device(spec, device_path)
         self._save(volume, device=_device_record(device, permission))
         volume.device = Presence.PRESENT
         log.info("device set up", volume=volume.record.unique_name, device=device)
@@ -133,7 +139,8 @@ class Operations:
             )
         self._save(volume, attached_here=True)
         volume.device = Presence.UNCERTAIN if volume.device is Presence.ABSENT else volume.device
-        attachment = await plugin.new_attacher().attach(spec, node_name)
+        with operation(volume.record.plugin, "volume_attach"):
+            attachment = await plugin.new_attacher().attach(spec, node_name)
         log.info("attached by this node", volume=volume.record.unique_name, attachment=dict(attachment))
         return Permission(attachment, "", node_uid)
 
@@ -145,7 +152,13 @@ class Operations:
         if device is not None:
             self._save(volume, device=msgspec.structs.replace(device, leaving=True))
             volume.device = Presence.UNCERTAIN
-            await self._release(volume, device)
+            try:
+                with operation(
+                    volume.record.plugin, "unmap_device" if volume.record.block else "unmount_device"
+                ):
+                    await self._release(volume, device)
+            except NoPluginMatched as missing:
+                await remove_orphan(device.mount_path, missing, self._mounts)
         self._save(volume, device=None)
         if volume.record.attached_here:
             await self._detach(volume, node_name)
@@ -155,11 +168,16 @@ class Operations:
         )
 
     async def _detach(self, volume: WantedVolume, node_name: str) -> None:
-        plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
+        try:
+            plugin = self._plugins.find_attachable_plugin_by_name(volume.record.plugin)
+        except NoPluginMatched as missing:
+            text = f"{missing}; this node has attached {volume.record.unique_name}: install the plugin, to detach it"
+            raise OrphanedVolume(text) from missing
         if plugin is None:
             raise VolumeError(f"volume plugin {volume.record.plugin} cannot detach volumes any more")
         name = split_volume_name(volume.record.unique_name)[1]
-        await plugin.new_detacher().detach(name, node_name)
+        with operation(volume.record.plugin, "volume_detach"):
+            await plugin.new_detacher().detach(name, node_name)
         self._save(volume, attached_here=False)
         log.info("detached by this node", volume=volume.record.unique_name)
 
@@ -190,7 +208,8 @@ class Operations:
         self._save(volume, pods=pods)
         volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
         try:
-            await set_up()
+            with operation(volume.record.plugin, "map_volume" if volume.record.block else "volume_mount"):
+                await set_up()
         except Exception:
             volume.outdated.add(pod_uid)
             raise
@@ -220,16 +239,23 @@ class Operations:
         """Takes the volume from one pod."""
         record = volume.record.pods[pod_uid]
         volume.pods[pod_uid] = Presence.UNCERTAIN
+        try:
+            with operation(volume.record.plugin, "unmap_volume" if volume.record.block else "volume_unmount"):
+                await self._take_from_pod(volume, record, pod_uid)
+        except NoPluginMatched as missing:
+            await remove_orphan(record.path, missing, self._mounts)
+        self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
+        volume.pods.pop(pod_uid, None)
+        volume.outdated.discard(pod_uid)
+        log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
+
+    async def _take_from_pod(self, volume: WantedVolume, record: PodRecord, pod_uid: str) -> None:
         if volume.record.block:
             unmapper = self._block_plugin(volume).new_block_volume_unmapper(record.spec_name, pod_uid)
             await unmapper.unmap_pod_device()
         else:
             plugin = self._plugins.find_plugin_by_name(volume.record.plugin)
             await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
-        self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
-        volume.pods.pop(pod_uid, None)
-        volume.outdated.discard(pod_uid)
-        log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
 
     def _save(self, volume: WantedVolume, **changes: object) -> None:
         volume.record = msgspec.structs.replace(volume.record, **changes)

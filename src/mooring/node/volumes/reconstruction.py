@@ -17,7 +17,7 @@ import structlog
 
 from mooring.mounts.interface import Mount
 from mooring.node.volumes.records import VolumeRecord, scan
-from mooring.volumes.errors import VolumeError
+from mooring.volumes.errors import NoPluginMatched, VolumeError
 from mooring.volumes.names import volume_name_by_place
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -52,6 +52,8 @@ async def _named(record: VolumeRecord, plugins: PluginManager) -> VolumeRecord:
         plugin = plugins.find_plugin_by_name(record.plugin)
         spec = await plugin.construct_volume_spec(pod.spec_name, pod.path)
         return msgspec.structs.replace(record, unique_name=plugins.unique_volume_name(spec, pod_uid))
+    except NoPluginMatched:
+        return record  # said when it is to be taken down (`orphans`), or when its pod wants it
     except VolumeError as error:
         log.warning("a pod's volume is not known", path=pod.path, problem=str(error))
         return record

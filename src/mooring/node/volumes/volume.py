@@ -46,6 +46,8 @@ class WantedVolume:
     """A mount is being made: the volume stays in use even if no pod wants it any more."""
     to_grow: bool = False
     """Its claim may ask for a larger file system."""
+    told: str = ""
+    """What was said last of it as an orphan, whose plugin is missing."""
     unverified: bool = False
     """Its VolumeAttachment must be looked at before the next step."""
 
