@@ -7,6 +7,7 @@ show is played (`tests/volumes/plugins/fc`).
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,7 @@ async def grown(stage: Stage, name: str) -> None:
     await stage.until("the claim has grown", has, patience=90)
 
 
+@pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="a minute: `make soak` plays it")
 async def test_a_mounted_disk_grows_by_all_its_paths(stage: Stage, data_dir: Path) -> None:
     await inside(stage, TARGETS)
     multipath = await inside(stage, "command -v multipathd || true")
