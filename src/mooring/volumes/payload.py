@@ -91,7 +91,7 @@ def _fill(target: Path, payload: Payload, group: int | None) -> None:
         _make_directories(target, where.parent)
         where.write_bytes(file.content)
         where.chmod(file.mode)
-    if group is not None:  # before anybody sees it
+    if group is not None:  # before any pod sees it
         give_to_group(str(target), group, read_only=True)
 
 

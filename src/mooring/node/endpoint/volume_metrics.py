@@ -1,7 +1,7 @@
 """How full the volumes of claims are, as upstream's kubelet says it in /metrics.
 
-Asked when somebody scrapes, and known for a minute, as long as upstream's kubelet keeps what it has measured:
-an agent that nobody scrapes measures nothing. A claim that several pods of this node use appears once.
+Asked at a scrape, and known for a minute, as long as upstream's kubelet keeps what it has measured:
+an agent without scrapes measures nothing. A claim that several pods of this node use appears once.
 """
 
 from __future__ import annotations
