@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-machines check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-machines test-plugins check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -45,9 +45,14 @@ demo-fence: $(STAMP) tools
 test: $(STAMP) tools
 	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -n auto --dist loadgroup
 
-# Machines with a kernel of their own: some minutes; what this host lacks for them is said, and they are skipped.
+# Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools
 	@$(BIN)/pytest -q tests/machines tests/root/machines -n 2 --dist loadfile --timeout 600
+
+# Volume plugins for real: servers, targets, disks, drivers and repositories, and pods that use them (some ten minutes).
+test-plugins: $(STAMP) tools
+	@$(BIN)/pytest -q -n 2 --dist loadfile --timeout 600 tests/machines/test_*_volumes.py tests/cluster/test_flexvolume.py \
+	  tests/root/test_flexvolume*.py tests/root/test_git_repo_agent.py tests/cluster/test_in_tree_volumes.py
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests
