@@ -150,11 +150,18 @@ def test_(
     elif not results:
         click.echo("there is no FenceMechanism, or none that knows these nodes: see docs/fencing.md")
     else:
-        words = {State.OPEN: "on", State.SHUT: "cut off", State.UNKNOWN: "unknown"}
         rows = [["MECHANISM", "NODE", "STATE", "MESSAGE"]]
-        rows += [[each.mechanism, each.node, words[State(each.state)], each.message] for each in results]
+        rows += [[each.mechanism, each.node, _word(each.scope, each.state), each.message] for each in results]
         print_table(rows)
     sys.exit(1 if not results or any(each.state == State.UNKNOWN for each in results) else 0)
+
+
+def _word(scope: str, state: str) -> str:
+    """What a mechanism of that scope says, for a person."""
+    from mooring.fence.interface import Scope, State
+
+    is_open, is_shut = ("on", "off") if scope == Scope.POWER else ("let in", "shut out")
+    return {State.OPEN: is_open, State.SHUT: is_shut, State.UNKNOWN: "unknown"}[State(state)]
 
 
 @fence.command()

@@ -36,6 +36,7 @@ class Tried(NamedTuple):
     """What a mechanism said of a node."""
 
     mechanism: str
+    scope: str
     node: str
     state: str
     message: str
@@ -181,9 +182,10 @@ async def _try(client: Client, kinds: Mapping[str, Mechanism], record: FenceMech
     try:
         given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
     except ordering.NotUsable as error:
-        return Tried(record.name, node.name, State.UNKNOWN, str(error), {})
+        return Tried(record.name, record.status.scope, node.name, State.UNKNOWN, str(error), {})
     look = await ordering.look(given)
-    return Tried(record.name, node.name, look.state, look.message, look.identity)
+    scope = given.mechanism.scope
+    return Tried(record.name, scope, node.name, look.state, look.message, look.identity)
 
 
 async def section(client: Client) -> list[Section]:

@@ -76,6 +76,22 @@ class Stage:
     def hook(self) -> str:
         return f"#!/bin/sh\ntouch {self.victim}\n"
 
+    def processes(self) -> list[int]:
+        """Those of git that work for this node, by their HOME. One that has ended and was not waited for by
+        its parent is none."""
+        homes = (workshop_of(done(self.host, "pod-uid", "code")), self.root / "workshop")
+        marks = [f"HOME={each}\0".encode() for each in homes]
+        found: list[int] = []
+        for each in Path("/proc").glob("[0-9]*"):
+            try:
+                ended = (each / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+                said = (each / "environ").read_bytes() + (each / "cmdline").read_bytes()
+                if not ended and each.stat().st_uid == OWNER and any(mark in said for mark in marks):
+                    found.append(int(each.name))
+            except OSError:
+                continue
+        return found
+
     def left(self) -> list[Path]:
         """What a clone has left beside the volume."""
         return [
@@ -365,7 +381,7 @@ async def test_a_server_that_does_not_answer_is_given_up_and_git_ends(answering:
         with pytest.raises(OutcomeUnknown, match="within 1 s"):
             await stage.mounted()
         assert came
-        assert not _processes_of_git()
+        assert not stage.processes()
     finally:
         held.set()
 
@@ -387,7 +403,7 @@ async def test_git_ends_in_time_also_when_its_agent_was_killed(answering: tuple[
         await until(lambda: came)
         agent.kill()
         await blocking(agent.wait)
-        await until(lambda: not _processes_of_git(), seconds=20)
+        await until(lambda: not stage.processes(), seconds=20)
     finally:
         held.set()
 
@@ -442,7 +458,7 @@ async def test_a_repository_of_endless_directories_is_given_up(stage: Stage):
     stage.started(maxFiles="2000", timeoutSeconds="4")
     with pytest.raises(VolumeError):
         await stage.mounted()
-    assert not _processes_of_git()
+    assert not stage.processes()
 
 
 @pytest.mark.root
@@ -454,7 +470,7 @@ async def test_git_runs_as_a_user_that_owns_nothing_and_can_become_no_other(
     seen: list[str] = []
 
     def look(handler: Handler) -> bool:
-        seen.extend(Path(f"/proc/{pid}/status").read_text() for pid in _processes_of_git())
+        seen.extend(Path(f"/proc/{pid}/status").read_text() for pid in stage.processes())
         handler.reply(404, {}, b"")
         return True
 
@@ -483,16 +499,3 @@ async def test_clones_of_many_pods_take_turns(stage: Stage):
 
 def _started(argv: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, stderr=subprocess.DEVNULL)
-
-
-def _processes_of_git() -> list[int]:
-    """Those of the plugin's own user. One that has ended and was not waited for by its parent is none."""
-    found: list[int] = []
-    for each in Path("/proc").glob("[0-9]*"):
-        try:
-            ended = (each / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-            if each.stat().st_uid == OWNER and not ended:
-                found.append(int(each.name))
-        except OSError:
-            continue
-    return found
