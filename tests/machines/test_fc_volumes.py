@@ -51,10 +51,16 @@ SHOWN = "cat /sys/class/scsi_device/*/device/wwid 2> /dev/null | sort; true"
 
 
 async def volume(
-    stage: Stage, name: str, serial: str, mode: str = "Filesystem", storage_class: str = "", **fc: str
+    stage: Stage,
+    name: str,
+    serial: str,
+    mode: str = "Filesystem",
+    storage_class: str = "",
+    access: str = "ReadWriteOnce",
+    **fc: str,
 ) -> None:
     """A PersistentVolume, and the claim of that name that has it."""
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class, "volumeMode": mode}
+    spec = {"accessModes": [access], "storageClassName": storage_class, "volumeMode": mode}
     source = {"wwids": [WWID.format(serial)], **fc}
     pv_spec = {**spec, "capacity": {"storage": "64Mi"}, "fc": source}
     await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": pv_spec})
@@ -119,7 +125,7 @@ async def test_a_disk_comes_and_goes_with_its_pods(stage: Stage, data_dir: Path)
     await dropped(stage, SERIALS["data"])
 
     # Another file system than what is there: the pod waits, and the disk keeps what it has.
-    await volume(stage, "other", SERIALS["data"], fsType="xfs")
+    await volume(stage, "other", SERIALS["data"], access="ReadOnlyMany", fsType="xfs")
     await pod(stage, "wrong", ONE, "true", data="other")
     await told(stage, "wrong", "ext4")
     await gone(stage, "wrong")
