@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,51 @@ async def test_when_it_is_cancelled_nothing_of_it_is_left(tmp_path: Path):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(file)
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+async def test_when_it_is_cancelled_while_it_is_being_started_nothing_of_it_is_left(
+    tmp_path: Path, steps: int
+):
+    file = tmp_path / "pid"
+    task = asyncio.create_task(sh(DAEMON.format(file) + "sleep 300", deadline=300))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await written_while_this_loop_stands(file)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+    assert not (file.exists() and alive(file))
+
+
+async def test_one_that_is_cancelled_twice_is_ended_all_the_same(tmp_path: Path):
+    file = tmp_path / "pid"
+    task = asyncio.create_task(sh(DAEMON.format(file) + "sleep 300", deadline=300))
+    await asyncio.sleep(0)
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+    await written_while_this_loop_stands(file)
+    while file.exists() and alive(file):  # noqa: ASYNC110 - nothing tells it
+        await asyncio.sleep(0.01)
+
+
+async def test_one_that_becomes_another_program_all_the_time_is_ended(tmp_path: Path):
+    file, script = tmp_path / "pid", tmp_path / "script"
+    script.write_text(f"test -s {file} || echo $$ > {file}\nexec sh {script}\n")
+    for _ in range(40):
+        await sh(f"setsid sh {script} & while ! test -s {file}; do :; done")
+        assert not alive(file)
+        file.unlink()
+
+
+async def written_while_this_loop_stands(file: Path) -> None:
+    """Until the daemon runs, if it was started; nothing else of this loop goes on meanwhile."""
+    until = time.monotonic() + 1
+    while not (file.exists() and file.read_text()) and time.monotonic() < until:
+        time.sleep(0.01)  # noqa: ASYNC251 - that is what it is for
 
 
 async def test_it_gets_nothing_of_this_processs_environment(monkeypatch: pytest.MonkeyPatch):

@@ -171,6 +171,22 @@ async def test_a_plugin_that_fails_is_run_again_by_the_next_request(plugin: Exec
     assert (await credentials.current()).token == "t"
 
 
+async def test_a_plugin_that_takes_too_long_is_killed_with_what_it_has_started(
+    plugin: ExecPluginScript, monkeypatch: pytest.MonkeyPatch
+):
+    """A wrapper in shell waits for the command that speaks to the cloud, and both hold the output."""
+    (plugin.folder / "bin" / "plugin").write_text(
+        f"#!/bin/sh\nsleep 300 &\necho $! > {plugin.folder}/pid\nwait\n"
+    )
+    monkeypatch.setattr("mooring.kube.execplugin.PLUGIN_TIMEOUT_S", 1)
+    with pytest.raises(CredentialError, match="did not end within 1 s"):
+        await asyncio.wait_for(plugin.access().credentials.current(), 60)
+    helper = Path("/proc", (plugin.folder / "pid").read_text().strip(), "cmdline")
+    async with asyncio.timeout(20):
+        while helper.exists() and helper.read_bytes():  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.01)
+
+
 async def test_a_plugin_that_is_not_there_is_named_with_its_install_hint(plugin: ExecPluginScript):
     credentials = plugin.access(command="./absent", installHint="apt-get install it").credentials
     with pytest.raises(CredentialError, match=r"(?s)absent.*could not be started.*apt-get install it"):

@@ -21,7 +21,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +32,8 @@ ENDING_S = 2.0
 PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 _MARK = "MOORING_FENCE_ORDER"
 _PROC = Path("/proc")
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD of the kernel's task flags."""
 
 
 class ProgramMissing(Exception):
@@ -141,12 +143,34 @@ async def run(
     program = find(words[0])
     if program is None:
         raise ProgramMissing(f"{words[0]} is not installed")
+    stop = asyncio.Event()
+    order = asyncio.create_task(_run(program, words[1:], deadline, given, environ, keep, stop))
+    try:
+        return await asyncio.shield(order)
+    except asyncio.CancelledError:
+        # Never the order itself, for it may just be starting the program: asyncio would kill that alone, and
+        # wait for all that hold its outputs.
+        stop.set()
+        with contextlib.suppress(ProgramMissing):
+            await asyncio.shield(order)
+        raise
+
+
+async def _run(
+    program: str,
+    words: Sequence[str],
+    deadline: float,
+    given: bytes,
+    environ: Mapping[str, str],
+    keep: int,
+    stop: asyncio.Event,
+) -> Ended:
     mark = f"{os.getpid()}-{secrets.token_hex(16)}"
     began = time.monotonic()
     try:
         process = await asyncio.create_subprocess_exec(
             program,
-            *words[1:],
+            *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -161,41 +185,37 @@ async def run(
         asyncio.create_task(each)
         for each in (_give(process, given), output.read(process.stdout), errors.read(process.stderr))
     ]
-    in_time = False
-    left: tuple[int, ...] = ()
-    try:
-        async with asyncio.timeout(deadline):
-            await _exit_of(process)
-        in_time = True
-    except TimeoutError:
-        pass  # the status says it
-    finally:
-        seconds = time.monotonic() - began
-        # In a thread, which goes on though this task is cancelled once more.
-        left = await asyncio.shield(asyncio.to_thread(_end, process.pid, mark))
-        # A helper that held the outputs open is dead now.
-        _, unfinished = await asyncio.wait(talk, timeout=ENDING_S)
-        for each in unfinished:
-            each.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENDING_S):
-                await process.wait()
+    in_time = await _exits(process, deadline, stop)
+    seconds = time.monotonic() - began
+    left = await asyncio.to_thread(_end, process.pid, mark)
+    # A helper that held the outputs open is dead now.
+    _, unfinished = await asyncio.wait(talk, timeout=ENDING_S)
+    for each in unfinished:
+        each.cancel()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ENDING_S):
+            await process.wait()
     return Ended(process.returncode if in_time else None, output.text(), errors.text(), seconds, left)
 
 
-async def _exit_of(process: asyncio.subprocess.Process) -> None:
-    """Returns when it has ended; `process.wait` waits for those too that hold its outputs open."""
+async def _exits(process: asyncio.subprocess.Process, deadline: float, stop: asyncio.Event) -> bool:
+    """Waits until it has ended, the deadline, or `stop`; False at the deadline. `process.wait` waits for
+    those too that hold its outputs open."""
     try:
         watched = os.pidfd_open(process.pid)
     except ProcessLookupError:
-        return  # it was reaped already
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(watched, ended.set)
+        return True  # it was reaped already
+    loop = asyncio.get_running_loop()
+    loop.add_reader(watched, stop.set)
     try:
-        await ended.wait()
+        async with asyncio.timeout(deadline):
+            await stop.wait()
+    except TimeoutError:
+        return False
     finally:
         loop.remove_reader(watched)
         os.close(watched)
+    return True
 
 
 def _environment(mark: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -240,20 +260,35 @@ def _end(leader: int, mark: str) -> tuple[int, ...]:
     while True:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
-        found = tuple(_marked(mark))
-        for each in found:
+        marked, passing = _marked(mark)
+        for each in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
-        if not found or time.monotonic() > until:
-            return found
+        if not (marked or passing) or time.monotonic() > until:
+            return marked
         time.sleep(0.01)
 
 
-def _marked(mark: str) -> Iterator[int]:
-    """Processes whose environment has the mark. A zombie has none."""
+def _marked(mark: str) -> tuple[tuple[int, ...], bool]:
+    """Processes whose environment has the mark; and whether one has none at this moment, which may be one of
+    them."""
     sought = f"{_MARK}={mark}".encode()
+    marked: list[int] = []
+    passing = False
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if sought in (entry / "environ").read_bytes():
-                    yield int(entry.name)
+                environment = (entry / "environ").read_bytes()
+                if sought in environment:
+                    marked.append(int(entry.name))
+                passing |= not environment and _in_passing((entry / "stat").read_text())
+    return tuple(marked), passing
+
+
+def _in_passing(stat: str) -> bool:
+    """Whether a process that showed no environment was becoming another program, or is ending: the kernel has
+    taken its memory from it, and it is no zombie yet; or it has one by now. Otherwise its environment is an
+    empty one (proc_pid_stat(5): state, flags, env_start, env_end)."""
+    fields = stat.rpartition(")")[2].split()
+    empty = fields[47] == fields[48] != "0"
+    return not (fields[0] in "ZX" or int(fields[6]) & _KERNEL_THREAD or empty)

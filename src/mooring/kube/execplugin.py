@@ -12,8 +12,10 @@ Source of the protocol: client.authentication.k8s.io/v1 and v1beta1, ExecCredent
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,6 +30,8 @@ from mooring.kube.errors import CredentialError
 from mooring.kube.times import Now, parse_time
 
 PLUGIN_TIMEOUT_S = 60.0
+KILLED_S = 5.0
+"""How long is waited for a plugin that was killed."""
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
@@ -89,6 +93,7 @@ class ExecPlugin:
                 env=environment,
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,  # its stderr is ours: plugins speak to the person there
+                start_new_session=not interactive,  # so that it can be killed with what it has started
             )
         except OSError as error:
             hint = f"\n{plugin.install_hint}" if plugin.install_hint else ""
@@ -101,8 +106,7 @@ class ExecPlugin:
             raise self._failure(f"did not end within {PLUGIN_TIMEOUT_S:.0f} s") from error
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await _kill(process, with_its_session=not interactive)
         if process.returncode:
             raise self._failure(f"failed with status {process.returncode}; what it said is on stderr")
         return printed
@@ -140,3 +144,14 @@ class ExecPlugin:
 
     def _failure(self, what: str) -> CredentialError:
         return CredentialError(f"exec plugin {self._plugin.command!r} of the kubeconfig {what}")
+
+
+async def _kill(process: asyncio.subprocess.Process, *, with_its_session: bool) -> None:
+    """A helper that left the session may hold its output open: it is not waited for."""
+    with contextlib.suppress(ProcessLookupError):
+        if with_its_session:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), KILLED_S)

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mooring.mounts.blocking import finish
 from mooring.mounts.commands import find_tool
 
 OUTPUT_BYTES = 64 * 1024
@@ -45,29 +47,46 @@ class Run(Protocol):
 
 async def run(*words: str, deadline_s: float) -> Ended:
     """Runs it in the C locale without input, at most `deadline_s` seconds. Raises ToolMissing."""
+    program, stop = find_tool(words[0]), asyncio.Event()
+    order = asyncio.create_task(_run(program, words[1:], deadline_s, stop))
+    try:
+        return await asyncio.shield(order)
+    except asyncio.CancelledError:
+        # Never the order itself, for it may just be starting the program: asyncio would kill that alone, and
+        # wait for all that hold its outputs.
+        stop.set()
+        await finish(order)
+        raise
+
+
+async def _run(program: str, words: Sequence[str], deadline_s: float, stop: asyncio.Event) -> Ended:
     process = await asyncio.create_subprocess_exec(
-        find_tool(words[0]),
-        *words[1:],
+        program,
+        *words,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
     )
+    ending = asyncio.create_task(_ending(process))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({ending, stopped}, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if ending.done():
+        return ending.result()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # with what it has started: mount has its helpers
+    await asyncio.wait({ending}, timeout=KILLED_S)
+    ending.cancel()
+    return Ended(None)
+
+
+async def _ending(process: asyncio.subprocess.Process) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
-    try:
-        async with asyncio.timeout(deadline_s):
-            output, errors = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
-            return Ended(await process.wait(), output, errors)
-    except TimeoutError:
-        return Ended(None)
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with what it has started: mount has its helpers
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), KILLED_S)
+    output, errors = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
+    return Ended(await process.wait(), output, errors)
 
 
 async def _bounded(stream: asyncio.StreamReader) -> str:
