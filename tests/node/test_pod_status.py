@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -180,3 +181,33 @@ def test_last_words_and_deadlines_are_told() -> None:
     assert state(status)["terminated"]["message"] == "out of ideas"
     overdue = Facts(make_pod(), None, READY, overdue=True)
     assert (status_of(overdue)["phase"], status_of(overdue)["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+EVICTED = PodVolumes(wanted=True, evicted=Reason("Evicted", "it uses more than it may"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "records", "over"),
+    [
+        ("Always", {"main": record()}, {"overdue": True}),
+        ("Always", {"main": record()}, {"volumes": EVICTED}),
+        ("Never", {"main": record(0), "helper": record()}, {}),
+        ("Never", {"main": record(1), "helper": record()}, {}),
+    ],
+    ids=["past its deadline", "evicted", "succeeded, with a sidecar", "failed, with a sidecar"],
+)
+def test_a_pod_has_not_ended_as_long_as_one_of_its_containers_runs(
+    policy: str, records: dict[str, ContainerRecord], over: dict[str, Any]
+) -> None:
+    """Others take one that has ended for one that writes nothing any more: its claim, its name, its disk."""
+    known = dataclasses.replace(facts(make_pod(policy, phase="Running"), **records), **over)
+    assert status_of(known)["phase"] == "Running"
+    assert "reason" not in status_of(known)
+    ended = {name: each if each.exit_code is not None else record(137) for name, each in records.items()}
+    known = dataclasses.replace(facts(make_pod(policy, phase="Running"), **ended), **over)
+    assert status_of(known)["phase"] == ("Succeeded" if ended["main"].exit_code == 0 else "Failed")
+
+
+def test_a_pod_whose_machine_has_lost_its_containers_has_ended_without_a_word_of_theirs() -> None:
+    known = dataclasses.replace(facts(make_pod(), running=False, main=record()), overdue=True)
+    assert status_of(known)["phase"] == "Failed"

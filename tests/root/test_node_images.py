@@ -113,6 +113,7 @@ async def test_the_images_stop_signal_ends_its_container(tmp_path: Path) -> None
         await world.until(lambda: world.log(created) == ["up"])
         await world.api.patch(Pod, "web-0", {"spec": {"activeDeadlineSeconds": 1}}, "default")
         await world.until(lambda: phase(world, "Failed"))
+        await world.until(lambda: len(world.log(created)) == 2)
         assert world.log(created) == ["up", "asked to quit"]
 
 

@@ -113,6 +113,12 @@ class Facts:
     def running(self) -> bool:
         return self.sandbox is not None and self.sandbox.running
 
+    @property
+    def any_runs(self) -> bool:
+        """A container of any sort may run, of which no end is known."""
+        records = self.sandbox.containers.values() if self.sandbox is not None else ()
+        return self.running and any(record.exit_code is None for record in records)
+
     def record(self, container: str) -> ContainerRecord | None:
         return self.sandbox.containers.get(container) if self.sandbox else None
 

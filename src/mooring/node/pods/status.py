@@ -86,7 +86,8 @@ def _phase(facts: Facts, main: Sequence[dict[str, Any]], init: Sequence[dict[str
     assert pod is not None
     if pod.finished:
         return pod.status.phase
-    if (ended := outcome(facts)) is not None:
+    # Others take a pod that has ended for one that uses nothing any more (kubernetes #108366).
+    if (ended := outcome(facts)) is not None and not facts.any_runs:
         return ended
     if goal(facts) is not Goal.RUN and not facts.running:
         return "Succeeded" if all(_exit_code(status) == 0 for status in main) else "Failed"
