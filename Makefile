@@ -40,10 +40,10 @@ demo-machines: $(STAMP) tools
 demo-fence: $(STAMP) tools
 	@$(BIN)/mooring demo --machines uml --fence
 
-# Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs;
-# what needs the machine for itself runs in one of them (tests/conftest.py).
+# Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs,
+# each with mounts of its own (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -n auto --dist loadgroup
+	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -n auto
 
 # Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools

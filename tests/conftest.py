@@ -13,6 +13,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from mooring.node.supervisor import syscalls
+
 hypothesis.settings.register_profile(
     "mooring", deadline=None
 )  # machines are noisy: no test asserts a duration
@@ -90,19 +92,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-ON_THE_MACHINE = frozenset({"cluster", "foreign", "fuzz", "real", "root", "third_party"})
-"""Folders of tests that use what a machine has once: loop devices, mounts, bridges, ports. Where tests run in
-several processes, these run one after the other in one of them, as do all that need root."""
-RUNS_OTHER_TESTS = "test_origin_mutants.py"
+def pytest_configure() -> None:
+    """Each process that runs tests has mounts of its own.
+
+    Else a process that is started with a copy of all mounts holds the devices of a test that runs beside it.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and os.geteuid() == 0:
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.relative_to(config.rootpath / "tests").parts[0]
-        alone = folder in ON_THE_MACHINE or item.path.name == RUNS_OTHER_TESTS
-        group = "machine" if alone or item.get_closest_marker("root") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.geteuid() == 0:
         return
     skip = pytest.mark.skip(reason="needs root (loop devices, mounts, namespaces)")

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -179,6 +179,25 @@ async def test_environment_and_working_directory_are_what_the_spec_says(pods: Po
     assert "GREETING=hello" in output
     assert output[-1] == "/made/for/it"
     assert not any(line.startswith("VIRTUAL_ENV=") for line in output)
+
+
+@pytest.fixture
+def deaf() -> Iterator[None]:
+    """As a shell starts an agent in its background, with SIGUSR1 blocked besides."""
+    former = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    yield
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
+async def test_no_signal_is_ignored_or_blocked_in_a_container_because_it_is_in_the_agent(
+    deaf: None, pods: Pods
+) -> None:
+    await sandbox(pods)
+    _, output = await pods.run("exec grep -E '^Sig(Ign|Blk)' /proc/self/status")
+    assert {int(line.split()[1], 16) for line in output} == {0}
 
 
 async def test_volumes_are_mounted_at_their_paths_and_read_only_is_honoured(

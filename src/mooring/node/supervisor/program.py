@@ -39,9 +39,7 @@ def become(
         os.setsid()
         for number, descriptor in enumerate(enter()):
             os.dup2(descriptor, number)
-        # Python ignores SIGPIPE and the supervisor handles SIGCHLD; a program inherits what is ignored.
-        for number in (signal.SIGPIPE, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
+        _signals_as_by_default()
         env = dict(env)
         identity.take_on(
             container["user"], container["groups"], env, no_new_privileges=container["noNewPrivileges"]
@@ -54,6 +52,17 @@ def become(
     finally:
         # Never back into the caller: this is a copy of the supervisor, with its sockets and its loop.
         os._exit(START_ERROR)
+
+
+def _signals_as_by_default() -> None:
+    """A program inherits what is ignored or blocked, and a shell cannot trap what was ignored at its start.
+
+    Python ignores SIGPIPE, and an agent that a shell started in the background ignores SIGINT and SIGQUIT: by
+    them a container may be asked to end.
+    """
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> None:
