@@ -11,12 +11,20 @@ from fencing_stage import FencingStage
 from played_mechanism import PlayedMechanism
 
 from mooring.controllers.fencing.keys import FenceKey
+from mooring.controllers.fencing.removing import remove
 from mooring.fence.interface import Order, Scope, Volume
 from mooring.fence.storage.iscsi_tgt import IscsiTgt
 from mooring.kube.client import Client
 from mooring.kube.keys import NodeKey
-from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
-from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.objects import (
+    Event,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    VolumeAttachment,
+)
+from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.names import NODE_UID, VOLUME_NAME
@@ -26,6 +34,7 @@ from mooring.volumes.plugins.iscsi import plugin
 from mooring.volumes.statements import evidence_of
 
 IQN = "iqn.2026-01.dev.mooring:one"
+REQUEST = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 SHUT = {"target": IQN, "portals": "10.0.0.1:3260, 10.0.0.2:3260"}
 
 
@@ -34,6 +43,13 @@ class PlayedTarget(PlayedMechanism):
 
     def covers(self, order: Order, volume: Volume) -> bool:
         return IscsiTgt().covers(order, volume)
+
+
+IN_STATEFUL_SET = {
+    "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "set", "controller": True}
+    ]
+}
 
 
 class StorageStage(FencingStage):
@@ -61,6 +77,42 @@ class StorageStage(FencingStage):
         volume = recorded or f"{first}:3260:{iqn}:{lun}"
         made = await self.attachment(node, name)
         await self.api.revise(made, {"metadata": {"annotations": {VOLUME_NAME: volume, NODE_UID: node.uid}}})
+
+    async def claim(self, name: str, *, of_another: bool = False) -> None:
+        """A claim that is bound to the volume of that name."""
+        body = {"metadata": {"name": name}, "spec": {"volumeName": f"pv-{name}", **REQUEST}}
+        made = await self.api.create(PersistentVolumeClaim, body, "default")
+        status = {"status": {"phase": "Bound"}}
+        await self.api.patch(PersistentVolumeClaim, name, status, "default", subresource="status")
+        uid = "another" if of_another else made.uid
+        reference = {"claimRef": {"namespace": "default", "name": name, "uid": uid}}
+        await self.api.patch(PersistentVolume, f"pv-{name}", {"spec": reference})
+
+    async def pod(self, *claims: str, name: str = "web-0", **given: Any) -> Pod:
+        """A pod of a StatefulSet that runs on the node."""
+        volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+        spec = {
+            "nodeName": "a",
+            "containers": [{"name": "main", "image": "shell"}],
+            "volumes": [*volumes, *given.get("volumes", [])],
+            "tolerations": given.get("tolerations", []),
+        }
+        metadata = {"name": name, **IN_STATEFUL_SET, **given.get("metadata", {})}
+        await self.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
+        running = {"status": {"phase": "Running"}}
+        return await self.api.patch(Pod, name, running, "default", subresource="status")
+
+    async def pods(self) -> list[str]:
+        return sorted(each.name for each in (await self.api.list(Pod)).items)
+
+    async def until_gone(self, name: str = "web-0") -> None:
+        async def gone() -> bool:
+            return name not in await self.pods()
+
+        await self.until(gone)
+
+    async def opt_in(self, *, releases: bool = True) -> None:
+        await self.api.patch(FencePolicy, "policy", {"spec": {"storageReleasesPods": releases}})
 
     async def lost_node(self) -> Node:
         """A node that can be shut out of a target."""
@@ -234,6 +286,178 @@ def test_whatever_await_its_controller_dies_at_the_volume_is_released_once_it_is
         async with stage.running():
             await stage.until_released("shut")
         assert stage.machines.off == {"a"}
+        return crashed
+
+    steps = 0
+    while storage(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
+        steps += 1
+    assert steps > 5
+
+
+# --- pods of StatefulSets, where the policy opts in
+
+
+def test_a_stateful_sets_pod_is_removed_after_its_volume_where_the_policy_says_so(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.opt_in()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        pod = await stage.pod("shut", volumes=[{"name": "scratch", "emptyDir": {}}])
+        async with stage.running(Client(role(stage.server, "fencing"))):
+            await asyncio.sleep(5)
+            assert await stage.pods() == ["web-0"]
+            await stage.silent("a")
+            await stage.until_gone()
+            assert stage.machines.off == {"a"}
+            assert await stage.released() == {"shut"}
+            fence = await stage.until_phase("a", "Fenced")
+            await asyncio.sleep(1)
+        assert "pods of StatefulSets" in fence.status.message
+        events = (await stage.api.list(Event)).items
+        said = next(each for each in events if each.reason == "RemovedByStorageFence")
+        assert (said.involved_object.uid, said.type) == (pod.uid, "Warning")
+        assert "may still run" in said.message
+
+    storage(story)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metadata": {"ownerReferences": []}},
+        {"metadata": {"ownerReferences": [{**IN_STATEFUL_SET["ownerReferences"][0], "kind": "ReplicaSet"}]}},
+        {"volumes": [{"name": "more", "persistentVolumeClaim": {"claimName": "elsewhere"}}]},
+        {"volumes": [{"name": "more", "persistentVolumeClaim": {"claimName": "of-another"}}]},
+        {"volumes": [{"name": "more", "persistentVolumeClaim": {"claimName": "missing"}}]},
+        {"volumes": [{"name": "more", "ephemeral": {"volumeClaimTemplate": {"spec": REQUEST}}}]},
+        {"volumes": [{"name": "more", "nfs": {"server": "10.0.0.9", "path": "/"}}]},
+        {"volumes": [{"name": "more", "csi": {"driver": "shared.example.com"}}]},
+        {"tolerations": [{"key": "node.kubernetes.io/out-of-service", "operator": "Exists"}]},
+        {"claims": ()},
+    ],
+    ids=[
+        "of no controller",
+        "of a ReplicaSet",
+        "a volume elsewhere",
+        "a volume of another claim",
+        "a claim that is not there",
+        "an ephemeral claim that is not there",
+        "a share",
+        "a volume of a driver",
+        "it tolerates that",
+        "no volume",
+    ],
+)
+def test_a_pod_that_may_share_something_else_or_is_no_stateful_sets_stays(
+    storage: Any, given: dict[str, Any]
+):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.opt_in()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.lun(node, "elsewhere", "iqn.2026-01.dev.mooring:two", lun=2)
+        await stage.claim("elsewhere")
+        await stage.lun(node, "of-another", lun=3)
+        await stage.claim("of-another", of_another=True)
+        await stage.pod(*given.pop("claims", ("shut",)), name="stays-0", **given)
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_gone()
+            await asyncio.sleep(200)
+            assert await stage.pods() == ["stays-0"]
+
+    storage(story)
+
+
+def test_pods_are_removed_as_soon_as_the_policy_says_so_and_not_before(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+            await asyncio.sleep(200)
+            assert await stage.pods() == ["web-0"]
+            await stage.opt_in()
+            await stage.until_gone()
+
+    storage(story)
+
+
+def test_no_pod_is_removed_from_a_node_that_answers_again_or_is_let_in_again(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            await stage.report("a")
+            await stage.opt_in()
+            await asyncio.sleep(200)
+            assert await stage.pods() == ["web-0"]
+            stage.bmc.takes_s = 1000.0
+            stage.machines.off.clear()
+            await stage.silent("a")
+            await asyncio.sleep(200)
+            assert await stage.pods() == ["web-0"]
+
+    storage(story)
+
+
+def test_the_pods_of_another_boot_stay_however_late_it_is_seen(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        await stage.silent("a", "boot-2")
+        proof = FenceAttempt(scope="Storage", volumes={"shut": "pv-shut"})
+
+        async def removed_of(boot: str) -> list[str]:
+            target = FenceTarget(node_name="a", node_uid=node.uid, boot_id=boot)
+            recorder = stage.controller().recorder
+            return await remove(stage.api, target, proof, recorder, stage.now)
+
+        assert await removed_of("boot-1") == []
+        assert await removed_of("boot-2") == ["default/web-0"]
+
+    storage(story)
+
+
+def test_whatever_await_its_controller_dies_at_the_pod_goes_once_its_volume_is_shut(storage: Any):
+    kinds = (Node, FencePolicy, FenceMechanism, NodeFence)
+
+    async def crashed_at(stage: StorageStage, steps: int) -> bool:
+        node = await stage.lost_node()
+        await stage.opt_in()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.opt_in(releases=False)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "Fenced")
+            await stage.until_released("shut")
+            await asyncio.sleep(1)
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=30)
+        await stage.opt_in()
+        await asyncio.sleep(120)
+        dying = stage.controller()
+        await stage.fill(dying, *kinds)
+        crashed = await ended_at(dying.reconcile(FenceKey(fence.name)), steps)
+        async with stage.running():
+            await stage.until_gone()
         return crashed
 
     steps = 0

@@ -196,6 +196,7 @@ class FencingController(Controller[Key]):
             begin,
             self.now(),
             after_fence=policy.spec.after if policy is not None else "Leave",
+            releases_pods=policy is not None and policy.spec.storage_releases_pods,
             rival=self._rival(fence),
         )
 

@@ -184,11 +184,13 @@ def decide_fence(
     now: datetime,
     *,
     after_fence: str = "Leave",
+    releases_pods: bool = False,
     rival: str = "",
 ) -> FenceDecision:
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
-    `rival`: another fence of the node that is not over."""
+    `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
+    not over."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
@@ -197,7 +199,7 @@ def decide_fence(
         return _freeze(fence, node, rival)
     proof = proof_of(fence)
     if proof is not None:
-        return _in_force(fence, target, node, proof, now, after_fence)
+        return _in_force(fence, target, node, proof, now, after_fence, releases_pods=releases_pods)
     begun = has_begun(fence)
     if fence.deleting and not begun:
         return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
@@ -326,9 +328,12 @@ def _in_force(
     proof: FenceAttempt,
     now: datetime,
     after_fence: str,
+    *,
+    releases_pods: bool,
 ) -> FenceDecision:
     """A fence that was shown to hold."""
     status, where = fence.status, f"node {target.node_name}"
+    released = _what_is_released(proof, releases_pods=releases_pods)
     if node is not None and node.status.node_info.boot_id != target.boot_id:
         return _returned(fence, target, node, proof)
     if node is not None and proof.scope == Scope.POWER and _has_reported_since(node, target, proof):
@@ -345,7 +350,7 @@ def _in_force(
                 "answering any more"
             )
             return FenceDecision(Action.WAIT, Reason("StillShown", message), Phase.FENCED, after=VERIFY_S)
-        message = f"{where} is cut off: {proof.message}; {_what_is_released(proof)}"
+        message = f"{where} is cut off: {proof.message}; {released}"
         return _do(Action.RELEASE, Phase.FENCED, "Fenced", message)
     wanted = asked or after_fence == "PowerOn"
     if fence.deleting and node is None and proof.scope == Scope.POWER:
@@ -354,19 +359,20 @@ def _in_force(
         return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
     looked = status.verified_at or proof.answered_at
     left = VERIFY_S - (now - parse_time(looked)).total_seconds()
-    waits = _waits_for(fence, target, proof, wanted)
+    waits = _waits_for(fence, target, proof, released, wanted)
     if left <= 0:
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
     return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
 
 
-def _what_is_released(proof: FenceAttempt) -> str:
+def _what_is_released(proof: FenceAttempt, *, releases_pods: bool) -> str:
     """By what the evidence shows, and no more."""
     if proof.scope == Scope.POWER:
         return "what it had is released"
     if proof.volumes:
         names = ", ".join(sorted(set(proof.volumes.values())))
-        return f"released is what it cannot write any more ({names}), and none of its pods"
+        pods = "pods of StatefulSets that share nothing else" if releases_pods else "none of its pods"
+        return f"released is what it cannot write any more ({names}), and {pods}"
     return "that releases nothing by itself"
 
 
@@ -376,7 +382,9 @@ def _has_reported_since(node: Node, target: FenceTarget, proof: FenceAttempt) ->
     return node.uid != target.node_uid or (proof.report != "" and last_report(node) != proof.report)
 
 
-def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wanted: bool) -> Reason:
+def _waits_for(
+    fence: NodeFence, target: FenceTarget, proof: FenceAttempt, released: str, wanted: bool
+) -> Reason:
     where = f"node {target.node_name}"
     if proof.scope == Scope.POWER:
         if fence.status.power_on_at:
@@ -387,7 +395,7 @@ def _waits_for(fence: NodeFence, target: FenceTarget, proof: FenceAttempt, wante
         )
     asked = "it is to be let in again, and " if wanted else ""
     message = (
-        f"{where} is shut out ({proof.mechanism}); {_what_is_released(proof)}; {asked}it is let in after a new boot: "
+        f"{where} is shut out ({proof.mechanism}); {released}; {asked}it is let in after a new boot: "
         "restart its machine"
     )
     return Reason("Fenced", message)

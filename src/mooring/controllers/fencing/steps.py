@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.fencing import metrics, ordering, releasing
+from mooring.controllers.fencing import metrics, ordering, releasing, removing
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
@@ -78,7 +78,7 @@ class Steps:
                 assert decision.step is not None
                 return await self._order(fence, decision.step)
             case Action.RELEASE:
-                return await self._release(fence, reason)
+                return await self._release(fence, policy, reason)
             case Action.WITHDRAW:
                 return await self._withdraw(fence, reason)
             case Action.REOPEN:
@@ -87,7 +87,7 @@ class Steps:
                 await self._write(fence, reason, phase, anew)
                 return True
             case Action.VERIFY:
-                return await self._verify(fence, reason)
+                return await self._verify(fence, policy, reason)
             case Action.UNFENCE:
                 return await self._unfence(fence, reason)
             case Action.CLOSE:
@@ -244,14 +244,25 @@ class Steps:
             f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
         )
 
-    async def _release(self, fence: NodeFence, reason: Reason) -> bool:
+    async def _release(self, fence: NodeFence, policy: FencePolicy | None, reason: Reason) -> bool:
         proof = proof_of(fence)
         assert proof is not None
         count = await releasing.release(self.client, fence, proof, self.now)
         self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
+        await self._remove_pods(fence, policy, proof)
         await self._write(fence, reason, Phase.FENCED, {"releasedAt": format_micro_time(self.now())})
         metrics.reached(fence, "released", self.now())
         return True
+
+    async def _remove_pods(self, fence: NodeFence, policy: FencePolicy | None, proof: FenceAttempt) -> None:
+        """Of a fence of scope Power, which names no volumes, the out-of-service taint does it."""
+        target = fence.status.target
+        if not proof.volumes or policy is None or not policy.spec.storage_releases_pods:
+            return
+        assert target is not None
+        pods = await removing.remove(self.client, target, proof, self.recorder, self.now)
+        if pods:
+            self.log.warning("pods removed", fence=fence.name, policy=policy.name, pods=pods)
 
     async def _withdraw(self, fence: NodeFence, reason: Reason) -> bool:
         """Takes back what was released on a word that has turned out to be wrong, by a live read of the
@@ -279,7 +290,7 @@ class Steps:
         self.recorder.event(fence, "Warning", *reason)
         return True
 
-    async def _verify(self, fence: NodeFence, reason: Reason) -> bool:
+    async def _verify(self, fence: NodeFence, policy: FencePolicy | None, reason: Reason) -> bool:
         """Looks whether it still holds, and releases what has come since."""
         proof, target = proof_of(fence), fence.status.target
         assert proof is not None and target is not None
@@ -300,6 +311,7 @@ class Steps:
             )
         else:
             await releasing.release(self.client, fence, proof, self.now)
+            await self._remove_pods(fence, policy, proof)
             if proof.scope == Scope.POWER and fence.status.power_on_at:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
         await self._write(fence, reason, Phase.FENCED, looked)

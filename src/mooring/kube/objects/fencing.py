@@ -3,7 +3,7 @@
 A `FencePolicy` says which nodes, by whose word, how many at once, and by which mechanisms in turn. A
 `FenceMechanism` is one way to cut nodes off, with its parameters. A `NodeFence` is one fence of one boot of
 one node: its target is frozen in its status before anything is done, and each order is written there before
-it is given. A `StorageFence` is the same for one volume and node.
+it is given.
 
 Times in the API are seconds.
 """
@@ -117,8 +117,8 @@ class Worth(Struct, frozen=True):
 
 class FencePolicySpec(Struct, frozen=True):
     """`node_selector` without requirements: all nodes. `paused`: why nothing is begun; "" if it is not.
-    `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet may go on the
-    word of a storage or network fence, although their processes may still run."""
+    `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet go on the word
+    of a storage fence that covers all that they share, although their processes may still run."""
 
     node_selector: LabelSelector = LabelSelector()
     detectors: tuple[Detector, ...] = (Detector(),)
