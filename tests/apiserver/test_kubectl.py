@@ -281,7 +281,11 @@ async def test_a_node_is_tainted_cordoned_and_drained(kube: Kubectl) -> None:
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "lone"}}},
     }
-    await kube.call("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    await kube.call("POST", budgets, budget)
+    # As its controller writes it. Before that, kubectl asks again every 10 s, whatever its timeout.
+    seen = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
+    await kube.call("PATCH", f"{budgets}/b/status", {"status": {**seen, "expectedPods": 1}}, STRATEGIC)
     refusal = await kube("drain n1 --force --timeout=1s", fails=True)
     assert "violate the pod's disruption budget" in refusal
     await kube("delete pdb b")
