@@ -15,14 +15,14 @@ from mooring.cli.parts import KUBECONFIG
 
 @click.command()
 @click.argument(
-    "target", required=False, metavar="[pod/NAME | pvc/NAME | pv/NAME | node/NAME | nodefence/NAME]"
+    "target", required=False, metavar="[pod/NAME | pvc/NAME | pv/NAME | node/NAME | nodefence/NAME | ns/NAME]"
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="Of the pod or claim.")
 @click.option("--all", "everything", is_flag=True, help="All that is stuck now, a line each.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @KUBECONFIG
 def why(target: str | None, namespace: str, everything: bool, output: str, kubeconfig: str | None) -> None:
-    """Says why a pod, claim, volume or node is stuck, and what can be done.
+    """Says why a pod, claim, volume, node or namespace is stuck, and what can be done.
 
     It runs the controllers' own decisions on what the cluster says, and changes nothing. The exit status is 0
     when nothing is wrong, and 1 when something is.
@@ -38,7 +38,7 @@ def why(target: str | None, namespace: str, everything: bool, output: str, kubec
 
     if everything == (target is not None):
         raise click.UsageError(
-            "name one object (pod/NAME, pvc/NAME, pv/NAME, node/NAME, nodefence/NAME), or give --all"
+            "name one object (pod/NAME, pvc/NAME, pv/NAME, node/NAME, nodefence/NAME, ns/NAME), or give --all"
         )
 
     async def known() -> Snapshot:

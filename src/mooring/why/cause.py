@@ -63,6 +63,7 @@ def about(obj: Object) -> str:
 
 
 SHORT = {
+    "Namespace": "ns",
     "PersistentVolumeClaim": "pvc",
     "PersistentVolume": "pv",
     "StorageClass": "storageclass",

@@ -9,6 +9,7 @@ from mooring.kube.objects import Object
 from mooring.why.cause import Cause
 from mooring.why.explain_claims import explain_claim
 from mooring.why.explain_fences import explain_fence
+from mooring.why.explain_namespaces import explain_namespace
 from mooring.why.explain_nodes import explain_node
 from mooring.why.explain_pods import explain_pod
 from mooring.why.explain_volumes import explain_volume
@@ -20,6 +21,7 @@ KINDS = {
     "pv": ("volumes", False, explain_volume),
     "node": ("nodes", False, explain_node),
     "nodefence": ("fences", False, explain_fence),
+    "ns": ("namespaces", False, explain_namespace),
 }
 ALIASES = {
     "pods": "pod",
@@ -34,6 +36,8 @@ ALIASES = {
     "no": "node",
     "nodefences": "nodefence",
     "fence": "nodefence",
+    "namespace": "ns",
+    "namespaces": "ns",
 }
 
 
@@ -46,9 +50,7 @@ def explain(target: str, namespace: str, known: Snapshot) -> Cause:
     kind, _, name = target.partition("/")
     kind = ALIASES.get(kind.lower(), kind.lower())
     if kind not in KINDS or not name:
-        raise NoSuchObject(
-            f"{target!r} is not of the form pod/NAME, pvc/NAME, pv/NAME, node/NAME or nodefence/NAME"
-        )
+        raise NoSuchObject(f"{target!r} is not of the form {' or '.join(f'{each}/NAME' for each in KINDS)}")
     held, namespaced, how = _of(kind)
     objects: Mapping[str, Object] = getattr(known, held)
     found = objects.get(f"{namespace}/{name}" if namespaced else name)
@@ -72,8 +74,9 @@ def _not_there(kind: str, name: str, namespace: str, objects: Mapping[str, Objec
 
 
 def stuck(known: Snapshot) -> Iterator[Cause]:
-    """Yields the explanation of every object with which something is wrong: nodes, volumes, claims, pods."""
-    for kind in ("node", "pv", "pvc", "pod"):
+    """Yields the explanation of every object with which something is wrong: nodes, volumes, claims, pods,
+    namespaces."""
+    for kind in ("node", "pv", "pvc", "pod", "ns"):
         held, _, how = _of(kind)
         objects: Mapping[str, Object] = getattr(known, held)
         for obj in objects.values():

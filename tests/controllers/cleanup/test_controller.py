@@ -13,7 +13,7 @@ from waiting import until
 
 from mooring.controllers.cleanup.controller import CleanupController
 from mooring.kube.client import Client
-from mooring.kube.objects import ConfigMap, Namespace, Node, Secret
+from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, Secret
 
 Story = Callable[[Client], Awaitable[None]]
 
@@ -142,6 +142,76 @@ def test_a_namespace_goes_with_everything_in_it(play: Play) -> None:
         await api.patch(Secret, "s", {"metadata": {"finalizers": None}}, "team")
         await until(gone(api, Namespace, "team", ""))
         assert await api.find(Namespace, "default")
+
+    play(story)
+
+
+def said_by(namespace: Namespace) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.message) for each in namespace.status.conditions}
+
+
+def test_a_namespace_says_what_it_still_holds_and_for_which_node_it_waits(play: Play) -> None:
+    async def ready(api: Client, status: str) -> None:
+        condition = {"type": "Ready", "status": status}
+        await api.patch(Node, "n", {"status": {"conditions": [condition]}}, subresource="status")
+
+    async def story(api: Client) -> None:
+        await api.create(Node, {"metadata": {"name": "n"}})
+        await ready(api, "Unknown")
+        await api.create(Namespace, {"metadata": {"name": "team"}})
+        spec = {"nodeName": "n", "containers": [{"name": "main", "image": "shell"}]}
+        await api.create(Pod, {"metadata": {"name": "web-0"}, "spec": spec}, "team")
+        await api.create(Secret, {"metadata": {"name": "s", "finalizers": ["example.com/hold"]}}, "team")
+        await api.delete(Namespace, "team")
+        await asyncio.sleep(20)
+        said = await api.get(Namespace, "team")
+        assert said_by(said) == {
+            "NamespaceContentRemaining": (
+                "True",
+                "Some resources are remaining: pods. has 1 resource instances, secrets. has 1 resource instances",
+            ),
+            "NamespaceFinalizersRemaining": (
+                "True",
+                "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+            ),
+            "mooring.dev/WaitsForNodes": (
+                "True",
+                "Nodes do not answer, and only they can say that processes have ended: pods web-0 on node n. "
+                "`mooring why node/NAME` says what can be done",
+            ),
+        }
+        await asyncio.sleep(200)
+        later = await api.get(Namespace, "team")
+        assert later.metadata.resource_version == said.metadata.resource_version, (
+            "it is written when it changes"
+        )
+
+        await ready(api, "True")
+        await api.patch(Secret, "s", {"metadata": {"finalizers": None}}, "team")
+        await until(gone(api, Secret, "s", "team"))
+        await asyncio.sleep(200)
+        said = await api.get(Namespace, "team")
+        assert {kind: status for kind, (status, _) in said_by(said).items()} == {
+            "NamespaceContentRemaining": "True",
+            "NamespaceFinalizersRemaining": "False",
+            "mooring.dev/WaitsForNodes": "False",
+        }
+        await api.delete(Pod, "web-0", "team", grace_period_seconds=0)
+        await until(gone(api, Namespace, "team", ""))
+
+    play(story)
+
+
+def test_a_namespace_that_is_emptied_at_once_is_not_written(play: Play) -> None:
+    async def story(api: Client) -> None:
+        seen: list[Namespace] = []
+        await api.create(Namespace, {"metadata": {"name": "team"}})
+        await api.create(ConfigMap, {"metadata": {"name": "m"}}, "team")
+        await api.delete(Namespace, "team")
+        while (found := await api.find(Namespace, "team")) is not None:
+            seen.append(found)
+            await asyncio.sleep(0.001)
+        assert {each.status.conditions for each in seen} <= {()}
 
     play(story)
 

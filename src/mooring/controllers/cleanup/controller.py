@@ -7,20 +7,21 @@ the uid and the resourceVersion that were decided upon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, assert_never
 
 import msgspec
 
 from mooring.controllers.cleanup.decide import FOREGROUND, Action, Owner, decide
+from mooring.controllers.cleanup.emptiness import Left, conditions
 from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.keys import NamespaceKey
-from mooring.kube.objects import Namespace, Object, OwnerReference, Resource
+from mooring.kube.objects import Namespace, Node, Object, OwnerReference, Pod, Resource
 from mooring.kube.times import Now
 
 DEFINITIONS = Resource(
@@ -223,11 +224,11 @@ class Collector(Controller[Key]):
     async def _reconcile_namespace(self, namespace: Namespace | None) -> None:
         if namespace is None or not namespace.deleting:
             return
-        left = [name async for name in self._empty(namespace.name)]
+        left = await self._empty(namespace.name)
         if left:
-            raise NamespaceNotEmpty(
-                namespace.name, left
-            )  # deletions mark the namespace again; kinds that are not watched need the backoff
+            await self._tell(namespace, left)
+            # deletions mark the namespace again; kinds that are not watched need the backoff
+            raise NamespaceNotEmpty(namespace.name, [f"{kind.kind} {each.name}" for kind, each in left])
         path = namespace.RESOURCE.path(None, namespace.name, "finalize")
         live = msgspec.json.decode(
             await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name))
@@ -237,20 +238,48 @@ class Collector(Controller[Key]):
         await self.client.request("PUT", path, body=live)
         self.log.info("namespace deleted", namespace=namespace.name)
 
-    async def _empty(self, namespace: str) -> AsyncIterator[str]:
-        """Deletes what is in the namespace; yields what is still there."""
+    async def _empty(self, namespace: str) -> list[Left]:
+        """Deletes what is in the namespace; what is still there."""
+        left: list[Left] = []
         for resource in self._resources:
             if not resource.namespaced:
                 continue
-            kind = metadata_kind(resource)
-            try:
-                items = (await self.client.list(kind, namespace)).items
-            except NotFound:
-                continue  # a kind that has just gone
-            for item in items:
-                yield f"{resource.kind} {item.name}"
-                if not item.deleting:
-                    await self._delete(kind, item, foreground=False)
+            items = await self._held(resource, namespace)
+            kept = [each for each in items if not each.deleting]
+            for item in kept:
+                await self._delete(metadata_kind(resource), item, foreground=False)
+            left += [(resource, each) for each in (await self._held(resource, namespace) if kept else items)]
+        return left
+
+    async def _held(self, resource: Resource, namespace: str) -> Sequence[Object]:
+        """What there is of the kind; nothing if that has just gone."""
+        try:
+            return (await self.client.list(metadata_kind(resource), namespace)).items
+        except NotFound:
+            return ()
+
+    async def _tell(self, namespace: Namespace, left: Sequence[Left]) -> None:
+        """Writes what is left into the namespace's conditions."""
+        pods = any((kind.group, kind.plural) == ("", "pods") for kind, _ in left)
+        silent = await self._silent(namespace.name) if pods else {}
+        written = conditions(left, silent, namespace.status.conditions, self.now())
+        if written:
+            body = {"status": {"conditions": written}}
+            told = await self.client.revise(namespace, body, subresource="status", strategy="strategic")
+            self._namespaces.accept(told, tell=False)
+
+    async def _silent(self, namespace: str) -> dict[str, list[str]]:
+        """Nodes that do not answer, and the namespace's pods that are being deleted there."""
+        found: dict[str, list[str]] = {}
+        for pod in (await self.client.list(Pod, namespace)).items:
+            if pod.deleting and pod.spec.node_name:
+                found.setdefault(pod.spec.node_name, []).append(pod.name)
+        nodes = {name: await self.client.find(Node, name) for name in found}
+        return {
+            name: pods
+            for name, pods in found.items()
+            if (node := nodes[name]) is None or node.ready == "Unknown"
+        }
 
 
 def _owner_uids(item: Object) -> list[str]:

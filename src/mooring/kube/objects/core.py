@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.kube.objects.meta import Object, Resource, Struct
+from mooring.kube.objects.meta import Condition, Object, Resource, Struct
 
 
 class NamespaceStatus(Struct, frozen=True):
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class Namespace(Object, frozen=True):
