@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.apiserver.encodings import protobuf, yaml_body
@@ -127,8 +127,12 @@ def test_a_copy_shares_nothing_with_what_it_was_copied_from() -> None:
 
 
 @given(values, values)
-def test_values_have_one_identity_exactly_if_they_are_equal(one: Any, other: Any) -> None:
-    assert (identity(one) == identity(other)) == (one == other)
+@example(False, 0)
+@example([True], [1])
+@example({"a": 1, "b": 2}, {"b": 2, "a": 1})
+def test_values_have_one_identity_exactly_if_they_are_equal_in_json(one: Any, other: Any) -> None:
+    equal = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (identity(one) == identity(other)) == equal
     assert ranks([one, other, one])[identity(one)] == 0
 
 

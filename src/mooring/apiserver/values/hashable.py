@@ -11,8 +11,8 @@ _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 def identity(value: Any) -> Hashable:
-    """Equal for values that are equal, and for no others."""
-    return _sorted(value) if isinstance(value, dict | list) else value
+    """Equal for values that are equal in JSON, and for no others: false is not 0 there, unlike in Python."""
+    return _sorted(value) if isinstance(value, dict | list | bool) else value
 
 
 def ranks(values: Iterable[Any]) -> dict[Hashable, int]:
