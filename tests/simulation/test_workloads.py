@@ -93,9 +93,9 @@ def test_a_namespace_ends_only_with_the_pods_of_a_machine_that_no_operator_has_d
     scenario = Scenario(nodes=3, sets={"t": 3}, workloads={"t": "tenant"}, minutes=12)
     lost = PlanStep(60, "lose-machine", "n0", 600, 1)
     outcome = play(0, scenario, plan=(lost, PlanStep(120, "delete-namespace", "t")), lines=True)
-    assert len(lines(outcome, "store.written", "resource=namespaces name=t")) == 2, (
-        "it ends, and is not made anew"
-    )
+    written = lines(outcome, "store.written", "resource=namespaces name=t ")
+    assert len(written) == 3, "it was made, is being deleted, and says for which node it waits"
+    assert not lines(outcome, "store.deleted", "resource=namespaces name=t ")
     assert outcome.violations == []
 
 
