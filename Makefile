@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-machines test-plugins check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -40,10 +40,14 @@ demo-machines: $(STAMP) tools
 demo-fence: $(STAMP) tools
 	@$(BIN)/mooring demo --machines uml --fence
 
-# Everything but what needs the real Kubernetes beside it (test-real), or machines (test-machines). In as many processes as there are CPUs,
-# each with mounts of its own (tests/conftest.py).
+# Everything but what needs clusters of real processes (test-cluster), the real Kubernetes beside it (test-real), or machines
+# (test-machines). In as many processes as there are CPUs, each with mounts of its own (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -n auto
+	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -m "not cluster" -n auto
+
+# Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it.
+test-cluster: $(STAMP) tools
+	@$(BIN)/pytest -q tests/cluster -m cluster -n auto
 
 # Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools

@@ -28,7 +28,7 @@ VOLUMES = 500 if SOAK else 60
 ROUNDS = 20 if SOAK else 1
 NODES = 10
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3000 if SOAK else 170)]
+pytestmark = [pytest.mark.cluster, pytest.mark.soak, pytest.mark.timeout(3000 if SOAK else 170)]
 
 
 class Instance:

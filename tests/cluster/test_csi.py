@@ -25,7 +25,7 @@ from mooring.kube.objects import (
 from mooring.mounts.table import read_mount_table
 from mooring.volumes.plugins.disk_array import DiskArray
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(170)]
 NAME = "disk.mooring.dev"
 
 

@@ -12,7 +12,7 @@ from tests.cluster.scripted import READY as NODES_READY
 
 from mooring.cluster.demo.scene import examples
 
-pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.soak, pytest.mark.timeout(900)]
 
 ETCDCTL = "etcdctl --endpoints=127.0.0.1:23790,127.0.0.1:23791,127.0.0.1:23792"
 READY = (

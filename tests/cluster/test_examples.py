@@ -11,7 +11,7 @@ from tests.cluster.scripted import ScriptedCommand, Shell, steps
 
 from mooring.cluster.demo.scene import examples
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 EXAMPLES = sorted(path for path in examples().glob("*.yaml") if "# $ " in path.read_text())
 PACKAGES = {"etcd": {"etcd": "etcd-server", "etcdctl": "etcd-client"}}

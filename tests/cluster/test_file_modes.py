@@ -14,7 +14,7 @@ from mooring.apiserver.access.tokens import Tokens
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Secret
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(300)]
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 PRECIOUS = "precious-0f9d2c"
 

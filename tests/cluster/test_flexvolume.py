@@ -16,7 +16,7 @@ from mooring.cluster.demo.scene import examples
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 DRIVERS = Path(__file__).parents[1] / "doubles" / "flexvolume_drivers"
 

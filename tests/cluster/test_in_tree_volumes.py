@@ -8,7 +8,7 @@ import pytest
 from botocore.session import get_session
 from tests.cluster.scripted import Shell, cluster_and_shell
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 QUICK = ("creating_s=0", "attaching_s=0", "detaching_s=0")
 VOLUME = (

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.cluster.stage import Stage
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 JOB = """
 apiVersion: batch/v1

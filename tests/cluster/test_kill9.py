@@ -23,7 +23,7 @@ from mooring.cluster.stage import Stage
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, StatefulSet, VolumeAttachment
 
-pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.soak, pytest.mark.timeout(3000)]
 
 REPLICAS = 4
 NODES = 3

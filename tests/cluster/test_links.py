@@ -10,7 +10,7 @@ import pytest
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Node, Pod
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.cluster]
 
 COUNT = "i=0; while sleep 0.1; do i=$((i+1)); echo $i; done"
 SERVE = "cd /etc && exec python3 -m http.server --bind 0.0.0.0 8080"

@@ -12,7 +12,7 @@ from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.volumes.attachment_lock import lock_of
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(170)]
 
 
 async def pod(stage: Stage, name: str, node: str, script: str) -> None:

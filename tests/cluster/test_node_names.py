@@ -7,7 +7,7 @@ from tests.machines import stories
 
 from mooring.cluster.stage import Stage
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(120)]
 
 
 async def test_a_second_agent_of_a_name_is_found_out(stage: Stage) -> None:

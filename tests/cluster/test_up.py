@@ -20,7 +20,7 @@ from mooring.cluster.processes import load
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 async def running(stage: Stage, name: str = "recorder-0") -> Pod | None:

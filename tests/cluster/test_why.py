@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from tests.cluster.scripted import ROOT, Shell, steps
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs/why.md"
 BLOCK = re.compile(r"```(yaml|console)\n(.*?)```", re.DOTALL)

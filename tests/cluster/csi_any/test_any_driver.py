@@ -25,7 +25,7 @@ from mooring.kube.objects import (
 )
 from mooring.mounts.table import read_mount_table
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(170)]
 
 NAME = "odd.example.com"
 NODES = ("node-1", "node-2")
