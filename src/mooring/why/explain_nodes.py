@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step, what_is_left
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.volumes.names import NAME_HELD
@@ -14,6 +15,8 @@ from mooring.why.snapshot import Snapshot
 def explain_node(node: Node, known: Snapshot) -> Cause:
     """Explains a node: if it does not answer, since when, and which statement about it is missing."""
     where = f"node {node.name}"
+    if (waits := _deletion(node, known)) is not None:
+        return waits
     if node.ready == "True" and taint_of(node) is not None:
         message = f"{where} answers, and still carries the out-of-service taint: no pod is placed there"
         step = f"if its machine is well: kubectl taint nodes {node.name} {TAINT}-"
@@ -49,6 +52,17 @@ def explain_absence(name: str, known: Snapshot) -> Cause:
     step = f"if the machine is certainly off: mooring node confirm-dead {name}"
     gone = Cause(f"node/{name}", Reason("NodeGone", message), next_step=step)
     return gone.because(fence_of(name, known))
+
+
+def _deletion(node: Node, known: Snapshot) -> Cause | None:
+    """What its deletion waits for, where the controller `fencing` holds it; None if it does not."""
+    left = what_is_left(node, known.attachments.values(), known.pods.values())
+    decision = decide_deletion(node, left, covered=True)
+    if decision.action is not Keep.WAIT:
+        return None
+    since = node.metadata.deletion_timestamp or ""
+    held = Cause(about(node), decision.reason, since=since, next_step=next_step(node))
+    return held.because(fence_of(node.name, known))
 
 
 def _silent(node: Node, since: str) -> Cause:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from in_process_cluster import InProcessCluster, loses_power
 
+from mooring.controllers.fencing.names import NODE_FINALIZER
 from mooring.kube.objects import Event, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 from mooring.volumes.errors import StorageRefused
@@ -329,5 +330,21 @@ def test_a_volume_that_its_former_node_still_uses_is_waited_for_by_name(play: Pl
 
         await cluster.until(detaching)
         await cluster.until(lambda: cluster.running("second"))
+
+    play(story)
+
+
+def test_of_a_node_that_is_held_it_says_what_its_deletion_waits_for(play: Play):
+    async def story(cluster: InProcessCluster):
+        await cluster.start()
+        await cluster.stateful_set()
+        node = await cluster.until(cluster.running)
+        held = await cluster.api.get(Node, node)
+        await cluster.api.revise(held, {"metadata": {"finalizers": [NODE_FINALIZER]}}, any_version=True)
+        assert (await why(cluster, f"node/{node}")).ok, "nothing waits yet"
+        await cluster.api.delete(Node, node)
+        cause = await until_says(cluster, f"node/{node}", "NodeDeletionWaits")
+        assert "pod default/app-0" in cause.reason.message
+        assert cause.next_step == f"kubectl drain {node} --ignore-daemonsets"
 
     play(story)

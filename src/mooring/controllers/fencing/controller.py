@@ -28,8 +28,10 @@ from mooring.controllers.fencing.decide import (
     policies_of,
     proof_of,
 )
+from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
+from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
-from mooring.controllers.fencing.names import FINALIZER, fence_name_of
+from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name_of
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.silence import Silence
@@ -41,6 +43,7 @@ from mooring.kube.errors import AlreadyExists
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -126,6 +129,7 @@ class FencingController(Controller[Key]):
     async def _look_at_node(self, node: Node | None) -> None:
         if node is None:
             return
+        await self._keep(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
             self.look_again(NodeKey(node.name), decision.after)
@@ -134,6 +138,26 @@ class FencingController(Controller[Key]):
                 pass
             case Begin.HOLD | Begin.FENCE:
                 await self._begin(node, decision)
+            case _:
+                assert_never(decision.action)
+
+    async def _keep(self, node: Node) -> None:
+        """Holds the Node's deletion, or lets it go."""
+        covered = bool(policies_of(node, self._policies.items()))
+        held = NODE_FINALIZER in node.metadata.finalizers
+        asked = node.deleting and covered and held
+        left = await read_what_is_left(self.client, node) if asked else ()
+        decision = decide_deletion(node, left, covered=covered)
+        match decision.action:
+            case Keep.NOTHING:
+                pass
+            case Keep.HOLD | Keep.LET_GO:
+                await hold(self.client, node, held=decision.action is Keep.HOLD)
+            case Keep.WAIT:
+                said = Reason(decision.reason.code, f"{decision.reason.message}: {next_step(node)}")
+                if self.recorder.once(node, "Warning", said):
+                    self.log.warning("node deletion waits", node=node.name, reason=said.message)
+                self.look_again(NodeKey(node.name), LOOK_S)
             case _:
                 assert_never(decision.action)
 
@@ -238,7 +262,8 @@ class FencingController(Controller[Key]):
 
 def _of_concern(node: Node) -> object:
     info = node.status.node_info
-    return node.ready, node.uid, info.boot_id, node.metadata.labels, node.spec.taints, node.deleting
+    meta = node.metadata
+    return node.ready, node.uid, info.boot_id, meta.labels, meta.finalizers, node.spec.taints, node.deleting
 
 
 def _what_is_to_be_done(fence: NodeFence) -> object:

@@ -1,4 +1,4 @@
-"""Names that fences write: the name of a NodeFence, its finalizer, the value of the taint. Pure."""
+"""Names that fences write: the name of a NodeFence, the finalizers, the value of the taint. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from mooring.kube.objects import Node
 
 FINALIZER = "fencing.mooring.dev/fence"
 """On a NodeFence until the node is free again: its deletion is a request for that."""
+NODE_FINALIZER = "fencing.mooring.dev/node"
+"""On a Node that a FencePolicy covers: its deletion waits until nothing exclusive is left on it."""
 TAINT_VALUE = "fenced"
 """Of the out-of-service taint that a fence sets: a person's has another."""
 LONGEST_NODE = 200

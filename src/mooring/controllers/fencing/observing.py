@@ -20,6 +20,7 @@ from mooring.controllers.fencing.decide import (
     policies_of,
 )
 from mooring.controllers.fencing.detection import Company, Loss, Signal, Stakes, Verdict, loss_of
+from mooring.controllers.fencing.keeping import is_identity
 from mooring.controllers.fencing.silence import Silence
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
@@ -128,7 +129,7 @@ class Observer:
     async def _stakes(self, node: Node) -> Stakes:
         volumes = [*(each.name for each in node.status.volumes_attached), *node.status.volumes_in_use]
         pods = (await self._client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
-        owned = [each.key for each in pods if _of_stateful_set(each)]
+        owned = [each.key for each in pods if is_identity(each)]
         silent = self._silence.of(node.name)
         return Stakes(tuple(dict.fromkeys((*volumes, *owned))), _tolerated(pods, silent), silent)
 
@@ -136,10 +137,6 @@ class Observer:
 def in_progress(fence: NodeFence) -> bool:
     """Whether something was ordered, and the node has not come back."""
     return fence.status.phase not in Phase.OVER and has_begun(fence)
-
-
-def _of_stateful_set(pod: Pod) -> bool:
-    return not pod.finished and pod.controller is not None and pod.controller.kind == "StatefulSet"
 
 
 def _tolerated(pods: Sequence[Pod], silent: float) -> float:
