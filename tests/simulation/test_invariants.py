@@ -391,15 +391,15 @@ CASES: dict[str, tuple[Events, Events]] = {
 }
 
 
-def found(events: Events, settings: Settings | None = None) -> list[str]:
-    """What is violated. An event "wait" lets so many seconds pass."""
+def found(events: Events, settings: Settings | None = None, *, actor: str = "x") -> list[str]:
+    """What is violated by what an actor does. An event "wait" lets so many seconds pass."""
     moment = [0.0]
     trace = Trace(lambda: moment[0])
     violations = check(trace, settings)
     for kind, fields in events:
         moment[0] += fields.get("seconds", 0.0)
         if kind != "wait":
-            trace("x", kind, **fields)
+            trace(actor, kind, **fields)
     return [each.invariant for each in violations if each.invariant != "L12"]
 
 
@@ -780,6 +780,13 @@ def test_a_node_that_no_fault_strikes_is_never_unknown():
     signs: Events = [READY, lease("1"), wait(60)]
     assert found([*signs, SILENT]) == ["S25"]
     assert found([CUT, *signs, SILENT]) == []
+
+
+def test_a_sign_of_life_that_comes_while_a_node_is_set_unknown_is_too_late():
+    asks: dict[str, Any] = {"resource": "nodes", "name": "n1", "version": 1, "method": "PATCH", "life": "1"}
+    silent: Events = [READY, lease("1"), CUT, wait(40), ("asked.write", asks)]
+    assert found([*silent, lease("2"), SILENT], actor="watching") == []
+    assert found([*silent, lease("2"), SILENT], actor="n1") == ["S25"]
 
 
 def test_an_error_of_the_code_is_found_within_a_group_and_told_once_for_each_place():

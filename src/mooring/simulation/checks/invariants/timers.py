@@ -57,7 +57,8 @@ def _container(event: Event) -> str:
 
 class UnknownWhenSilent(Checker):
     """S25: a node is set Unknown only when it has given no sign of life for the whole grace period: no
-    renewal of its Lease, and no status. And a node that nothing keeps from it gives them."""
+    renewal of its Lease, and no status. And a node that nothing keeps from it gives them. A sign that comes
+    while the request is under way is too late for it."""
 
     name = "S25"
 
@@ -66,20 +67,30 @@ class UnknownWhenSilent(Checker):
         self._grace_s = Settings.of(trace).grace_period_s
         self._reports = NodeReports.of(trace)
         self._faults = Faults.of(trace)
+        self._asked_at: dict[str, float] = {}
+        """Node -> its last sign of life when a write of it was asked for."""
+        trace.listen("asked.write", self._asked)
         trace.listen("store.written", self._written)
+
+    def _asked(self, event: Event) -> None:
+        if event.actor == WATCHING and event.fields["resource"] == "nodes":
+            node = event.fields["name"]
+            self._asked_at[node] = self._reports[node].sign
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != "nodes":
             return
-        report = self._reports[event.fields["name"]]
+        node = event.fields["name"]
+        report = self._reports[node]
         if report.lost_in != event.number:
             return
         self.guarded += 1
-        silent, node = event.time - report.sign, event.fields["name"]
-        if not self._faults.disturbed((WATCHING, node), report.sign - self._grace_s):
+        sign = self._asked_at.get(node, report.sign)
+        silent = event.time - sign
+        if not self._faults.disturbed((WATCHING, node), sign - self._grace_s):
             self.wrong(f"{node} is Unknown after {silent:.1f} s, and no fault keeps it from answering", event)
         elif silent + ROUNDING_S < self._grace_s and not self._faults.disturbed(
-            (WATCHING,), report.sign - self._grace_s
+            (WATCHING,), sign - self._grace_s
         ):
             self.wrong(
                 f"{event.fields['name']} is Unknown after {silent:.1f} s without a sign of life", event
