@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -47,12 +48,27 @@ def played(file: str, old: str, new: str, *seeds: int, seed_s: float = 600) -> B
     return msgspec.json.decode(done.stdout, type=BySimulator)
 
 
+LONG = (
+    pytest.mark.soak,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not os.environ.get("MOORING_SOAK"), reason="long; `make soak` plays it"),
+)
+
+
+def long(test: Callable[..., None]) -> Callable[..., None]:
+    """A round that `make soak` plays."""
+    for mark in LONG:
+        test = mark(test)
+    return test
+
+
 def test_the_simulator_kills_a_mutant_and_says_how():
     found = played(HANDSHAKE, REPORT, "return True", 3, 4)
     assert (found.how, found.seeds, found.played) == ("violated", 1, 1)
     assert "L1" in found.invariants
 
 
+@long
 def test_a_seed_that_does_not_execute_a_mutant_counts_among_those_that_did_not_find_it():
     assert played(HANDSHAKE, REPORT, "return True", 3).seeds == 1
     found = played(HANDSHAKE, "REQUESTS = 32", "REQUESTS = 0", 3, 7)
@@ -70,6 +86,7 @@ def test_what_cannot_be_imported_is_killed():
     assert "NOWHERE" in found.message
 
 
+@long
 def test_what_never_ends_is_killed():
     found = played(HANDSHAKE, REPORT, "\n        while True: pass", 3, seed_s=5)
     assert (found.how, found.seeds) == ("hang", 1)
@@ -109,9 +126,7 @@ def test_work_that_fails_is_not_lost(capfd: pytest.CaptureFixture[str]):
     assert "what went wrong" in capfd.readouterr().err
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.skipif(not os.environ.get("MOORING_SOAK"), reason="a round of minutes; MOORING_SOAK=1 plays it")
+@long
 def test_a_round_of_a_handful_is_judged_by_both_and_can_be_gone_on_with(tmp_path: Path):
     command = [sys.executable, "-m", "tests.mutation", "--seed", "soak", "--count", "4", "--seeds", "10"]
     command += ["--rooms", "controllers/attacher", "--resume", str(tmp_path), "--workers", "2"]

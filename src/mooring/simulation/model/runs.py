@@ -13,7 +13,7 @@ TWO = Settings(nodes=2, pods=(0, 1), coarse=True, heartbeats=False)
 
 
 class Run(NamedTuple):
-    """`quick`: it takes seconds. `liveness`: whether every state can come right is asked, too."""
+    """`quick`: it takes a few seconds. `liveness`: whether every state can come right is asked, too."""
 
     name: str
     settings: Settings
@@ -35,6 +35,7 @@ HOLD = (
     Run(
         "one node, restarts, partitions, late status writes",
         Settings(faults=_faults("restart", "partition", "late-agent")),
+        quick=False,
     ),
     Run("one node, restarts, two leaders", Settings(leaders=2, faults=_faults("restart")), quick=False),
     Run(
@@ -79,6 +80,7 @@ HOLD = (
         TWO._replace(
             pods=(0,), standing=True, storage="M", timer=True, heartbeats=True, faults=_faults("partition")
         ),
+        quick=False,
     ),
 )
 """In these nothing may be wrong."""
