@@ -13,7 +13,7 @@ from mooring.cli.output import fail
 
 ROOMS: Mapping[str, str] = {
     **dict.fromkeys(("up", "down", "status", "demo"), "cluster"),
-    **dict.fromkeys(("node", "break-attachment"), "nodes"),
+    **dict.fromkeys(("node", "delete", "break-attachment"), "nodes"),
     "fence": "fence",
     "machine": "machines",
     "storage": "storage",

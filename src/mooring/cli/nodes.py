@@ -245,6 +245,34 @@ def welcome(name: str, kubeconfig: str | None, data_dir: str | None) -> None:
     _ask(lambda client: welcome(client, name), kubeconfig, data_dir)
 
 
+@click.command("delete")
+@click.argument("target", metavar="pod/NAME")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Of the pod.")
+@click.option(
+    "--confirm",
+    "confirmed",
+    is_flag=True,
+    help="Also if its node does not answer: its processes may go on there, and that does no harm.",
+)
+@KUBECONFIG
+@DATA_DIR
+def delete_pod(
+    target: str, namespace: str, confirmed: bool, kubeconfig: str | None, data_dir: str | None
+) -> None:
+    """Deletes a pod. Where its node does not answer: says what a removal by force risks, and asks for
+    --confirm.
+
+    On a node that answers it is `kubectl delete pod`. With deploy/forced-removal.yaml a cluster refuses
+    `kubectl delete pod --force` of a pod that may still run, and takes it from this command.
+    """
+    from mooring.cluster.forced_removal import delete
+
+    kind, _, name = target.rpartition("/")
+    if kind not in ("pod", "pods") or not name:
+        raise click.UsageError(f"{target!r} is no pod: pod/NAME")
+    _ask(lambda client: delete(client, namespace, name, confirmed=confirmed), kubeconfig, data_dir)
+
+
 @click.command("break-attachment")
 @click.argument("name", metavar="PV")
 @click.option(
@@ -272,4 +300,4 @@ def _user() -> str:
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
 
 
-COMMANDS = (node, break_attachment)
+COMMANDS = (node, delete_pod, break_attachment)
