@@ -516,6 +516,27 @@ def test_no_more_nodes_are_fenced_at_once_than_the_budget_allows(fencing: Any):
     fencing(story)
 
 
+def test_a_fence_that_is_held_is_not_begun_because_its_node_is_deleted(fencing: Any):
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_phase("a", "Fenced")
+            await stage.silent("b")
+            await stage.until_phase("b", "Pending")
+            await stage.api.delete(Node, "b")
+            fence = await stage.until_phase("b", "Cancelled")
+            await asyncio.sleep(100)
+        assert stage.machines.off == {"a"}
+        assert fence.status.reason == "NodeGone"
+
+    fencing(story)
+
+
 def test_a_person_may_ask_for_the_fence_of_a_node_that_answers(fencing: Any):
     async def story(stage: Any):
         await stage.node("a")

@@ -23,6 +23,7 @@ from mooring.controllers.fencing.decide import (
     FenceDecision,
     NodeDecision,
     Phase,
+    decide_absent,
     decide_fence,
     has_begun,
     policies_of,
@@ -209,7 +210,7 @@ class FencingController(Controller[Key]):
     async def _decision(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None
     ) -> FenceDecision:
-        begin = None
+        begin = decide_absent(fence) if node is None else None
         if node is not None and not fence.spec.override and proof_of(fence) is None:
             asked = bool(fence.spec.requested_by)
             begin = await (self._observer.about_request(node) if asked else self._observer.decision(node))

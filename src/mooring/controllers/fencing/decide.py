@@ -48,6 +48,7 @@ __all__ = [
     "FenceDecision",
     "NodeDecision",
     "Phase",
+    "decide_absent",
     "decide_fence",
     "decide_node",
     "decide_request",
@@ -167,6 +168,15 @@ def decide_request(
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
     return NodeDecision(Begin.FENCE, asked, policy=policy.name)
+
+
+def decide_absent(fence: NodeFence) -> NodeDecision | None:
+    """A node that has no Node any more is not fenced by itself: what has not begun is given up. What a person
+    or another's detector has asked for is not (None)."""
+    if fence.spec.requested_by or fence.spec.override or has_begun(fence):
+        return None
+    gone = f"there is no Node {fence.spec.node_name} any more: it is not fenced by itself"
+    return _not(Begin.NO, Reason("NodeGone", gone))
 
 
 def _not(action: Begin, reason: Reason) -> NodeDecision:

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
 import msgspec
 
+from mooring.controllers.fencing.decide import proof_of
+from mooring.fence.interface import Scope
 from mooring.kube.objects import (
     Deployment,
     Node,
@@ -122,11 +124,14 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
     fenced = {
         each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
     }
+    by_storage = {each.spec.node_name for each in _shut_out(fences)}
     records = (await cluster.api.list(VolumeAttachment)).items
     there = {each.name for each in (await cluster.api.list(Node)).items}
     for node in sorted(cluster.silent):
         owned = [each.name for each in pods if each.spec.node_name == node and _of_set(each)]
         held = [each.name for each in records if each.spec.node_name == node]
+        if node in by_storage:
+            continue  # its processes are not known to have ended: its pods are kept
         if node in fenced:
             cluster.silent.discard(node)
         elif node in there and (owned or held):
@@ -141,17 +146,34 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
             )
 
 
+def _shut_out(fences: Iterable[NodeFence]) -> list[NodeFence]:
+    """The fences in force by which the storage shuts a node out, and what they name is released."""
+    in_force = (each for each in fences if each.status.phase == "Fenced" and each.status.released_at)
+    return [each for each in in_force if (proof := proof_of(each)) and proof.scope == Scope.STORAGE]
+
+
+def _named(fence: NodeFence) -> Iterable[str]:
+    proof = proof_of(fence)
+    return proof.volumes if proof is not None else ()
+
+
 def _of_set(pod: Pod) -> bool:
     return not pod.finished and pod.controller is not None and pod.controller.kind == "StatefulSet"
 
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
     """The pods of silent machines, and those that wait for a volume which such a machine may still write
-    to."""
+    to: one that the storage has shut it out of, it does not."""
     if not cluster.silent:
         return set()
     records = (await cluster.api.list(VolumeAttachment)).items
-    held = {r.spec.source.persistent_volume_name for r in records if r.spec.node_name in cluster.silent}
+    records = [each for each in records if each.spec.node_name in cluster.silent]
+    if cluster.shuts_out:
+        released = {
+            name for each in _shut_out((await cluster.api.list(NodeFence)).items) for name in _named(each)
+        }
+        records = [each for each in records if each.name not in released]
+    held = {each.spec.source.persistent_volume_name for each in records}
     claims = (await cluster.api.list(PersistentVolumeClaim)).items
     waited = {claim.key for claim in claims if claim.spec.volume_name in held}
     return {

@@ -23,7 +23,8 @@ class Settings(NamedTuple):
     the deletion of a Node may. `lazy_claims`: claims wait for their first consumer. `validity_s`: for so long
     a request that was not answered counts as outstanding; what a CSI driver's storage does is not known.
     `undefined_s`: the same, where nothing defines the volume any more. `fence_budget`: so many nodes may be
-    fenced at once; `fence_storm`: so many lost at once are a storm (0: any)."""
+    fenced at once; `fence_storm`: so many lost at once are a storm (0: any); `fence_releases_pods`: a fence
+    of the storage may remove pods that still run."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
@@ -35,6 +36,7 @@ class Settings(NamedTuple):
     nodes: frozenset[str] = frozenset({"n0", "n1", "n2"})
     fence_budget: int = 0
     fence_storm: int = 0
+    fence_releases_pods: bool = False
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Settings:
@@ -54,6 +56,7 @@ class Settings(NamedTuple):
             nodes=frozenset(scenario.node_names),
             fence_budget=_budget(scenario),
             fence_storm=policy_of(scenario.fencing).storm.nodes if scenario.fencing else 0,
+            fence_releases_pods=policy_of(scenario.fencing).storage_releases_pods,
         )
 
     @classmethod

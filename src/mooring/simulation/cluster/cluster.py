@@ -20,6 +20,7 @@ import msgspec
 from mooring.apiserver import Server
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.store.log import Record
+from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
@@ -116,7 +117,9 @@ class SimulatedCluster:
         self.devices: dict[str, FenceDevice] = {}
         if scenario.fencing:
             power = Power(lambda node: node in self.powered, self._switch)
-            self.devices = make_devices(scenario.node_names, power, self.trace, self.seed, self.context)
+            self.devices = make_devices(
+                scenario, power, self.array.targets, self.trace, self.seed, self.context
+            )
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
@@ -327,7 +330,7 @@ class SimulatedCluster:
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
         if self.scenario.fencing:
-            await create_fencing(self.api, self.scenario.fencing)
+            await create_fencing(self.api, self.scenario)
         for service in self.services.values():
             service.start()
         for part in self.parts():
@@ -344,6 +347,11 @@ class SimulatedCluster:
                 await asyncio.sleep(2)
             else:
                 return
+
+    @property
+    def shuts_out(self) -> bool:
+        """Whether a fence may shut a node out of its storage."""
+        return any(each.scope == Scope.STORAGE for each in self.devices.values())
 
     def has_neighbour(self, node: str) -> bool:
         """Whether another machine can have the volumes of this one: in a cloud one of its zone."""

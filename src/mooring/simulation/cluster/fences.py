@@ -1,15 +1,25 @@
-"""What goes wrong with the devices of a simulated cluster's fences, and what users do about fences."""
+"""What goes wrong with the devices of a simulated cluster's fences, and what users do about fences.
+
+A machine that the storage has shut out is let in after a new boot only; nobody restarts it by itself. Users
+do, when they want the node back; and once all is healed an operator looks after those that are left, also
+after those that no fence tells of (an order that took effect when it was given up, or on the wrong machine).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
+from mooring.controllers.fencing.decide import Phase, proof_of
+from mooring.fence.interface import Scope
+from mooring.kube.errors import KubeError
 from mooring.kube.objects.fencing import NodeFence
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import PlanStep
-from mooring.simulation.parts.fence_device import KINDS, UNTRUTHFUL, Manner
+from mooring.simulation.parts.fence_device import UNTRUTHFUL, Manner
 
+LOOK_S, OFF_S = 20.0, 5.0
+"""How often an operator looks after machines that are shut out, and for how long one is off in a restart."""
 APART_S = 180.0
 """After one source was wrong about a node, and before another is."""
 FAULTS: dict[str, Manner] = {
@@ -34,7 +44,8 @@ class FenceFaults:
     async def strike(self, step: PlanStep) -> None:
         """A device of the node (how: which) behaves so for a while."""
         manner, node, now = FAULTS[step.what], step.on, asyncio.get_running_loop().time()
-        device = self._cluster.devices[[*KINDS][step.how % len(KINDS)]]
+        devices = self._cluster.devices
+        device = devices[[*devices][step.how % len(devices)]]
         if manner in UNTRUTHFUL and not self._may_be_wrong(node, device.kind, now + step.value):
             return
         mine = device.manners[node] = (manner, max(step.value, 1.0))
@@ -89,6 +100,42 @@ class FencingUsers:
                 await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
 
         await self._cluster.as_user(ask)
+        if self._shut_out(step.on):
+            await self._restart(step.on)
+
+    async def look_after(self) -> None:
+        """Restarts machines that are shut out, and lets in those of which no fence tells. For ever."""
+        restarted: dict[str, int] = {}
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for node in filter(self._shut_out, self._cluster.scenario.node_names):
+                await self._looked_after(node, restarted)
+
+    async def _looked_after(self, node: str, restarted: dict[str, int]) -> None:
+        try:
+            fences = await self._of(node)
+        except KubeError:
+            return
+        cluster = self._cluster
+        is_open = [each for each in fences if (each.status.phase or Phase.PENDING) in Phase.OPEN]
+        if any((proof := proof_of(each)) is None or proof.scope == Scope.POWER for each in is_open):
+            return  # it is not known yet what comes of it, or its machine is off
+        boot = cluster.machines[node].boots
+        if restarted.get(node) != boot:
+            await self._restart(node)
+            restarted[node] = cluster.machines[node].boots
+        elif not is_open:
+            targets = cluster.array.targets
+            targets.let_in(node, targets.shut_out_of(node))
+
+    def _shut_out(self, node: str) -> bool:
+        """Whether the storage shuts out a machine that can be restarted."""
+        return node not in self._cluster.lost and bool(self._cluster.array.targets.shut_out_of(node))
+
+    async def _restart(self, node: str) -> None:
+        self._cluster.power_off(node)
+        await asyncio.sleep(OFF_S)
+        self._cluster.power_on(node)
 
     async def _of(self, node: str) -> Sequence[NodeFence]:
         return [each for each in (await self._api.list(NodeFence)).items if each.spec.node_name == node]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -12,9 +11,18 @@ from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.client import Client
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FencePolicySpec
+from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
-from mooring.simulation.parts.fence_device import KINDS, FenceDevice, Power
+from mooring.simulation.parts.fence_device import (
+    KINDS,
+    STORAGE_KINDS,
+    Doors,
+    FenceDevice,
+    Power,
+    StorageDevice,
+)
+from mooring.simulation.parts.storage_targets import Targets
 
 PROCESS = "fencing"
 DEADLINE_S = 15.0
@@ -46,6 +54,30 @@ def drawn_policy(seed: int) -> dict[str, Any]:
     }
 
 
+def drawn_storage_policy(seed: int) -> dict[str, Any]:
+    """The same, with a ladder at whose end the storage shuts the node out."""
+    chance = stream(seed, "swarm storage fencing")
+    ladder = chance.choice(
+        (
+            [_rung("storage", "portal")],
+            [_rung("storage", "portal")],
+            [_rung("storage-a", "portal-a")],
+            [_rung("storage")],
+            [_rung("bmc", "strip"), _rung("storage", "portal")],
+            [_rung("strip", "bmc"), _rung("storage-a", "portal-a")],
+            [_rung("bmc"), _rung("storage")],
+        )
+    )
+    return drawn_policy(seed) | {"ladder": ladder, "storageReleasesPods": chance.random() < 0.5}
+
+
+def devices_of(scenario: Scenario) -> list[str]:
+    """The kinds of devices that there are: those of scope Storage where the policy names one of them."""
+    rungs = policy_of(scenario.fencing).ladder
+    named = {name for each in rungs for name in (each.mechanism, *each.confirm_with)}
+    return [*KINDS, *(kind for kind in STORAGE_KINDS if kind in named)]
+
+
 def _rung(mechanism: str, *confirm_with: str) -> dict[str, Any]:
     return {"mechanism": mechanism, "confirmWith": list(confirm_with), "retries": 1}
 
@@ -56,26 +88,30 @@ def policy_of(fencing: dict[str, Any]) -> FencePolicySpec:
 
 
 def make_devices(
-    names: Sequence[str], power: Power, trace: Trace, seed: int, context: Context
+    scenario: Scenario, power: Power, targets: Targets, trace: Trace, seed: int, context: Context
 ) -> dict[str, FenceDevice]:
-    """By the type that a FenceMechanism names. `names`: of the nodes."""
+    """By the type that a FenceMechanism names."""
+    names = scenario.node_names
 
     def neighbour(node: str) -> str:
         return names[(names.index(node) + 1) % len(names)]
 
+    def made(kind: str) -> FenceDevice:
+        more = neighbour, trace, stream(seed, f"device {kind}"), context
+        if kind in STORAGE_KINDS:
+            return StorageDevice(kind, Doors(targets, STORAGE_KINDS[kind]), *more)
+        return FenceDevice(kind, power, *more)
+
     trace.listen("truth.power", lambda event: power.note(event.actor, event.fields["on"]))
-    return {
-        kind: FenceDevice(kind, power, neighbour, trace, stream(seed, f"device {kind}"), context)
-        for kind in KINDS
-    }
+    return {kind: made(kind) for kind in devices_of(scenario)}
 
 
-async def create_fencing(api: Client, spec: Mapping[str, Any]) -> None:
-    """The kinds, the mechanisms and the policy, which has that spec."""
+async def create_fencing(api: Client, scenario: Scenario) -> None:
+    """The kinds, the mechanisms and the policy, as the scenario has it."""
     for body in FENCING_KINDS:
         await api.create(CustomResourceDefinition, body)
-    for kind in KINDS:
+    for kind in devices_of(scenario):
         mechanism = {"type": kind, "timeoutSeconds": DEADLINE_S}
         await api.create(FenceMechanism, {"metadata": {"name": kind}, "spec": mechanism})
-    policy = {"metadata": {"name": "policy"}, "spec": spec}
+    policy = {"metadata": {"name": "policy"}, "spec": scenario.fencing}
     await api.create(FencePolicy, policy)

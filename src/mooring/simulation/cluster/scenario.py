@@ -27,7 +27,9 @@ draws its own (`cluster.swarm`).
                                  # deferred (detaches later)
     fencing: {ladder: [{mechanism: bmc, confirmWith: [strip]}]}  # the spec of a FencePolicy for all nodes;
     each # node has a bmc and a power strip
+                                 # (`parts.fence_device`: storage, portal, storage-a, portal-a: the storage)
     fenced: false                # where each seed draws all of that: it draws such a policy, too
+    shut_out: false              # or one whose ladder ends with the storage, which shuts nodes out of volumes
     policy: rules.py             # a user's rules in place of ours (`cluster.user_rules`)
     swarm: false                 # each seed draws all of that itself
     workloads: {web: one-pod}    # what a set is, if not a StatefulSet with a disk for each pod
@@ -88,6 +90,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The spec of the FencePolicy that there is; empty: nothing is fenced."""
     fenced: bool = False
     """Each seed of a swarm draws `fencing`, too."""
+    shut_out: bool = False
+    """And one whose ladder ends with the storage, which shuts a node out of volumes."""
 
     @property
     def node_names(self) -> list[str]:

@@ -20,7 +20,7 @@ from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
 from mooring.simulation.cluster.workloads import STATIC
-from mooring.simulation.parts.fence_device import KINDS as DEVICES
+from mooring.simulation.parts.fence_device import KINDS, STORAGE_KINDS
 from mooring.simulation.parts.plugins import DRIVERS
 from mooring.simulation.parts.storage import KINDS as STORAGES
 
@@ -95,7 +95,9 @@ def _wrong_policy(scenario: Scenario) -> Iterator[str]:
     except msgspec.ValidationError as error:
         yield f"fencing: {error}"
         return
-    yield from (f"fencing: {each}" for each in problems_of(policy, dict.fromkeys(DEVICES, "")))
+    yield from (
+        f"fencing: {each}" for each in problems_of(policy, dict.fromkeys([*KINDS, *STORAGE_KINDS], ""))
+    )
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

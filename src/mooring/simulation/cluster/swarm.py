@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, cycle, islice
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.fencing import drawn_policy
+from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
@@ -91,16 +91,25 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     actions = (
         {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
     )
-    if given.fenced:
-        scenario = _with_fencing(seed, scenario)
-    calm = _calm({storage, *faults, *workloads.values(), *actions})
+    if given.shut_out:
+        scenario = _with_fencing(seed, _that_shuts_out(seed, scenario), drawn_storage_policy(seed))
+    elif given.fenced:
+        scenario = _with_fencing(seed, scenario, drawn_policy(seed))
+    calm = _calm({scenario.storage, *faults, *workloads.values(), *actions})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
 
 
-def _with_fencing(seed: int, scenario: Scenario) -> Scenario:
+def _that_shuts_out(seed: int, scenario: Scenario) -> Scenario:
+    """Storage that is known by its targets. Most often one that only a fence keeps a node from."""
+    chance = stream(seed, "swarm shut out")
+    storage = chance.choice(("network", "network", "network", "array", "cloud", "open", "deferred"))
+    return replace(scenario, driver="plugin", storage=storage)
+
+
+def _with_fencing(seed: int, scenario: Scenario, policy: dict[str, Any]) -> Scenario:
     """A policy, what goes wrong with its devices, and three nodes at least: of fewer none may be lost."""
     chance = stream(seed, "swarm fences")
-    made = replace(scenario, fencing=drawn_policy(seed), nodes=max(scenario.nodes, 3))
+    made = replace(scenario, fencing=policy, nodes=max(scenario.nodes, 3))
     losses = ["lose-machine", "power-off", "cut"]
     kinds = [kind for kind in faults_of(made) if kind.startswith("fence-")]
     struck = {*scenario.only, *chance.sample(kinds, min(3, len(kinds))), *chance.sample(losses, 2)}

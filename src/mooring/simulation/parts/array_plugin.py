@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
 from mooring.simulation.parts.storage import Array, Unanswered
-from mooring.volumes.errors import InvalidSpec, WrongDevice
+from mooring.simulation.parts.storage_targets import target_of
+from mooring.volumes.errors import InvalidSpec, VolumeError, WrongDevice
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     DEVICE_PATH,
@@ -29,6 +30,7 @@ from mooring.volumes.interfaces import (
     Provisioner,
     RecyclableVolumePlugin,
     RecycleEventRecorder,
+    Served,
     Unmounter,
     VolumeOptions,
 )
@@ -123,6 +125,8 @@ class _Attacher(Attacher, Detacher):
         node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
         await self._array.mounting(node)
         found = self._array.at_path(device_path, node, wanted)
+        if self._array.targets.refuses(found, node):
+            raise VolumeError(f"mounting {found}: the storage shuts node {node} out")
         self._array.mount(found, node, path=device_path, wanted=wanted)
         if (failure := self._array.mount_failure.get(node)) is not None:
             raise failure
@@ -226,6 +230,10 @@ class ArrayPlugin(
             multi_attach=False,
             request_validity_s=self.array.validity_s,
         )
+
+    def served(self, spec: VolumeSpec) -> Sequence[Served]:
+        disk = _disk(spec)
+        return (Served(disk, target_of(disk)),)
 
     def get_access_modes(self) -> Sequence[str]:
         return ("ReadWriteOnce", "ReadWriteOncePod")

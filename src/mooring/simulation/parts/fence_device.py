@@ -1,5 +1,6 @@
 """Fence mechanisms over the simulated machines' true power: a BMC, which tells whose it is, and a power
-strip, which tells nothing.
+strip, which tells nothing. And such as shut a node out of targets of the storage: one that does it, and one
+that tells of the same by another way.
 
 A device is no part of the controller: what was ordered may take effect after the controller has given the
 answer up, or has died. What it does wrong about one node is its `Manner`; what is true, the machines know.
@@ -8,16 +9,25 @@ answer up, or has died. What it does wrong about one node is its `Manner`; what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from enum import Enum
 from random import Random
+from typing import Any, Protocol
 
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State, Volume
 from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.storage_targets import TARGETS, Targets
 
 KINDS = {"bmc": True, "strip": False}
 """Each device, and whether it tells whose it is."""
+STORAGE_KINDS: Mapping[str, tuple[str, ...]] = {
+    "storage": TARGETS,
+    "portal": TARGETS,
+    "storage-a": TARGETS[:1],
+    "portal-a": TARGETS[:1],
+}
+"""Each device of scope Storage, and the targets that it shuts a node out of. None tells whose it is."""
 TAKES_S = (0.05, 2.0)
 """From a request to the device and back, each way."""
 FOR_EVER_S = 3600.0
@@ -41,12 +51,30 @@ UNTRUTHFUL = (Manner.LIES, Manner.STALE, Manner.SWAPPED)
 """What one source does at a time: two that are wrong at once about one node no rule can survive."""
 
 
+class Truth(Protocol):
+    """What is true of a node, as one device can tell and change it: whether it is on, or let in."""
+
+    def is_on(self, node: str) -> bool: ...
+
+    def was_on(self, node: str, seconds: float) -> bool:
+        """Whether it was on so long ago."""
+        ...
+
+    def switch(self, node: str, on: bool) -> None: ...
+
+
 class Power:
     """The truth: what is on, and since when. `switch` really does it."""
 
     def __init__(self, is_on: Callable[[str], bool], switch: Callable[[str, bool], None]) -> None:
-        self.is_on, self.switch = is_on, switch
+        self._is_on, self._switch = is_on, switch
         self._history: dict[str, list[tuple[float, bool]]] = {}
+
+    def is_on(self, node: str) -> bool:
+        return self._is_on(node)
+
+    def switch(self, node: str, on: bool) -> None:
+        self._switch(node, on)
 
     def note(self, node: str, on: bool) -> None:
         """It has changed."""
@@ -59,16 +87,39 @@ class Power:
         return states[-1] if states else self.is_on(node) if node not in self._history else True
 
 
+class Doors:
+    """The truth of targets of the storage: a node is "on" as long as it gets into one of them."""
+
+    def __init__(self, targets: Targets, names: Sequence[str]) -> None:
+        self._targets, self.names = targets, names
+
+    def is_on(self, node: str) -> bool:
+        return not self._targets.shuts_out(node, self.names)
+
+    def was_on(self, node: str, seconds: float) -> bool:
+        return not self._targets.shut_out_before(node, self.names, seconds)
+
+    def switch(self, node: str, on: bool) -> None:
+        """Lets a node in by hand, or shuts it out."""
+        (self._targets.let_in if on else self._targets.shut)(node, self.names)
+
+    def let_in(self, order: Order) -> None:
+        """Lets a node in for a fence."""
+        self._targets.let_in(order.target.node, self.names, boot=order.target.boot_id)
+
+
 class FenceDevice:
     """One device for all nodes: a mechanism (`mooring.fence.interface.Mechanism`)."""
 
     scope = Scope.POWER
+    on, off = "on", "off"
+    """In words."""
     parameters: Mapping[str, Parameter] = {}
 
     def __init__(
         self,
         kind: str,
-        power: Power,
+        power: Truth,
         neighbour: Callable[[str], str],
         trace: Trace,
         random: Random,
@@ -103,7 +154,8 @@ class FenceDevice:
         before = await self.look_or_nothing(order)
         if wrong := self._wrong(order, before):
             return wrong
-        self._trace(self.kind, "truth.ordered", node=node, boot=order.target.boot_id, token=order.token)
+        ordered = {"node": node, "boot": order.target.boot_id, "token": order.token, **self._reach()}
+        self._trace(self.kind, "truth.ordered", **ordered)
         manner, seconds = self._manner(node)
         self._carry_out(node, manner, seconds)
         if manner in (Manner.LOST, Manner.UNANSWERED):
@@ -112,8 +164,12 @@ class FenceDevice:
         after = self._read(node)
         await self._travel()
         if after.state is State.SHUT:
-            return Answer(Outcome.FENCED, "Off", "it is off", {"read": "off"}, before.state)
-        return Answer(Outcome.UNKNOWN, "StillOn", "it is on still", {"read": "on"}, before.state)
+            return Answer(Outcome.FENCED, "Off", f"it is {self.off}", {"read": self.off}, before.state)
+        return Answer(Outcome.UNKNOWN, "StillOn", f"it is {self.on} still", {"read": self.on}, before.state)
+
+    def _reach(self) -> Mapping[str, Any]:
+        """What the trace is told of an order beside whom it strikes."""
+        return {}
 
     async def unfence(self, order: Order) -> Answer:
         node = order.target.node
@@ -158,8 +214,8 @@ class FenceDevice:
         struck = self._struck(node, manner)
         on = self._power.was_on(node, seconds) if manner is Manner.STALE else self._power.is_on(struck)
         state = State.OPEN if on and manner is not Manner.LIES else State.SHUT
-        identity = {"systemUUID": uuid_of(struck)} if KINDS[self.kind] else {}
-        return Look(state, "Read", f"it is {'on' if state is State.OPEN else 'off'}", identity)
+        identity = {"systemUUID": uuid_of(struck)} if KINDS.get(self.kind) else {}
+        return Look(state, "Read", f"it is {self.on if state is State.OPEN else self.off}", identity)
 
     def _struck(self, node: str, manner: Manner) -> str:
         return self._neighbour(node) if manner is Manner.SWAPPED else node
@@ -169,6 +225,35 @@ class FenceDevice:
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._random.uniform(*TAKES_S))
+
+
+class StorageDevice(FenceDevice):
+    """One that shuts nodes out of targets of the storage (`mooring.fence.interface.StorageMechanism`)."""
+
+    scope = Scope.STORAGE
+    on, off = "let in", "shut out"
+
+    def __init__(self, kind: str, doors: Doors, *more: Any) -> None:
+        super().__init__(kind, doors, *more)
+        self._doors = doors
+
+    def covers(self, order: Order, volume: Volume) -> bool:
+        """By the target that serves the volume."""
+        return volume.server in self._doors.names
+
+    async def unfence(self, order: Order) -> Answer:
+        await self._travel()
+        manner, _ = self._manner(order.target.node)
+        if manner not in (Manner.HONEST, Manner.UNANSWERED):
+            return Answer(Outcome.UNKNOWN, "NoAnswer", "it does not answer")
+        self._doors.let_in(order)
+        if manner is Manner.UNANSWERED:
+            await asyncio.sleep(FOR_EVER_S)
+        await self._travel()
+        return Answer(Outcome.UNFENCED, "LetIn", "it is let in", {"read": self.on})
+
+    def _reach(self) -> Mapping[str, Any]:
+        return {"targets": ",".join(self._doors.names)}
 
 
 def uuid_of(node: str) -> str:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.simulation.parts.storage_targets import Targets, target_of
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
     DeviceStillInUse,
@@ -110,6 +111,7 @@ class Array:
             str, Exception
         ] = {}  # node -> what every mount there raises, after it was made
         self.short_paths = False  # device paths are given to one disk after the other
+        self.targets = Targets(self._told, self._let_in)
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""
@@ -244,7 +246,7 @@ class Array:
             raise self.failure
         if not self.is_attached(disk, node):
             return
-        if (disk, node) in self.mounted and self.kind.keeps:
+        if (disk, node) in self.mounted and self.kind.keeps and not self.targets.refuses(disk, node):
             self.refused.append(("detach", disk, node))
             raise DeviceStillInUse(disk, node, ["a mount"])
         self.vanish(disk, node)
@@ -382,6 +384,7 @@ class Array:
         known = self.content.setdefault(disk, [])
         mounted = (disk, node) in self.mounted
         committed = mounted and (self.is_attached(disk, node) or not (self.kind.refuses or self.kind.revokes))
+        committed = committed and not self.targets.refuses(disk, node)
         fields = {"volume": disk, "node": node, "word": word, "mounted": mounted, "committed": committed}
         under, epoch = self.under.get((disk, node), 0), self.epochs.get(disk, 0)
         self.journal(node, "truth.written", **fields, under=under, epoch=epoch, found=len(known))
@@ -398,6 +401,16 @@ class Array:
         for (each, node), processes in sorted(self.users.items()):
             if each == disk:
                 for word in list(processes.values()):
+                    self.write(disk, node, f"{word}+")
+
+    def _told(self, actor: str, kind: str, /, **fields: Any) -> None:
+        self.journal(actor, kind, **fields)
+
+    def _let_in(self, target: str, node: str) -> None:
+        """What the node's kernel could not write, it writes now."""
+        for disk, where in sorted(self.users):
+            if where == node and target_of(disk) == target:
+                for word in list(self.users[disk, node].values()):
                     self.write(disk, node, f"{word}+")
 
     def power_off(self, node: str) -> None:

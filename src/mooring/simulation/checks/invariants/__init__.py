@@ -13,6 +13,7 @@ from mooring.simulation.checks.invariants import (
     processes,
     requests,
     statefulsets,
+    storage_fences,
     timers,
     workloads,
 )
@@ -53,6 +54,8 @@ CHECKERS: tuple[type[Checker], ...] = (
     forced_releases.ReleasedWithRight,
     fences.BlastRadius,
     fences.ReleasedByFences,
+    storage_fences.OnlyWhatIsNamed,
+    storage_fences.LetInAfterwards,
     timers.GoneWhenEnded,
     timers.UnknownWhenSilent,
     timers.EvictedInTime,

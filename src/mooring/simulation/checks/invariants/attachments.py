@@ -8,12 +8,14 @@ from collections import defaultdict
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
+from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.engine.trace import Event, Trace
+from mooring.simulation.parts.storage_targets import target_of
 
 
 class OneWriter(Checker):
-    """S4: a volume of one node is mounted, by a node that it was not revoked from, on one node at most; and a
-    cloud has it on one instance at most, in whatever state."""
+    """S4: a volume of one node is mounted, by a node that it was not revoked from and that its storage does
+    not shut out, on one node at most; and a cloud has it on one instance at most, in whatever state."""
 
     name = "S4"
 
@@ -23,6 +25,8 @@ class OneWriter(Checker):
         trace.listen("truth.mounted", self._mount)
         trace.listen("truth.unmounted", self._unmount)
         trace.listen("truth.revoked", self._unmount)
+        self._shut = ShutOut.of(trace)
+        trace.listen("truth.let-in", self._let_in)
         self._devices: defaultdict[str, set[str]] = defaultdict(set)
         trace.listen("truth.device", self._device)
 
@@ -35,7 +39,9 @@ class OneWriter(Checker):
     def _mount(self, event: Event) -> None:
         volume, node = place(event)
         self.guarded += 1
-        others = sorted(self._mounted[volume] - {node})
+        others = sorted(
+            each for each in self._mounted[volume] - {node} if not self._shut.is_shut(each, volume)
+        )
         self._mounted[volume].add(node)
         if others:
             self.wrong(f"{volume} is mounted on {node} and on {', '.join(others)}", event)
@@ -43,6 +49,14 @@ class OneWriter(Checker):
     def _unmount(self, event: Event) -> None:
         volume, node = place(event)
         self._mounted[volume].discard(node)
+
+    def _let_in(self, event: Event) -> None:
+        """What a node that comes in again has mounted, it writes."""
+        target, node = event.fields["target"], event.fields["node"]
+        for volume, nodes in self._mounted.items():
+            if target_of(volume) == target and node in nodes and len(nodes) > 1:
+                beside = ", ".join(sorted(nodes - {node}))
+                self.wrong(f"{node} is let in, and has {volume} mounted, as has {beside}", event)
 
 
 class NoZombieWrite(Checker):
@@ -297,8 +311,9 @@ class DetachedFirst(Checker):
 
 class DeletedWhenFree(Checker):
     """S20: the storage is asked to delete a disk only when it has no VolumeAttachment, and is mounted on no
-    node but those from which it was revoked. A VolumeAttachment that was made after the volume was marked as
-    one without a claim counts only when the storage has been asked to attach it."""
+    node but those from which it was revoked, or which the storage shuts out of it. A VolumeAttachment that
+    was made after the volume was marked as one without a claim counts only when the storage has been asked to
+    attach it."""
 
     name = "S20"
 
@@ -308,6 +323,7 @@ class DeletedWhenFree(Checker):
         self._marked: dict[str, int] = {}  # volume -> when its PersistentVolume lost its claim
         self._asked: set[Place] = set()
         self._mounted: set[Place] = set()
+        self._shut = ShutOut.of(trace)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._gone)
         trace.listen("truth.begin", self._begin)
@@ -345,5 +361,6 @@ class DeletedWhenFree(Checker):
             self.wrong(f"{volume} is to be deleted, and has a VolumeAttachment", event)
         for node in sorted(node for disk, node in self._asked if disk == volume):
             self.wrong(f"{volume} is to be deleted, and is being attached to {node}", event)
-        for node in sorted(node for disk, node in self._mounted if disk == volume):
+        mounted = sorted(node for disk, node in self._mounted if disk == volume)
+        for node in (each for each in mounted if not self._shut.is_shut(each, volume)):
             self.wrong(f"{volume} is to be deleted, and is mounted on {node}", event)

@@ -1,7 +1,7 @@
 """Invariants of fences: whom they may strike, and what they may release.
 
-Whether a boot is over is the checkers' own account, of the machines' true power; which fence there is, and
-what it says of itself, is never believed.
+Whether a boot is over, or shut out of a volume, is the checkers' own account, of the machines' true power and
+of the storage; which fence there is, and what it says of itself, is never believed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class BlastRadius(Checker):
         self.guarded += 1
         self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
         if self._written.get(token) != (node, event.fields["boot"]):
-            self.wrong(f"{event.actor} is ordered to switch {node} off, which was not written before", event)
+            self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
         others = sorted(self._struck)
         if by_hand:
@@ -75,7 +75,7 @@ class BlastRadius(Checker):
         report = self._reports[node]
         silent_until = max(report.unknown_until, report.absent_until)
         if report.silent_since == math.inf and now - silent_until > VIEW_S:
-            self.wrong(f"{event.actor} is ordered to switch {node} off, which answers", event)
+            self.wrong(f"{event.actor} is ordered to cut {node} off, which answers", event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
@@ -100,8 +100,9 @@ class BlastRadius(Checker):
 
 class ReleasedByFences(Checker):
     """S18: what is released because of a fence, a VolumeAttachment or a pod, is that of a boot that is truly
-    over, and the statement of a fence is true when it is made; a fence ends when another boot reports, and
-    its record stays until then."""
+    over, or a VolumeAttachment of a volume that its storage truly shuts the node out of, and the statement of
+    a fence is true when it is made; a fence ends when another boot reports, and its record stays until
+    then."""
 
     name = "S18"
 
@@ -150,14 +151,17 @@ class ReleasedByFences(Checker):
     def _node(self, name: str, node: StoredObject, event: Event) -> None:
         tainted = is_fenced(node)
         if tainted and name not in self._tainted:
-            self._stated_of(name, node.status.node_info.boot_id, "its taint says", event)
+            self._stated_of(name, node.status.node_info.boot_id, event)
         (self._tainted.add if tainted else self._tainted.discard)(name)
 
     def _record(self, name: str, record: StoredObject, event: Event, *, deleted: bool = False) -> None:
         evidence, node = self._boots.evidence(record), record.spec.node_name
         said = f"{evidence.node_uid}/{evidence.boot_id}" if evidence is not None else ""
         if evidence is not None and self._stated.get(name, "") != said:
-            self._stated_of(node, evidence.boot_id, f"{name} says", event)
+            self.guarded += 1
+            if not self._boots.has_lost(node, evidence.boot_id, record.volume_name):
+                boot = evidence.boot_id or "(none)"
+                self.wrong(f"{name} says that {node} is fenced, whose boot {boot} may write to it", event)
             noted = record.metadata.annotations.get(NODE_UID, "")
             if noted not in ("", evidence.node_uid):
                 self.wrong(f"{name} is of Node {noted}, and has evidence about {evidence.node_uid}", event)
@@ -166,10 +170,10 @@ class ReleasedByFences(Checker):
             self._going.add(name)
             self._begins(name, record, event)
 
-    def _stated_of(self, node: str, boot: str, who: str, event: Event) -> None:
+    def _stated_of(self, node: str, boot: str, event: Event) -> None:
         self.guarded += 1
         if not self._boots.is_over(node, boot):
-            self.wrong(f"{who} that {node} is fenced, whose boot {boot or '(none)'} runs", event)
+            self.wrong(f"its taint says that {node} is fenced, whose boot {boot or '(none)'} runs", event)
 
     # --- releases
 

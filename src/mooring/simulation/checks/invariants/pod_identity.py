@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import VOLUMES, StoredObject, object_of
+from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Removed, Statements
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.exclusivity import ONE_POD_MODE, SHARED_MODES
@@ -15,7 +16,8 @@ ORDER = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 
 class OneOfEachIdentity(Checker):
     """S1: no two pods of one name run at the same time, unless a user has deleted the first by force, or it
-    was removed because an operator had said that its machine is dead."""
+    was removed because an operator had said that its machine is dead, or, where the policy has it so, because
+    the storage shuts its node out of all its volumes."""
 
     name = "S1"
 
@@ -106,7 +108,7 @@ class TheOneMeant(Checker):
 class PhasesGoForward(Checker):
     """S3: a pod's phase never goes back, its deletion is never taken back and its grace period never grows;
     it is Succeeded or Failed only when nothing of it runs, unless an operator has said that its machine is
-    dead."""
+    dead, or, where the policy has it so, the storage shuts its node out of all its volumes."""
 
     name = "S3"
 
@@ -114,7 +116,7 @@ class PhasesGoForward(Checker):
         super().__init__(trace, found)
         self._pods: dict[str, StoredObject] = {}  # uid -> as it was written last
         self._running: defaultdict[str, int] = defaultdict(int)
-        self._dead = Statements.of(trace)
+        self._dead, self._shut = Statements.of(trace), ShutOut.of(trace)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
         trace.listen("store.written", self._written)
@@ -147,7 +149,8 @@ class PhasesGoForward(Checker):
         if before is not None and after is not None and after > before:
             self.wrong(f"the grace period of {name} grows from {before} to {after} s", event)
         ended = ORDER[new.status.phase] == 2 and new.status.phase != old.status.phase
-        if ended and self._running[uid] > 0 and not self._dead.ended(new.spec.node_name, event):
+        excused = self._dead.ended(new.spec.node_name, event) or self._shut.excuses(name, new, event.time)
+        if ended and self._running[uid] > 0 and not excused:
             self.wrong(f"{name} is {new.status.phase}, and runs on {new.spec.node_name}", event)
 
 

@@ -1,4 +1,5 @@
-"""Which boot of each machine is over: by the machines' true power, from the trace alone."""
+"""Which boot of each machine is over, by the machines' true power, and what a fence may release: from the
+trace alone."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import msgspec
 from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import StoredObject
+from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import FENCE_EVIDENCE
 from mooring.volumes.out_of_service import TAINT
@@ -22,7 +24,7 @@ class Boots:
 
     def __init__(self, trace: Trace) -> None:
         self._number: defaultdict[str, int] = defaultdict(int)
-        self._reports = NodeReports.of(trace)
+        self._reports, self._shut = NodeReports.of(trace), ShutOut.of(trace)
         trace.listen("truth.power", self._power)
 
     @classmethod
@@ -42,7 +44,7 @@ class Boots:
 
     def fenced(self, record: StoredObject) -> bool:
         """Whether a fence may release this VolumeAttachment: it states so of the boot that its Node shows,
-        and this boot is truly over."""
+        and this boot is truly over, or its node truly shut out of the volume."""
         name, node = record.spec.node_name, self._reports[record.spec.node_name].node
         shown = node.status.node_info.boot_id if node is not None else ""
         if node is not None and any(t.key == TAINT and t.value == TAINT_VALUE for t in node.spec.taints):
@@ -50,7 +52,11 @@ class Boots:
         evidence = self.evidence(record)
         if evidence is None or (node is not None and evidence.boot_id != shown):
             return False
-        return self.is_over(name, evidence.boot_id)
+        return self.has_lost(name, evidence.boot_id, record.volume_name)
+
+    def has_lost(self, node: str, boot: str, volume: str) -> bool:
+        """Whether nothing of that boot writes to the volume any more."""
+        return self.is_over(node, boot) or self._shut.is_shut(node, volume)
 
     def evidence(self, record: StoredObject) -> Evidence | None:
         """What a fence has stated on a VolumeAttachment."""

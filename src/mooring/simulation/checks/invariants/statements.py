@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import StoredObject, Taint, object_of
+from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.out_of_service import SEEN, TAINT
 
@@ -79,11 +80,12 @@ class Statements:
 
 class Removed:
     """The uids of pods whose objects went although something of them may still run: removed by a user's
-    force, or while an operator's word about their machine was in force."""
+    force, while an operator's word about their machine was in force, or, where the policy has it so, while
+    the storage shut their node out of all their volumes."""
 
     def __init__(self, trace: Trace) -> None:
         self._uids: set[str] = set()
-        self._dead = Statements.of(trace)
+        self._dead, self._shut = Statements.of(trace), ShutOut.of(trace)
         trace.listen("plan.forced", lambda event: self._uids.add(event.fields["uid"]))
         trace.listen("store.deleted", self._deleted)
 
@@ -98,8 +100,11 @@ class Removed:
         return uid in self._uids
 
     def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] == "pods" and self._dead.ended(object_of(event).spec.node_name, event):
-            self._uids.add(object_of(event).metadata.uid)
+        if event.fields["resource"] != "pods":
+            return
+        pod, name = object_of(event), event.fields["name"]
+        if self._dead.ended(pod.spec.node_name, event) or self._shut.excuses(name, pod, event.time):
+            self._uids.add(pod.metadata.uid)
 
 
 _OF: WeakKeyDictionary[Trace, Statements] = WeakKeyDictionary()

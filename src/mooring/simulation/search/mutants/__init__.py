@@ -22,6 +22,7 @@ from mooring.simulation.search.mutants import (
     pods,
     registration,
     stale_state,
+    storage_fencing,
     workloads,
 )
 from mooring.simulation.search.mutants.mutant import Mutant, PatchGone
@@ -42,6 +43,7 @@ MUTANTS: dict[str, Mutant] = dict(
             **pods.MUTANTS,
             **registration.MUTANTS,
             **stale_state.MUTANTS,
+            **storage_fencing.MUTANTS,
             **workloads.MUTANTS,
         }.items()
     )

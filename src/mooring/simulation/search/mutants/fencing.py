@@ -94,10 +94,10 @@ def _nothing(original: Any) -> Any:
 def _free_at_once(original: Any) -> Any:
     """A fence is over as soon as it was released and the machine was switched on."""
 
-    def in_force(fence: Any, target: Any, node: Any, proof: Any, now: Any, after: str) -> Any:
+    def in_force(fence: Any, *more: Any, **given: Any) -> Any:
         if fence.status.released_at and fence.status.power_on_at:
             return decide._do(Action.CLOSE, Phase.UNFENCED, "Mutant", "it was switched on")
-        return original(fence, target, node, proof, now, after)
+        return original(fence, *more, **given)
 
     return in_force
 

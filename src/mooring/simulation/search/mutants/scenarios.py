@@ -434,3 +434,32 @@ STORMS = scenario(
 """And where that is taken for the network."""
 LOST_FOR_GOOD = scenario(nodes=3, fencing=CONFIRMED, faults=8, lose_machine=8, watch_lag=4, kill=3)
 """Machines that never come back."""
+
+SHUTTING: dict[str, Any] = CONFIRMED | {
+    "ladder": [{"mechanism": "storage-a", "confirmWith": ["portal-a"], "retries": 1}],
+    "budget": {"maxShare": "70%"},
+}
+"""A policy whose only mechanism shuts nodes out of one of the two targets of their storage."""
+SHUT_OUT = scenario(
+    nodes=3,
+    sets={"db": 2, "web": 2},
+    workloads={"db": "two-disks", "web": "shared"},
+    storage="network",
+    on=("nodes", "fencing"),
+    fencing=SHUTTING,
+    actions=16,
+    cut=12,
+    power_off=2,
+    two_leaders=2,
+    crash=3,
+    fence_late=4,
+    fence_lost=3,
+    fence_unanswered=4,
+    fence_nothing=3,
+    fence_twice=2,
+    fence_node=6,
+    unfence=6,
+    delete_pod=4,
+    others_weigh=0.1,
+)
+"""Nodes that are cut off, run on, and are shut out of some of their volumes, or not."""
