@@ -1,8 +1,9 @@
 """What goes wrong with the devices of a simulated cluster's fences, and what users do about fences.
 
-A machine that the storage has shut out is let in after a new boot only; nobody restarts it by itself. Users
-do, when they want the node back; and once all is healed an operator looks after those that are left, also
-after those that no fence tells of (an order that took effect when it was given up, or on the wrong machine).
+A machine that the storage has shut out is let in after a new boot only, and it does not restart by itself.
+Users restart it when they want the node back; and once all is healed an operator looks after those that are
+left, also after those that no fence tells of (an order that took effect when it was given up, or on the wrong
+machine).
 """
 
 from __future__ import annotations

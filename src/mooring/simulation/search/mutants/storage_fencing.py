@@ -8,28 +8,48 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.steps import Steps
+from mooring.controllers.fencing import covering, releasing
+from mooring.fence.interface import Scope
 from mooring.simulation.search.mutants import scenarios
-from mooring.simulation.search.mutants.mutant import Mutant, Patch
+from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
 
-def _opted_in(original: Any) -> Any:
-    """What the policy says of pods is not looked at."""
+def _as_power(original: Any) -> Any:
+    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
+        return await original(client, fence, replace(proof, scope=Scope.POWER), now)
 
-    async def remove_pods(self: Any, fence: Any, policy: Any, proof: Any) -> None:
-        if policy is not None:
-            policy = replace(policy, spec=replace(policy.spec, storage_releases_pods=True))
-        await original(self, fence, policy, proof)
+    return release
 
-    return remove_pods
+
+def _all_volumes(original: Any) -> Any:
+    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
+        records = await releasing.records_of(client, fence.status.target)
+        volumes = {each.name: each.spec.source.persistent_volume_name or "" for each in records}
+        return await original(client, fence, replace(proof, volumes=volumes), now)
+
+    return release
 
 
 MUTANTS: dict[str, Mutant] = {
-    "T7": Mutant(
-        "pods of StatefulSets are removed from a node that is shut out, although the policy does not say so",
+    "T2": Mutant(
+        "what a fence shows is not looked at: a node that is shut out of volumes counts as switched off",
         "fencing (hazard)",
-        ("S3", "S1"),
+        ("S18",),
         scenarios.SHUT_OUT,
-        (Patch(Steps, "_remove_pods", _opted_in),),
+        (Patch(releasing, "release", _as_power),),
+    ),
+    "T3": Mutant(
+        "a fence of the storage releases all volumes that its node has, and what has come since",
+        "csi-addons NetworkFence: a node is fenced as a whole, whichever storage has acted",
+        ("S17'", "S18"),
+        scenarios.SHUT_OUT,
+        (Patch(releasing, "release", _all_volumes),),
+    ),
+    "T5": Mutant(
+        "what a storage answers about one of its targets counts for the volumes of another, too",
+        "fencing (hazard)",
+        ("S17'", "S18"),
+        scenarios.SHUT_OUT,
+        (Patch(covering, "_covers", always(True)),),
     ),
 }
