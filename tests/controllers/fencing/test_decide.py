@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.controllers.fencing.decide import Action, Begin, NodeDecision, decide_fence
 from mooring.controllers.fencing.detection import policies_of
@@ -36,6 +37,7 @@ from mooring.volumes.names import STATUS_WRITE
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 THEN = "2030-01-01T00:00:00Z"
 LADDER = (Rung(mechanism="m"), Rung(mechanism="power"))
+LOST = NodeDecision(Begin.FENCE, Reason("Lost", "it does not answer"))
 HEALTHY = NodeDecision(Begin.NO, Reason("SeenHealthy", "it answers"))
 
 
@@ -77,6 +79,16 @@ def test_a_fence_that_is_to_be_taken_back_orders_nothing_more(how: str):
     spec = {"requested_by": "me", "unfence": how == "unfence"}
     asked = fence(outcome="Unknown", spec=spec, going=how == "deletion")
     assert act(asked, node()) is Action.CLOSE
+
+
+@pytest.mark.parametrize("spec", [{}, {"requested_by": "me"}])
+def test_a_fence_that_was_cancelled_is_reopened_unless_it_was_taken_back(spec: dict[str, Any]):
+    """Else it is begun and taken back for ever, as fast as the API answers."""
+    over = fence(outcome="Unknown", spec=spec)
+    over = replace(over, status=replace(over.status, phase="Cancelled"))
+    taken_back = replace(over, spec=replace(over.spec, unfence=True))
+    assert act(over, node(), LOST) is Action.REOPEN
+    assert act(taken_back, node(), LOST) is Action.SETTLED
 
 
 def test_an_order_whose_answer_is_still_to_come_is_heard_out_first():

@@ -232,13 +232,13 @@ def decide_fence(
 
 def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
     """A fence that is over stays as a record; a node that is lost again in the boot of one that was cancelled
-    is fenced under the same name."""
+    is fenced under the same name. One that was taken back stays so."""
     target = fence.status.target
     same = node is not None and target is not None and is_same_boot(node, target)
     if (
         phase == Phase.CANCELLED
         and same
-        and not fence.deleting
+        and not (fence.deleting or fence.spec.unfence)
         and begin is not None
         and begin.action is not Begin.NO
     ):
