@@ -120,6 +120,30 @@ async def test_nothing_is_left_of_the_links_when_pods_and_node_have_gone(world: 
     assert not release(world.node_root), "the node that was shut down still had its part of the addresses"
 
 
+AFTER_A_KILL = f"""
+import subprocess, sys
+from ipaddress import IPv4Network
+from pathlib import Path
+from mooring.node.network import claim, release
+first, second = map(Path, sys.argv[1:])
+network = claim(first, IPv4Network("{ADDRESSES}"))
+link = network.allocate(()).host_interface
+subprocess.run(["ip", "link", "add", link, "type", "veth", "peer", "name", "of-a-pod"], check=True)
+release(first)
+assert claim(second, IPv4Network("{ADDRESSES}")).gateway == network.gateway
+assert subprocess.run(["ip", "link", "show", link], capture_output=True).returncode != 0, "it is there still"
+"""
+
+
+def test_a_part_that_is_given_out_again_has_no_links_of_its_former_node(tmp_path: Path) -> None:
+    """One that was killed, and a process of which holds its link. In a network of its own, where no other
+    node takes the part."""
+    roots = [str(tmp_path / name) for name in ("one", "two")]
+    command = ["unshare", "--net", sys.executable, "-c", AFTER_A_KILL, *roots]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def taken() -> Iterator[str]:
     """A link that is not Mooring's and has the addresses that Mooring would use."""

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from mooring.node.bridge import (
     BRIDGE,
+    PART,
     Claim,
     NetworkUnavailable,
     alone,
     claims,
     free_part,
     ip,
+    ip_json,
     label,
     mac,
     make_bridge,
@@ -35,6 +37,7 @@ def claim(root: Path, addresses: IPv4Network) -> NodeNetwork:
         held = _claim(root)
         mine = held.first if held else free_part(addresses)
         if held is None:
+            _remove_links(mine)
             ip("address", "add", f"{mine}/32", "dev", BRIDGE, "label", label(root))
         settle(addresses)
         return NodeNetwork(mine, addresses)
@@ -63,6 +66,21 @@ def _claim(root: Path) -> Claim | None:
     return next((each for each in claims() if each.label == label(root) and not each.tap), None)
 
 
+def _remove_links(first: IPv4Address) -> None:
+    """Removes what is left of the pods of a part that no node has: of a node that was killed, and whose part
+    was given back while a process of it lived on."""
+    pods = IPv4Network((first, PART), strict=False)
+    names = {_interface(address) for address in pods}
+    for link in ip_json("link", "show", "type", "veth"):
+        if link.get("ifname") in names:
+            ip("link", "delete", link["ifname"])
+
+
+def _interface(address: IPv4Address) -> str:
+    """The host's end of the link of the pod with this address."""
+    return f"mor{int(address):08x}"
+
+
 class NodeNetwork:
     """One node's part: gives out addresses, each to one pod at a time."""
 
@@ -79,7 +97,6 @@ class NodeNetwork:
             address = self.gateway + (number - 1)
             if str(address) not in taken:
                 self._last = number
-                interface = f"mor{int(address):08x}"
                 prefix, gateway = self._addresses.prefixlen, str(self.gateway)
-                return PodNetwork(BRIDGE, interface, str(address), prefix, gateway, mac(address))
+                return PodNetwork(BRIDGE, _interface(address), str(address), prefix, gateway, mac(address))
         raise NetworkUnavailable("all 253 addresses of this node are in use by pods")
