@@ -43,11 +43,13 @@ class PlayedMechanism:
     claimed: set[str] = field(default_factory=set[str])
     given: list[Order] = field(default_factory=list[Order])
     wrong: list[str] = field(default_factory=list[str])
+    looks: int = 0
 
     def problems(self, order: Order) -> list[str]:
         return list(self.wrong)
 
     async def look(self, order: Order) -> Look:
+        self.looks += 1
         await asyncio.sleep(self.takes_s)
         if self.manner is Manner.SILENT:
             return Look(State.UNKNOWN, "NoAnswer", "the device does not answer")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from mooring.kube.objects import Condition, Node, NodeStatus, ObjectMeta
-from mooring.kube.objects.fencing import NodeFence, NodeFenceSpec, NodeFenceStatus
+from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceSpec, NodeFenceStatus
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain import explain
@@ -54,6 +55,30 @@ def test_a_node_that_does_not_answer_is_explained_by_its_fence(phase: str, step:
     assert (fence.about, fence.reason.code) == ("nodefence/a-1", "Storm")
     assert fence.reason.message == f"{phase}: 2 of 3 nodes were lost at once"
     assert step in fence.next_step
+
+
+@pytest.mark.parametrize(
+    ("scope", "releases_pods", "step", "never"),
+    [
+        ("Power", False, "mooring fence release a", "storageReleasesPods"),
+        ("Network", False, "restart its machine", "storageReleasesPods"),
+        ("Storage", True, "restart its machine", "storageReleasesPods"),
+        ("Storage", False, "until FencePolicy default has storageReleasesPods", "mooring fence release"),
+    ],
+)
+def test_of_a_node_that_is_cut_off_it_says_what_brings_it_back_and_what_moves_its_pods(
+    scope: str, releases_pods: bool, step: str, never: str
+):
+    volumes = {"va": "pv"} if scope == "Storage" else {}
+    attempt = FenceAttempt(token="t", outcome="Fenced", scope=scope, volumes=volumes)
+    held = known("Fenced")
+    status = NodeFenceStatus(
+        phase="Fenced", policy="default", attempts=(attempt,), proof="t", releases_pods=releases_pods
+    )
+    fence = NodeFence(metadata=ObjectMeta(name="a-1"), spec=NodeFenceSpec(node_name="a"), status=status)
+    said = explain("nodefence/a-1", "default", replace(held, fences={"a-1": fence})).next_step
+    assert step in said
+    assert never not in said
 
 
 @pytest.mark.parametrize("phase", ["Cancelled", "Unfenced", "Refused"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.fencing.decide import Phase
+from mooring.controllers.fencing.decide import Phase, is_off, proof_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
 from mooring.why.cause import Cause, about
@@ -19,7 +19,7 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
         Phase.PENDING: f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",
-        Phase.FENCED: f"to have it back: mooring fence release {node}",
+        Phase.FENCED: _in_force(fence),
     }.get(phase, "")
     return Cause(
         about(fence),
@@ -27,6 +27,20 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
         ok=phase in Phase.OVER,
         since=status.released_at or fence.metadata.creation_timestamp or "",
         next_step=step,
+    )
+
+
+def _in_force(fence: NodeFence) -> str:
+    """What a person can do about a node that is cut off. Only power has shown that its processes are gone."""
+    node, proof = fence.spec.node_name, proof_of(fence)
+    if proof is None or is_off(proof):
+        return f"to have it back: mooring fence release {node}"
+    restart = "restart its machine: it is let in after a new boot"
+    if not proof.volumes or fence.status.releases_pods:
+        return restart
+    return (
+        f"{restart}; pods of StatefulSets stay until then, or until it is certainly off "
+        f"(mooring fence confirm {node}), or until FencePolicy {fence.status.policy} has storageReleasesPods"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from crashes import ended_at
 from fencing_stage import FencingStage
-from played_mechanism import PlayedMechanism
+from played_mechanism import Manner, PlayedMechanism
 
 from mooring.controllers.fencing.keys import FenceKey
 from mooring.controllers.fencing.removing import remove
@@ -318,6 +318,49 @@ def test_a_stateful_sets_pod_is_removed_after_its_volume_where_the_policy_says_s
         said = next(each for each in events if each.reason == "RemovedByStorageFence")
         assert (said.involved_object.uid, said.type) == (pod.uid, "Warning")
         assert "may still run" in said.message
+
+    storage(story)
+
+
+def test_a_policy_that_opts_in_while_the_fence_holds_is_followed_at_once(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            await asyncio.sleep(70)
+            assert await stage.pods() == ["web-0"]
+            looks = stage.bmc.looks
+            await stage.opt_in()
+            await asyncio.sleep(1)
+            assert await stage.pods() == []
+            assert stage.bmc.looks == looks + 1, "it was looked at first, and once"
+
+    storage(story)
+
+
+def test_a_policy_that_opts_in_is_not_followed_while_the_storage_does_not_say_that_it_is_shut(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            stage.bmc.manner = Manner.SILENT
+            looks = stage.bmc.looks
+            await stage.opt_in()
+            await asyncio.sleep(20)
+            assert await stage.pods() == ["web-0"]
+            assert stage.bmc.looks == looks + 1, "it is not asked without an end"
+            stage.bmc.manner = Manner.HONEST
+            await stage.until_gone()
 
     storage(story)
 

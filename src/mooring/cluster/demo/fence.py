@@ -29,11 +29,11 @@ async def power_lost(demo: Demo) -> None:
     await demo.writes(pod)
     since = watch.now
     demo.mark(f"{node} loses power")
-    await _said(demo, "node", "kill", node)
+    await said(demo, "node", "kill", node)
     left = await blocking(content, stage, demo.disk)
     synced = await demo.last(pod, "wrote")
     await demo.timed("silence noticed", since, lambda: ready(watch.node(node)) == "Unknown")
-    fence = await _fenced(demo, node)
+    fence = await fenced(demo, node)
     demo.mark("fenced")
     demo.say(f"fence: {fence.status.attempts[-1].message}")
     demo.check("not a byte of the disk has changed since the power loss", await _same(demo, left, node))
@@ -50,11 +50,11 @@ async def cut_off(demo: Demo) -> None:
     pod = await _running(demo)
     node, since = pod.spec.node_name, watch.now
     demo.mark(f"{node} is cut off")
-    await _said(demo, "node", "cut", node, "--from", "api")
+    await said(demo, "node", "cut", node, "--from", "api")
     await demo.writes(pod)  # a few: this machine writes one in a second, and is switched off in ten
     demo.check(f"{node} writes on, unseen", watch.true_state(node) == "mounted")
     await demo.timed("silence noticed, of a cut", since, lambda: ready(watch.node(node)) == "Unknown")
-    fence = await _fenced(demo, node)
+    fence = await fenced(demo, node)
     demo.mark("switched off")
     demo.check(
         f"its BMC has switched it off, and its processes are gone: {_proof(fence)}", not stage.has_power(node)
@@ -68,7 +68,7 @@ async def cut_off(demo: Demo) -> None:
     )
     demo.check("nothing was ever attached twice", not watch.doubly_attached)
     demo.say(f"(the disk's checksum when the old machine was off: {left[:12]})")
-    await _said(demo, "node", "heal", node)
+    await said(demo, "node", "heal", node)
     await _brought_back(demo, node)
 
 
@@ -77,12 +77,12 @@ async def silent_bmc(demo: Demo) -> None:
     demo.head("c. The BMC of its node does not answer: the ladder goes on")
     pod = await _running(demo)
     node, since = pod.spec.node_name, demo.watch.now
-    await _said(demo, "machine", "bmc", node, "--misbehave", "silent", "--device", "bmc")
+    await said(demo, "machine", "bmc", node, "--misbehave", "silent", "--device", "bmc")
     demo.mark(f"{node} is cut off")
-    await _said(demo, "node", "cut", node, "--from", "api")
+    await said(demo, "node", "cut", node, "--from", "api")
     demo.say("a second source that does not answer does not count: the policy now asks the strip alone")
-    await _ladder(demo, [{"mechanism": "bmc", "retries": 0}, {"mechanism": "power-strip"}])
-    fence = await _fenced(demo, node)
+    await ladder(demo, [{"mechanism": "bmc", "retries": 0}, {"mechanism": "power-strip"}])
+    fence = await fenced(demo, node)
     demo.mark("fenced")
     tried = [each.mechanism for each in fence.status.attempts]
     demo.check(
@@ -90,8 +90,8 @@ async def silent_bmc(demo: Demo) -> None:
     )
     await demo.timed("moved by the second rung", since, lambda: demo.running(not_uid=pod.uid))
     demo.check("nothing was ever attached twice", not demo.watch.doubly_attached)
-    await _said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
-    await _said(demo, "node", "heal", node)
+    await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
+    await said(demo, "node", "heal", node)
     await _brought_back(demo, node)
 
 
@@ -101,12 +101,12 @@ async def lying_bmc(demo: Demo) -> None:
     stage = demo.stage
     pod = await _running(demo)
     node = pod.spec.node_name
-    await _ladder(demo, BMC_ALONE)
-    await _said(demo, "machine", "bmc", node, "--misbehave", "lie", "--device", "bmc")
+    await ladder(demo, BMC_ALONE)
+    await said(demo, "machine", "bmc", node, "--misbehave", "lie", "--device", "bmc")
     demo.mark(f"{node} is cut off")
-    await _said(demo, "node", "cut", node, "--from", "api")
+    await said(demo, "node", "cut", node, "--from", "api")
     fence = await stage.until(
-        "a person is asked", lambda: _in_phase(demo, node, Phase.AWAITING_PERSON), patience=FENCED_S
+        "a person is asked", lambda: fence_in(demo, node, Phase.AWAITING_PERSON), patience=FENCED_S
     )
     demo.say(f"fence: {fence.status.message}")
     demo.check("the second source disagrees", fence.status.attempts[-1].reason == "Contradicted")
@@ -115,10 +115,10 @@ async def lying_bmc(demo: Demo) -> None:
         f"nothing is released: {node} still writes, and no other node has the volume",
         stage.truth.holders(demo.disk) == (node,) and stage.has_power(node),
     )
-    await _said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
+    await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
     demo.mark("healed")
-    await _said(demo, "node", "heal", node)
-    await stage.until("the fence is given up", lambda: _in_phase(demo, node, Phase.CANCELLED))
+    await said(demo, "node", "heal", node)
+    await stage.until("the fence is given up", lambda: fence_in(demo, node, Phase.CANCELLED))
     await stage.until("the pod is shown as ready", demo.running)
     still = await _running(demo)
     demo.check("the node answers again: the same pod goes on", still.uid == pod.uid)
@@ -133,7 +133,7 @@ async def storm(demo: Demo) -> None:
     other = next(each for each in ("node-1", "node-2", "node-3") if each != node)
     demo.mark("two are cut off")
     for each in (node, other):
-        await _said(demo, "node", "cut", each, "--from", "api")
+        await said(demo, "node", "cut", each, "--from", "api")
     for each in (node, other):
         fence = await stage.until(f"{each} is held", lambda each=each: _held(demo, each), patience=FENCED_S)
     demo.say(f"fence: {fence.status.message}")
@@ -141,10 +141,10 @@ async def storm(demo: Demo) -> None:
     demo.check("both have power: nothing was ordered", all(stage.has_power(each) for each in (node, other)))
     demo.mark("healed")
     for each in (node, other):
-        await _said(demo, "node", "heal", each)
+        await said(demo, "node", "heal", each)
     for each in (node, other):
         await stage.until(
-            f"the fence of {each} is given up", lambda each=each: _in_phase(demo, each, Phase.CANCELLED)
+            f"the fence of {each} is given up", lambda each=each: fence_in(demo, each, Phase.CANCELLED)
         )
     await stage.until("the pod is shown as ready", demo.running)
     still = await _running(demo)
@@ -157,7 +157,7 @@ async def _running(demo: Demo) -> Pod:
     return pod
 
 
-async def _said(demo: Demo, *words: str) -> str:
+async def said(demo: Demo, *words: str) -> str:
     status, answer = await demo.stage.command(*words)
     demo.check(f"mooring {' '.join(words)}{f': {answer}' if status else ''}", status == 0)
     return answer
@@ -175,18 +175,18 @@ async def _fences(demo: Demo, node: str) -> list[NodeFence]:
     return sorted(found, key=lambda each: int(each.metadata.resource_version), reverse=True)
 
 
-async def _in_phase(demo: Demo, node: str, phase: str) -> NodeFence | None:
+async def fence_in(demo: Demo, node: str, phase: str) -> NodeFence | None:
     return next((each for each in await _fences(demo, node) if each.status.phase == phase), None)
 
 
 async def _held(demo: Demo, node: str) -> NodeFence | None:
-    fence = await _in_phase(demo, node, Phase.PENDING)
+    fence = await fence_in(demo, node, Phase.PENDING)
     return fence if fence is not None and fence.status.reason == "Storm" else None
 
 
-async def _fenced(demo: Demo, node: str) -> NodeFence:
+async def fenced(demo: Demo, node: str) -> NodeFence:
     return await demo.stage.until(
-        f"{node} is fenced", lambda: _in_phase(demo, node, Phase.FENCED), patience=FENCED_S
+        f"{node} is fenced", lambda: fence_in(demo, node, Phase.FENCED), patience=FENCED_S
     )
 
 
@@ -194,7 +194,7 @@ def _proof(fence: NodeFence) -> str:
     return fence.status.attempts[-1].message
 
 
-async def _ladder(demo: Demo, ladder: list[dict[str, Any]]) -> None:
+async def ladder(demo: Demo, ladder: list[dict[str, Any]]) -> None:
     await demo.stage.client.patch(FencePolicy, "default", {"spec": {"ladder": ladder}})
 
 
@@ -202,9 +202,9 @@ async def _brought_back(demo: Demo, node: str) -> None:
     """A person wants the machine back: it is switched on, boots, and is free."""
     since = demo.watch.now
     demo.mark(f"{node} is released")
-    await _said(demo, "fence", "release", node)
+    await said(demo, "fence", "release", node)
     await demo.timed("node is back", since, lambda: ready(demo.watch.node(node)) == "True")
-    await demo.stage.until("its fence is over", lambda: _in_phase(demo, node, Phase.UNFENCED))
+    await demo.stage.until("its fence is over", lambda: fence_in(demo, node, Phase.UNFENCED))
     _, answer = await demo.stage.command("fence", "list", "-o", "json")
     phases = {each["node"]: each["phase"] for each in reversed(json.loads(answer))}
     demo.check(f"{node} has booted anew and may have pods again", phases[node] == Phase.UNFENCED)

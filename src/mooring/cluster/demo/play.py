@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from mooring.cluster import timeline
-from mooring.cluster.demo import fence, volume
+from mooring.cluster.demo import fence, shut_out, volume
 from mooring.cluster.demo.scene import GRACE_S, NODES, Demo
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
@@ -73,7 +73,8 @@ async def _play(demo: Demo, out: Path) -> None:
 
 def _stories(demo: Demo) -> Sequence[Callable[[Demo], Awaitable[None]]]:
     if demo.fencing:
-        return [volume.first_volume, *fence.STORIES]
+        stories = [volume.first_volume, *fence.STORIES]
+        return stories + [shut_out.shut_out] * bool(demo.machines)
     stories = [volume.first_volume, volume.drain, volume.power_loss, volume.controller_crashes]
     return stories + [volume.cut_off] * bool(demo.machines)
 

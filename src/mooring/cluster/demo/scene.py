@@ -78,11 +78,9 @@ class Demo:
 
     # --- looking
 
-    async def pod(self) -> Pod | None:
-        return await self.stage.client.find(Pod, POD, "default")
-
-    async def running(self, *, not_uid: str = "") -> Pod | None:
-        pod = await self.pod()
+    async def running(self, name: str = POD, *, not_uid: str = "") -> Pod | None:
+        """The pod, if it is Ready, and another one than that of `not_uid`."""
+        pod = await self.stage.client.find(Pod, name, "default")
         ready = pod is not None and any(
             c.type == "Ready" and c.status == "True" for c in pod.status.conditions
         )

@@ -223,7 +223,7 @@ async def cut_off(demo: Demo) -> None:
 
 
 async def _new_node(demo: Demo, old_uid: str) -> str:
-    pod = await demo.pod()
+    pod = await demo.stage.client.find(Pod, POD, "default")
     return pod.spec.node_name if pod is not None and pod.uid != old_uid else ""
 
 

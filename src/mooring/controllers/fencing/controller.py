@@ -108,7 +108,8 @@ class FencingController(Controller[Key]):
         return [MechanismKey(mechanism.name), *(PolicyKey(each.name) for each in self._policies.items())]
 
     def _all_keys(self, policy: FencePolicy) -> list[Key]:
-        return [PolicyKey(policy.name), *(NodeKey(each.name) for each in self._nodes.items())]
+        mine = [FenceKey(each.name) for each in self._fences.items() if each.status.policy == policy.name]
+        return [PolicyKey(policy.name), *mine, *(NodeKey(each.name) for each in self._nodes.items())]
 
     async def reconcile(self, key: Key) -> None:
         """Looks at one node, fence, mechanism or policy."""

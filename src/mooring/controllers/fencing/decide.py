@@ -326,6 +326,11 @@ def proof_of(fence: NodeFence) -> FenceAttempt | None:
     return next((each for each in found if each.outcome == Outcome.FENCED), None)
 
 
+def is_off(proof: FenceAttempt) -> bool:
+    """Whether it shows that nothing of that boot runs any more, and not only where it cannot write."""
+    return proof.scope == Scope.POWER
+
+
 def is_same_boot(node: Node, target: FenceTarget) -> bool:
     """Whether the Node still shows the uid and the boot that the fence is about."""
     return (node.uid, node.status.node_info.boot_id) == (target.node_uid, target.boot_id)
@@ -346,7 +351,7 @@ def _in_force(
     released = _what_is_released(proof, releases_pods=releases_pods)
     if node is not None and node.status.node_info.boot_id != target.boot_id:
         return _returned(fence, target, node, proof)
-    if node is not None and proof.scope == Scope.POWER and _has_reported_since(node, target, proof):
+    if node is not None and is_off(proof) and _has_reported_since(node, target, proof):
         message = (
             f"{proof.mechanism} said that {where} is off, and its agent reports in the same boot: what was released is "
             "withdrawn"
@@ -363,21 +368,21 @@ def _in_force(
         message = f"{where} is cut off: {proof.message}; {released}"
         return _do(Action.RELEASE, Phase.FENCED, "Fenced", message)
     wanted = asked or after_fence == "PowerOn"
-    if fence.deleting and node is None and proof.scope == Scope.POWER:
+    if fence.deleting and node is None and is_off(proof):
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
-    if wanted and proof.scope == Scope.POWER and not status.power_on_at:
+    if wanted and is_off(proof) and not status.power_on_at:
         return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
     looked = status.verified_at or proof.answered_at
     left = VERIFY_S - (now - parse_time(looked)).total_seconds()
     waits = _waits_for(fence, target, proof, released, wanted)
-    if left <= 0:
+    if left <= 0 or (proof.volumes and releases_pods != status.releases_pods):
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
     return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
 
 
 def _what_is_released(proof: FenceAttempt, *, releases_pods: bool) -> str:
     """By what the evidence shows, and no more."""
-    if proof.scope == Scope.POWER:
+    if is_off(proof):
         return "what it had is released"
     if proof.volumes:
         names = ", ".join(sorted(set(proof.volumes.values())))
@@ -396,7 +401,7 @@ def _waits_for(
     fence: NodeFence, target: FenceTarget, proof: FenceAttempt, released: str, wanted: bool
 ) -> Reason:
     where = f"node {target.node_name}"
-    if proof.scope == Scope.POWER:
+    if is_off(proof):
         if fence.status.power_on_at:
             return Reason("Returning", f"{where} was switched on: it is free when its new boot reports")
         how = f"`mooring fence release {target.node_name}` switches it on"
@@ -414,7 +419,7 @@ def _waits_for(
 def _returned(fence: NodeFence, target: FenceTarget, node: Node, proof: FenceAttempt) -> FenceDecision:
     """Another boot, or another registration, reports."""
     where = f"node {target.node_name}"
-    if proof.scope != Scope.POWER and not fence.status.power_on_at:
+    if not is_off(proof) and not fence.status.power_on_at:
         return _do(
             Action.UNFENCE, Phase.FENCED, "NewBoot", f"{where} has booted anew: {proof.mechanism} lets it in"
         )

@@ -196,6 +196,7 @@ _FENCE: dict[str, Schema] = {
         releasedAt=TEXT,
         verifiedAt=TEXT,
         powerOnAt=TEXT,
+        releasesPods=FLAG,
         contradicted=listed(_NAME, 50),
         conditions=_CONDITIONS,
     ),

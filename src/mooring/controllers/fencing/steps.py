@@ -250,7 +250,8 @@ class Steps:
         count = await releasing.release(self.client, fence, proof, self.now)
         self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
         await self._remove_pods(fence, policy, proof)
-        await self._write(fence, reason, Phase.FENCED, {"releasedAt": format_micro_time(self.now())})
+        released = {"releasedAt": format_micro_time(self.now()), **_by(policy)}
+        await self._write(fence, reason, Phase.FENCED, released)
         metrics.reached(fence, "released", self.now())
         return True
 
@@ -297,7 +298,7 @@ class Steps:
         look = (
             await self._confirm(Step(0, 0, proof.mechanism, (proof.mechanism,), proof.token, True), target)
         )[proof.mechanism]
-        looked = {"verifiedAt": format_micro_time(self.now())}
+        looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
         if look.state is State.OPEN and proof.scope != Scope.POWER:
             lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
             await releasing.withdraw(self.client, fence)
@@ -376,6 +377,11 @@ class Steps:
         self._fences.accept(written)
         metrics.counted(self._fences.items(), Phase.OPEN)
         return written
+
+
+def _by(policy: FencePolicy | None) -> dict[str, Any]:
+    """By which rule a fence of the storage was looked at."""
+    return {"releasesPods": policy is not None and policy.spec.storage_releases_pods}
 
 
 def _seen_open(target: FenceTarget, record: FenceMechanism | None, mechanism: str) -> bool:

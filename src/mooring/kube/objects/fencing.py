@@ -202,7 +202,7 @@ class FenceAttempt(Struct, frozen=True):
 class NodeFenceStatus(Struct, frozen=True):
     """`proof`: the token of the attempt whose evidence counts. `released_at`: when what the node had was
     given free. `round`: how often the ladder was begun. `verified_at`: when the fence was last seen to
-    hold."""
+    hold. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
 
     phase: str = ""
     reason: str = ""
@@ -216,6 +216,7 @@ class NodeFenceStatus(Struct, frozen=True):
     released_at: str = ""
     verified_at: str = ""
     power_on_at: str = ""
+    releases_pods: bool = False
     contradicted: tuple[str, ...] = ()
     """Mechanisms whose word about this boot has turned out to be wrong."""
     conditions: tuple[Condition, ...] = ()
