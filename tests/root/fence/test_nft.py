@@ -99,14 +99,18 @@ class Net:
         return self._directory / f"{of}.heard"
 
     async def hears(self, of: str) -> set[str]:
-        """Whom it hears while every machine speaks ten times."""
-        begin = {each: self._length(each) for each in self.addresses}
-        spoke = {each: self._turns(each) for each in self.addresses}
-        while any(self._turns(each) < turns + 10 for each, turns in spoke.items()):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        """Whom it hears while every machine speaks ten times; what waited in its socket before is not counted."""
+        await self._speak(2)
+        begin = self._length(of)
+        await self._speak(10)
         with self.heard_file(of).open() as log:
-            log.seek(begin[of])
+            log.seek(begin)
             return set(log.read().split()) - {"TURN"}
+
+    async def _speak(self, turns: int) -> None:
+        spoke = {each: self._turns(each) for each in self.addresses}
+        while any(self._turns(each) < before + turns for each, before in spoke.items()):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
     def _length(self, of: str) -> int:
         file = self.heard_file(of)
