@@ -40,7 +40,7 @@ async def power_lost(demo: Demo) -> None:
     await demo.timed("moved, unattended", since, lambda: demo.running(not_uid=pod.uid))
     moved = await _running(demo)
     await demo.verified(moved, synced, "after the power loss")
-    await _brought_back(demo, node)
+    await _brought_back(demo, node, fence)
 
 
 async def cut_off(demo: Demo) -> None:
@@ -69,7 +69,7 @@ async def cut_off(demo: Demo) -> None:
     demo.check("nothing was ever attached twice", not watch.doubly_attached)
     demo.say(f"(the disk's checksum when the old machine was off: {left[:12]})")
     await said(demo, "node", "heal", node)
-    await _brought_back(demo, node)
+    await _brought_back(demo, node, fence)
 
 
 async def silent_bmc(demo: Demo) -> None:
@@ -92,7 +92,7 @@ async def silent_bmc(demo: Demo) -> None:
     demo.check("nothing was ever attached twice", not demo.watch.doubly_attached)
     await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
     await said(demo, "node", "heal", node)
-    await _brought_back(demo, node)
+    await _brought_back(demo, node, fence)
 
 
 async def lying_bmc(demo: Demo) -> None:
@@ -118,7 +118,7 @@ async def lying_bmc(demo: Demo) -> None:
     await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
     demo.mark("healed")
     await said(demo, "node", "heal", node)
-    await stage.until("the fence is given up", lambda: fence_in(demo, node, Phase.CANCELLED))
+    await stage.until("the fence is given up", lambda: became(demo, fence, Phase.CANCELLED))
     await stage.until("the pod is shown as ready", demo.running)
     still = await _running(demo)
     demo.check("the node answers again: the same pod goes on", still.uid == pod.uid)
@@ -134,17 +134,19 @@ async def storm(demo: Demo) -> None:
     demo.mark("two are cut off")
     for each in (node, other):
         await said(demo, "node", "cut", each, "--from", "api")
-    for each in (node, other):
-        fence = await stage.until(f"{each} is held", lambda each=each: _held(demo, each), patience=FENCED_S)
-    demo.say(f"fence: {fence.status.message}")
+    fences = [
+        await stage.until(f"{each} is held", lambda each=each: _held(demo, each), patience=FENCED_S)
+        for each in (node, other)
+    ]
+    demo.say(f"fence: {fences[-1].status.message}")
     await demo.writes(pod, more=10)
     demo.check("both have power: nothing was ordered", all(stage.has_power(each) for each in (node, other)))
     demo.mark("healed")
     for each in (node, other):
         await said(demo, "node", "heal", each)
-    for each in (node, other):
+    for fence in fences:
         await stage.until(
-            f"the fence of {each} is given up", lambda each=each: fence_in(demo, each, Phase.CANCELLED)
+            f"{fence.name} is given up", lambda fence=fence: became(demo, fence, Phase.CANCELLED)
         )
     await stage.until("the pod is shown as ready", demo.running)
     still = await _running(demo)
@@ -176,7 +178,13 @@ async def _fences(demo: Demo, node: str) -> list[NodeFence]:
 
 
 async def fence_in(demo: Demo, node: str, phase: str) -> NodeFence | None:
+    """A fence of the node that is in a phase; to be asked of phases in which no earlier one is left."""
     return next((each for each in await _fences(demo, node) if each.status.phase == phase), None)
+
+
+async def became(demo: Demo, fence: NodeFence, phase: str) -> bool:
+    """Whether this very fence is in a phase by now: earlier ones of its node ended in it, too."""
+    return (await demo.stage.client.get(NodeFence, fence.name)).status.phase == phase
 
 
 async def _held(demo: Demo, node: str) -> NodeFence | None:
@@ -198,13 +206,13 @@ async def ladder(demo: Demo, ladder: list[dict[str, Any]]) -> None:
     await demo.stage.client.patch(FencePolicy, "default", {"spec": {"ladder": ladder}})
 
 
-async def _brought_back(demo: Demo, node: str) -> None:
+async def _brought_back(demo: Demo, node: str, fence: NodeFence) -> None:
     """A person wants the machine back: it is switched on, boots, and is free."""
     since = demo.watch.now
     demo.mark(f"{node} is released")
     await said(demo, "fence", "release", node)
     await demo.timed("node is back", since, lambda: ready(demo.watch.node(node)) == "True")
-    await demo.stage.until("its fence is over", lambda: fence_in(demo, node, Phase.UNFENCED))
+    await demo.stage.until("its fence is over", lambda: became(demo, fence, Phase.UNFENCED))
     _, answer = await demo.stage.command("fence", "list", "-o", "json")
     phases = {each["node"]: each["phase"] for each in reversed(json.loads(answer))}
     demo.check(f"{node} has booted anew and may have pods again", phases[node] == Phase.UNFENCED)

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from mooring.cluster import control
-from mooring.cluster.demo.fence import fence_in, fenced, ladder, said
+from mooring.cluster.demo.fence import became, fenced, ladder, said
 from mooring.cluster.demo.scene import CONTAINER, POD, Demo, ready
 from mooring.cluster.processes import mooring
 from mooring.cluster.stage import run
@@ -24,7 +24,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
-from mooring.kube.objects.fencing import FencePolicy
+from mooring.kube.objects.fencing import FencePolicy, NodeFence
 from mooring.volumes.statements import evidence_of
 
 LEDGER, LEDGER_POD, LUN = "ledger", "ledger-0", "ledger-lun"
@@ -63,7 +63,7 @@ async def shut_out(demo: Demo) -> None:
         f"{node} has power, its old process runs, and confirms nothing more",
         demo.stage.has_power(node) and await demo.last(pod, "wrote") == confirmed,
     )
-    await _comes_back(demo, node)
+    await _comes_back(demo, node, fence)
 
 
 async def _pod_waits(demo: Demo, pod: Pod) -> None:
@@ -77,7 +77,7 @@ async def _pod_waits(demo: Demo, pod: Pod) -> None:
     demo.check("the StatefulSet's pod stays: its process may run still", still.uid == pod.uid)
 
 
-async def _comes_back(demo: Demo, node: str) -> None:
+async def _comes_back(demo: Demo, node: str, fence: NodeFence) -> None:
     """Only another boot is let in again: what the old one had not written must never arrive."""
     stage = demo.stage
     await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
@@ -88,7 +88,7 @@ async def _comes_back(demo: Demo, node: str) -> None:
     demo.mark(f"{node} boots anew")
     await said(demo, "node", "kill", node)
     await said(demo, "node", "start", node)
-    await demo.timed("let in after a new boot", since, lambda: fence_in(demo, node, Phase.UNFENCED))
+    await demo.timed("let in after a new boot", since, lambda: became(demo, fence, Phase.UNFENCED))
     demo.check("the server lets the new boot in", await _may_log_in(demo, node))
     await _releases_pods(demo, False)
 
