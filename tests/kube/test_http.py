@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import threading
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -404,6 +405,66 @@ async def test_a_stream_that_nobody_reads_is_not_received_without_end():
         await asyncio.sleep(1.2)
         assert 0 < sent < 50_000_000
         assert sum([len(piece) async for piece in answer.stream]) >= sent
+        await transport.close()
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_what_comes_while_a_stream_gathers_wakes_the_process_once(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, encrypted: bool
+):
+    begun, written, wakes, pieces = asyncio.Event(), asyncio.Event(), 0, list[bytes]()
+    woken_by, name = (
+        (SSLProtocol, "buffer_updated") if encrypted else (connections.Connection, "data_received")
+    )
+    original = getattr(woken_by, name)
+
+    def counted(self: Any, data: Any) -> None:
+        nonlocal wakes
+        wakes += begun.is_set()
+        original(self, data)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"begins")
+        await begun.wait()
+        for _ in range(40):
+            await answer.write(b"more")
+            await asyncio.sleep(0.005)
+        written.set()
+        await answer.write_eof()
+        return answer
+
+    monkeypatch.setattr(woken_by, name, counted)
+    async with server(handler, tls=certificates.context() if encrypted else None) as url:
+        transport = HttpTransport(url, trust=Trust(certificates.authority.read_bytes()))
+        answer = await transport.send(Request("GET", "/x", stream=True, gather=1.0))
+        assert answer.stream is not None
+        async for piece in answer.stream:
+            pieces.append(piece)
+            begun.set()
+        await transport.close()
+    assert b"".join(pieces) == b"begins" + b"more" * 40
+    assert len(pieces) < 10 and wakes < 10
+
+
+async def test_a_stream_that_breaks_while_it_gathers_is_unreachable():
+    async def handler(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"begins")
+        assert request.transport is not None
+        asyncio.get_running_loop().call_later(0.02, request.transport.abort)
+        await asyncio.sleep(0.05)
+        return answer
+
+    async with server(handler) as url:
+        transport = HttpTransport(url)
+        answer = await transport.send(Request("GET", "/x", stream=True, gather=0.2))
+        assert answer.stream is not None
+        with pytest.raises(Unreachable, match="stream of /x broke"):
+            async for _ in answer.stream:
+                pass
         await transport.close()
 
 

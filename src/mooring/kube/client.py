@@ -341,9 +341,10 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         timeout: float | None = None,
+        gather: float = 0.0,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout`
-        seconds).
+        seconds). Those that come in `gather` seconds come together.
 
         With `initial_events` all that is there comes first, as ADDED, then a bookmark that says so: a list
         that needs the memory of one object. Invalid from a server that does not know it. Gone when that
@@ -365,7 +366,7 @@ class Client:
         )
         path = kind.RESOURCE.path(namespace)
         answer = await self._send(
-            Request("GET", path, query, {"Accept": JSON}, stream=True, timeout=seconds + 30)
+            Request("GET", path, query, {"Accept": JSON}, stream=True, gather=gather, timeout=seconds + 30)
         )
         assert answer.stream is not None
         stream = answer.stream

@@ -127,11 +127,14 @@ class Connection(asyncio.Protocol):
         self.used = True
         return self._answer, b"" if stream else self._whole()
 
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body of a stream as it comes; `timeout` counts anew for each piece."""
+    async def pieces(self, gather: float = 0.0) -> AsyncGenerator[bytes, None]:
+        """The body of a stream as it comes; `timeout` counts anew for each piece. After each piece nothing is
+        received for `gather` seconds: the kernel keeps what comes, and it is the next piece."""
         while True:
             if self._pieces:
                 yield self._whole()
+                if gather > 0 and not self._answer.complete:
+                    await self._rest(gather)
             elif self._answer.complete:
                 return
             else:
@@ -141,6 +144,16 @@ class Connection(asyncio.Protocol):
                     await self._news()
                 finally:
                     timer.cancel()
+
+    async def _rest(self, seconds: float) -> None:
+        """Leaves what comes to the kernel."""
+        if self._transport is not None:
+            _limit(self._transport, high=1, low=0)
+            self._transport.pause_reading()
+        await asyncio.sleep(seconds)
+        if self._transport is not None:
+            _limit(self._transport)
+            self._transport.resume_reading()
 
     def abort(self) -> None:
         """Cuts it."""
@@ -173,6 +186,13 @@ class Connection(asyncio.Protocol):
 
     def _expire(self) -> None:
         self._fail(TimeoutError(f"no answer for {self._timeout:g} s"))
+
+
+def _limit(transport: asyncio.Transport, **limits: int) -> None:
+    """How much a paused transport of TLS still receives: its own limits, or these. Others receive nothing."""
+    limit = getattr(transport, "set_read_buffer_limits", None)
+    if limit is not None:
+        limit(**limits)
 
 
 class Connections:

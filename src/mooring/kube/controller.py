@@ -58,15 +58,23 @@ class Controller(Generic[K]):
         indexers: dict[str, Indexer[T]] | None = None,
         field_selector: str = "",
         keep: Callable[[T], T] | None = None,
+        gather: float = 0.0,
     ) -> Informer[T]:
         """An informer of a kind; a change marks the keys that `touches` gives for the old and the new object.
 
         With `matters`, a change that leaves its value equal marks nothing: heartbeats, or a controller's own
         notes of an error, which must not end that error's backoff. With `differ`, a change marks only the
-        keys that it gives for old and new, if it does not give None. `keep` gives what of an object is kept.
+        keys that it gives for old and new, if it does not give None. `keep` gives what of an object is kept,
+        and `gather` how late its changes may be known.
         """
         informer = Informer(
-            self.client, kind, random=self.random, indexers=indexers, field_selector=field_selector, keep=keep
+            self.client,
+            kind,
+            random=self.random,
+            indexers=indexers,
+            field_selector=field_selector,
+            keep=keep,
+            gather=gather,
         )
         if touches is not None:
 

@@ -99,7 +99,7 @@ class HttpTransport:
     ) -> Response:
         answer, body = await connection.exchange(message, timeout=request.timeout, stream=request.stream)
         if request.stream:
-            pieces = _pieces(connections, connection, request.path)
+            pieces = _pieces(connections, connection, request)
             if answer.status < 300:
                 return Response(answer.status, answer.headers, b"", pieces)
             body = b"".join([piece async for piece in pieces])
@@ -177,12 +177,14 @@ def _field(name: str, value: str) -> str:
     return f"{name}: {value}\r\n"
 
 
-async def _pieces(connections: Connections, connection: Connection, path: str) -> AsyncGenerator[bytes, None]:
+async def _pieces(
+    connections: Connections, connection: Connection, request: Request
+) -> AsyncGenerator[bytes, None]:
     """The body as it arrives. Not by lines: an object may be of any length."""
     try:
-        async for piece in connection.pieces():
+        async for piece in connection.pieces(request.gather):
             yield piece
     except FAILURES as error:
-        raise Unreachable(f"stream of {path} broke: {str(error) or type(error).__name__}") from error
+        raise Unreachable(f"stream of {request.path} broke: {str(error) or type(error).__name__}") from error
     finally:
         connections.give_back(connection)

@@ -45,7 +45,8 @@ LAST_RETRY_S = 10.0
 
 class Informer(Generic[T]):
     """The cache of one kind, in one namespace or in all, narrowed by selectors; of each object, what `keep`
-    gives."""
+    gives. Over a network, it is so many seconds late as `gather` says, at the most: for kinds of which one
+    changes all the time, and nothing hangs on when exactly."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         indexers: dict[str, Indexer[T]] | None = None,
         keep: Callable[[T], T] | None = None,
+        gather: float = 0.0,
     ) -> None:
         self.kind = kind
         self._client = client
@@ -67,6 +69,7 @@ class Informer(Generic[T]):
         self._field_selector = field_selector
         self._objects: dict[str, T] = {}
         self._keep = keep
+        self._gather_s = gather
         self._indexers = indexers or {}
         self._indices: dict[str, dict[str, _Keys]] = {name: {} for name in self._indexers}
         self._handlers: list[Handler[T]] = []
@@ -208,6 +211,7 @@ class Informer(Generic[T]):
             initial_events=not self._listed,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            gather=self._gather_s,
         )
         self._metrics.watches.inc()
         try:

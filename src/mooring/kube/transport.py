@@ -20,7 +20,8 @@ from mooring.kube.errors import NotSent
 
 class Request(msgspec.Struct, frozen=True):
     """One request. `path` is percent-encoded, as `Resource.path` makes it. `stream` asks for the body piece
-    by piece (a watch or a log that is followed)."""
+    by piece (a watch or a log that is followed), and `gather` that what comes in so many seconds after a
+    piece is one piece: a task that wakes once a second costs less than one that wakes for each event."""
 
     method: str
     path: str
@@ -28,6 +29,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     stream: bool = False
+    gather: float = 0.0
     timeout: float = 30.0
 
 

@@ -99,7 +99,7 @@ class Net:
         return self._directory / f"{of}.heard"
 
     async def hears(self, of: str) -> set[str]:
-        """Whom it hears while every machine speaks ten times; what waited in its socket before is not counted."""
+        """Whom it hears while every machine speaks ten times; what waited before is not counted."""
         await self._speak(2)
         begin = self._length(of)
         await self._speak(10)

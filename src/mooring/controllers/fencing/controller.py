@@ -35,7 +35,7 @@ from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, Policy
 from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name_of
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
-from mooring.controllers.fencing.silence import Silence
+from mooring.controllers.fencing.silence import LATE_S, Silence
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -69,7 +69,7 @@ class FencingController(Controller[Key]):
         self._policies = self.watch(FencePolicy, self._all_keys)
         self._mechanisms = self.watch(FenceMechanism, self._of_mechanism, matters=lambda each: each.spec)
         self._fences = self.watch(NodeFence, self._of_fence, matters=_what_is_to_be_done)
-        leases = self.watch(Lease, keep=_renewal)
+        leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
         caches = self._nodes, self._policies, self._mechanisms, self._fences
         self._observer = Observer(client, mechanisms, *caches, Silence(leases), now)
         self._steps = Steps(

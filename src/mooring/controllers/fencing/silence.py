@@ -15,6 +15,9 @@ from mooring.kube.objects import Lease, Node
 
 LEASES = "kube-node-lease"
 DEFAULT_DURATION_S = 40.0
+LATE_S = 1.0
+"""So late may a renewal be known: 400 nodes make 40 a second, and waking for each costs most. A node counts
+as silent for so much less than it is."""
 SUSPECT = 0.5
 """Of a Lease's duration: a node that renews four times in it has missed one by then."""
 
