@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.provisioning.decide import VolumeAction, decide_volume, volume_name, wants_volume
+from mooring.controllers.provisioning.decide import (
+    BEGUN,
+    ClaimAction,
+    VolumeAction,
+    decide_claim,
+    decide_volume,
+    volume_name,
+    wants_volume,
+)
 from mooring.kube.objects import (
     ObjectMeta,
     PersistentVolume,
@@ -20,9 +28,15 @@ ASKED = {"volume.kubernetes.io/storage-provisioner": "example.com/disk"}
 SELECTED = {"volume.kubernetes.io/selected-node": "n"}
 
 
-def claim(annotations: dict[str, str], *, deleting: bool = False, volume: str = "") -> PersistentVolumeClaim:
+def claim(
+    annotations: dict[str, str], *, deleting: bool = False, volume: str = "", begun: bool = False
+) -> PersistentVolumeClaim:
     metadata = ObjectMeta(
-        name="c", uid="u", annotations=annotations, deletion_timestamp="t" if deleting else None
+        name="c",
+        uid="u",
+        annotations=annotations,
+        deletion_timestamp="t" if deleting else None,
+        finalizers=(BEGUN,) if begun else (),
     )
     return PersistentVolumeClaim(metadata=metadata, spec=PersistentVolumeClaimSpec(volume_name=volume))
 
@@ -51,6 +65,30 @@ def test_which_claims_want_a_volume(
     given_claim: PersistentVolumeClaim, of_class: StorageClass | None, wants: bool
 ):
     assert wants_volume(given_claim, of_class, OURS) is wants
+
+
+OTHERS = {"volume.kubernetes.io/storage-provisioner": "example.org/other"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "of_class", "deleting", "action"),
+    [
+        (ASKED, NOW, False, ClaimAction.PROVISION),
+        (ASKED, NOW, True, ClaimAction.PROVISION),
+        ({}, NOW, False, ClaimAction.PROVISION),
+        (ASKED, None, False, ClaimAction.ASK),
+        (ASKED, FOREIGN, False, ClaimAction.ASK),
+        (OTHERS, FOREIGN, False, ClaimAction.SETTLED),
+        (OTHERS, FOREIGN, True, ClaimAction.SETTLED),
+        (OTHERS, NOW, False, ClaimAction.SETTLED),
+        ({}, FOREIGN, False, ClaimAction.SETTLED),
+    ],
+)
+def test_a_claim_that_was_begun_is_finished_by_the_provisioner_that_was_asked_and_left_alone_by_others(
+    annotations: dict[str, str], of_class: StorageClass | None, deleting: bool, action: ClaimAction
+):
+    given = claim(annotations, deleting=deleting, begun=True)
+    assert decide_claim(given, of_class, OURS, made=False).action is action
 
 
 def pv(phase: str = "Released", policy: str = "Delete", by: str = "example.com/disk") -> PersistentVolume:

@@ -78,15 +78,20 @@ def decide_claim(
     PersistentVolume by which the disk can be deleted.
     """
     begun = BEGUN in claim.metadata.finalizers
-    if begun and not made and storage_class is None:
+    current = storage_class.provisioner if storage_class is not None else ""
+    asked = claim.metadata.annotations.get(STORAGE_PROVISIONER) or current
+    if begun and not made and (storage_class is None or (asked in provisioners and asked != current)):
+        what = "is gone" if storage_class is None else f"is of {current} now"
         message = (
-            f"storage class {claim.spec.storage_class_name} is gone, and a volume may have been made by it: "
+            f"storage class {claim.spec.storage_class_name} {what}, and a volume may have been made by it: "
+            f"create the class again{f', of {asked}' if asked else ''}"
         )
-        return Decision(ClaimAction.ASK, Reason("ProvisioningFailed", message + "create the class again"))
+        return Decision(ClaimAction.ASK, Reason("ProvisioningFailed", message))
+    begun_here = begun and asked in provisioners  # another process goes on with what is another's
     if made:
         action = ClaimAction.FINISH if begun else ClaimAction.SETTLED
         return Decision(action, Reason("VolumeExists", f"PersistentVolume {volume_name(claim)} exists"))
-    if storage_class is not None and (begun or wants_volume(claim, storage_class, provisioners)):
+    if storage_class is not None and (begun_here or wants_volume(claim, storage_class, provisioners)):
         reason = Reason("Provisioning", f"a volume of {storage_class.provisioner} is wanted")
         return Decision(ClaimAction.PROVISION, reason)
     return Decision(
