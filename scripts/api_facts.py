@@ -24,7 +24,7 @@ TARGET = Path(__file__).parents[1] / "src/mooring/apiserver/schema/api.json"
 
 API = ("core", "apps", "batch", "storage", "coordination", "policy", "events", "scheduling", "rbac", "resource",
        "discovery", "autoscaling", "authentication", "authorization", "networking", "certificates",
-       "admissionregistration")  # fmt: skip
+       "admissionregistration", "node")  # fmt: skip
 FOLDERS = {
     **{f"{group}.v1": ("k8s.io/api", f"{group}/v1") for group in API},
     "autoscaling.v2": ("k8s.io/api", "autoscaling/v2"),

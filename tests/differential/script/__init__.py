@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.differential.script import bad_input, basics, patches, pods, volumes, watches, workloads
+from tests.differential.script import (
+    bad_input,
+    basics,
+    patches,
+    pods,
+    runtime_classes,
+    volumes,
+    watches,
+    workloads,
+)
 from tests.differential.steps import Step
 
 _SUBJECTS: dict[str, Sequence[Step]] = {
@@ -16,6 +25,7 @@ _SUBJECTS: dict[str, Sequence[Step]] = {
     "workloads": workloads.STEPS,
     "watches": watches.STEPS,
     "bad-input": bad_input.STEPS,
+    "runtime-classes": runtime_classes.STEPS,
 }
 
 SCRIPT: list[tuple[str, Step]] = [

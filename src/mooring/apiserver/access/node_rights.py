@@ -60,6 +60,7 @@ NODE: tuple[Right, ...] = (
     Right(_STORAGE, ("csinodes",), ("get", *_WRITE, "delete"), Scope.OWN_NAME),
     Right(_LEASES, ("leases",), ("get", *_WRITE, "delete"), Scope.OWN_NAME, "kube-node-lease"),
     Right(_STORAGE, ("csidrivers",), _READ, Scope.ALL),
+    Right("node.k8s.io", ("runtimeclasses",), _READ, Scope.ALL),
     Right("", ("services",), _READ, Scope.ALL),
     Right("", ("endpoints",), ("get",), Scope.ALL),
     Right("", ("events",), _WRITE, Scope.ALL),

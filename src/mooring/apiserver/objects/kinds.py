@@ -19,6 +19,7 @@ from mooring.apiserver.objects.strategies import (
     definitions,
     devices,
     pods,
+    runtime_classes,
     upstream_workloads,
     volumes,
     workloads,
@@ -170,6 +171,7 @@ KINDS: tuple[Kind, ...] = (
         "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",),
         strategy=cluster.PriorityClasses(),
     ),
+    Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, strategy=runtime_classes.RuntimeClasses()),
     Kind(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, ("crd", "crds"),
         _STATUS, _EXTENDS, definitions.Definitions(),

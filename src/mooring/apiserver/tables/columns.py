@@ -265,6 +265,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _AGE,
         Column("PreemptionPolicy", cells.at("preemptionPolicy")),
     ),
+    "runtimeclasses": (_NAME, Column("Handler", cells.at("handler")), _AGE),
     "roles": (_NAME, _CREATED),
     "clusterroles": (_NAME, _CREATED),
     "customresourcedefinitions": (_NAME, _CREATED),

@@ -201,6 +201,24 @@ def _unless_alias(value: Any) -> Callable[[Obj], Any]:
     return lambda spec: None if spec["type"] == "ExternalName" else value
 
 
+def _families(spec: Obj) -> list[str] | None:
+    if spec["type"] == "ExternalName":
+        return None
+    return ["IPv4", "IPv6"] if _finds_nothing(spec) else ["IPv4"]
+
+
+def _family_policy(spec: Obj) -> str | None:
+    if spec["type"] == "ExternalName":
+        return None
+    return "RequireDualStack" if _finds_nothing(spec) else "SingleStack"
+
+
+def _finds_nothing(spec: Obj) -> bool:
+    """Headless and without a selector: its endpoints, which another client writes, may be of either
+    family."""
+    return spec.get("clusterIP") == "None" and not spec.get("selector")
+
+
 class Services(Strategy):
     """Services: stored for the controllers and objects that name them; this server assigns no addresses."""
 
@@ -215,8 +233,8 @@ class Services(Strategy):
         "spec.externalTrafficPolicy": _traffic_policy,
         "spec.internalTrafficPolicy": _unless_alias("Cluster"),
         "spec.allocateLoadBalancerNodePorts": _node_ports,
-        "spec.ipFamilies": _unless_alias(["IPv4"]),
-        "spec.ipFamilyPolicy": _unless_alias("SingleStack"),
+        "spec.ipFamilies": _families,
+        "spec.ipFamilyPolicy": _family_policy,
         "spec.ports[].protocol": "TCP",
     }
 
@@ -242,6 +260,10 @@ class Services(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         return services.changed(object_at(obj, "spec"), object_at(old, "spec"))
+
+    def fields(self, obj: Obj) -> Mapping[str, str]:
+        """A kubelet reads those that have an address: `spec.clusterIP!=None`."""
+        return {path: text_at(obj, path) for path in ("spec.clusterIP", "spec.type")}
 
 
 class PriorityClasses(Strategy):

@@ -15,6 +15,11 @@ from mooring.apiserver.errors import (
     invalid_value,
 )
 from mooring.apiserver.objects.defaults import Rules, fill, under
+from mooring.apiserver.objects.strategies.runtime_classes import (
+    RUNTIME_CLASSES,
+    apply_runtime_class,
+    refuse_own_overhead,
+)
 from mooring.apiserver.objects.strategy import Admission, Strategy
 from mooring.apiserver.objects.validation import pods as valid
 from mooring.apiserver.values.dotted import object_at, objects_at, strings_at, text_at, value_at
@@ -146,12 +151,12 @@ class Pods(Strategy):
         spec |= _priority(obj, admission)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
         _add_tolerations(spec)
+        apply_runtime_class(obj, admission.objects(RUNTIME_CLASSES))
 
     def validate_new(self, obj: Obj) -> list[FieldError]:
         errors = super().validate_new(obj)
-        if not errors and object_at(obj, "spec").get("overhead") is not None:  # admission plugin RuntimeClass
-            detail = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise forbidden(Resource("", "pods"), text_at(obj, "metadata.name"), detail)
+        if not errors:
+            refuse_own_overhead(obj)
         return errors
 
     def prepare_update(self, obj: Obj, old: Obj, admission: Admission) -> None:

@@ -46,10 +46,10 @@ from mooring.apiserver.objects.validation.formats import (
 from mooring.apiserver.objects.validation.labels import annotations, label_name, labels, name_errors
 from mooring.apiserver.objects.validation.placement import affinity, spreading, tolerations
 from mooring.apiserver.objects.validation.resources import (
-    container_resource_name,
     pod_resource_name,
     requirements,
 )
+from mooring.apiserver.objects.validation.runtime_classes import overhead
 from mooring.apiserver.objects.validation.volumes import pod_source, template_source
 from mooring.kube.quantity import parse_quantity
 
@@ -385,10 +385,6 @@ def _host_name(spec: Obj) -> list[FieldError]:
 _alias = record(("ip", always(exactly(ip_error))), ("hostnames", each(exactly(subdomain_error))))
 
 
-def _overhead(value: Obj) -> Errors:
-    return requirements({"limits": value}, container_resource_name, ())
-
-
 _LATE = record(
     ("serviceAccountName", text(subdomain_error)),
     ("nodeName", text(subdomain_error)),
@@ -400,7 +396,7 @@ _LATE = record(
     ("priorityClassName", text(subdomain_error)),
     ("runtimeClassName", exactly(subdomain_error)),
     ("preemptionPolicy", one_of("PreemptLowerPriority", "Never", needs=True)),
-    ("overhead", _overhead),
+    ("overhead", overhead),
 )
 
 
