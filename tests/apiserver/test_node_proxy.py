@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from aiohttp.test_utils import make_mocked_request
 from mooring.apiserver import Request, Response, Tokens
 from mooring.apiserver.errors import ApiError, BadGateway, BadRequest, Internal, NotImplementedYet
 from mooring.apiserver.store.object_store import encode
-from mooring.apiserver.transport.node_endpoints import LOOPBACK, endpoint_of
+from mooring.apiserver.transport import tls
+from mooring.apiserver.transport.node_endpoints import LOOPBACK, endpoint_of, is_kubelet, kubelet_query
 from mooring.apiserver.transport.node_proxy import LARGEST_ERROR, NodeProxy, container_of
+from mooring.kube.times import wall_clock
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -191,3 +196,102 @@ async def test_an_answer_is_passed_on_as_text_or_json_and_never_unpacked():
         packed = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
         rogue.answer = lambda: web.Response(body=b"not gzip at all", headers=packed)
         assert (await _log(proxy))[1] == b"not gzip at all"
+
+
+@pytest.mark.parametrize(
+    ("version", "kubelet"), [("v1.36.3", True), ("mooring", False), ("", False), (None, False)]
+)
+def test_a_kubelet_is_told_by_its_version(version: str | None, kubelet: bool):
+    assert is_kubelet({"status": {"nodeInfo": {"kubeletVersion": version}}}) is kubelet
+
+
+def test_a_kubelet_is_asked_for_streams_by_its_own_names_and_a_command_is_left_as_it_is():
+    query = [("command", "stdin"), ("command", "true"), ("stdin", "true"), ("stdout", "1"), ("stderr", "false"),
+             ("tty", "true")]  # fmt: skip
+    assert kubelet_query(query) == [
+        ("command", "stdin"), ("command", "true"), ("input", "1"), ("output", "1"), ("error", "false"), ("tty", "1"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> tuple[tls.Certificates, tls.Certificates]:
+    """A server's, and the client's."""
+
+    def put(path: Path, text: str) -> None:
+        path.write_text(text)
+
+    return tls.ensure(tmp_path, wall_clock, put), tls.ensure_client(tmp_path, wall_clock, put)
+
+
+@asynccontextmanager
+async def kubelet(own: tls.Certificates, callers: Path):
+    """A kubelet that answers those alone whose certificate is in `callers`, with the headers that it was
+    shown."""
+    context = own.context()
+    context.load_verify_locations(callers)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def handle(request: web.Request) -> web.Response:
+        return web.json_response(sorted(request.headers))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    try:
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def proxy_to_kubelet(port: int, client: tls.Certificates, authority: Path | None = None) -> NodeProxy:
+    node = node_at("127.0.0.1", port)
+    node["status"]["nodeInfo"] = {"kubeletVersion": "v1.36.3"}
+
+    async def get(path: str) -> Response:
+        return Response(200, {}, encode(node))
+
+    return NodeProxy(Tokens(b"secret"), get, LOOPBACK, lambda: tls.client_context(client, authority))
+
+
+async def logs_of(proxy: NodeProxy) -> list[str]:
+    placed = {**pod("main"), "spec": {"containers": [{"name": "main"}], "nodeName": "n1"}}
+    placed["metadata"]["namespace"] = "default"
+    try:
+        answer = await proxy.logs(Request("GET", f"{PODS}/web/log"), placed)
+        assert answer.stream is not None
+        return json.loads(b"".join([piece async for piece in answer.stream]))
+    finally:
+        await proxy.close()
+
+
+async def test_a_kubelet_is_shown_the_servers_certificate_and_no_token(
+    certificates: tuple[tls.Certificates, tls.Certificates],
+):
+    own, client = certificates
+    async with kubelet(own, client.authority) as port:
+        assert "Authorization" not in await logs_of(proxy_to_kubelet(port, client))
+
+
+async def test_a_kubelet_refuses_another_servers_certificate(
+    certificates: tuple[tls.Certificates, tls.Certificates], tmp_path: Path
+):
+    own, client = certificates
+    (tmp_path / "other").mkdir()
+    other = tls.ensure_client(
+        tmp_path / "other", wall_clock, lambda path, text: path.write_text(text) and None
+    )
+    async with kubelet(own, other.authority) as port:
+        with pytest.raises(Internal, match='the agent of node "n1" does not answer'):
+            await logs_of(proxy_to_kubelet(port, client))
+
+
+async def test_a_kubelet_must_show_a_certificate_of_the_authority_that_the_operator_names(
+    certificates: tuple[tls.Certificates, tls.Certificates],
+):
+    own, client = certificates
+    async with kubelet(own, client.authority) as port:
+        assert await logs_of(proxy_to_kubelet(port, client, own.authority))
+        with pytest.raises(Internal, match="certificate"):
+            await logs_of(proxy_to_kubelet(port, client, client.authority))

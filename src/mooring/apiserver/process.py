@@ -92,6 +92,7 @@ async def serve(
     random: Random | None = None,
     node_endpoints: Sequence[Network] = LOOPBACK,
     machines_address: str = "",
+    kubelet_authority: Path | None = None,
 ) -> Running:
     """Serves the store in `data_dir` (made if missing) on 127.0.0.1:`port` by TLS; port 0 takes any free one.
 
@@ -99,8 +100,9 @@ async def serve(
     such a node has to trust is `tls.of(data_dir, machines_address).authority`.
 
     The server calls agents for logs and commands only in the networks `node_endpoints`, whatever address
-    their Nodes report. It writes the administrator's kubeconfig (mode 0600) to `kubeconfig`, by default
-    `data_dir/kubeconfig`. Raises the errors in `UNUSABLE`.
+    their Nodes report; to kubelets it shows `tls.of_client(data_dir)`, and if there is a `kubelet_authority`,
+    it must have signed their certificates. It writes the administrator's kubeconfig (mode 0600) to
+    `kubeconfig`, by default `data_dir/kubeconfig`. Raises the errors in `UNUSABLE`.
     """
     prepare(data_dir)
     _allow_connections()
@@ -111,7 +113,12 @@ async def serve(
     log = SqliteLog(data_dir / STORE)
     try:
         tokens = tokens or load_tokens(data_dir)
-        proxy = NodeProxy(tokens, read, node_endpoints)
+        proxy = NodeProxy(
+            tokens,
+            read,
+            node_endpoints,
+            lambda: tls.client_context(tls.of_client(data_dir), kubelet_authority),
+        )
         server = Server(log, tokens, now=now, random=random or SystemRandom(), pod_logs=proxy.logs)
     except BaseException as error:
         log.close()
@@ -122,6 +129,7 @@ async def serve(
         await server.start()
         certificates = tls.ensure(data_dir, now, write_private)
         contexts = {HOST: certificates.context()}
+        tls.ensure_client(data_dir, now, write_private)
         if machines_address:
             theirs = tls.ensure(data_dir, now, write_private, machines_address)
             contexts[machines_address] = theirs.context()

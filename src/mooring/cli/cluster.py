@@ -48,6 +48,11 @@ def enter_rootless() -> None:
     "--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one."
 )
 @click.option(
+    "--join",
+    metavar="ADDRESS/PREFIX",
+    help="Also serve real kubelets, of machines in this network, at this address of the host: `mooring node join`.",
+)
+@click.option(
     "--kubeconfig-out", type=click.Path(path_type=Path), help="Also write the kubeconfig here (0600)."
 )
 @click.option(
@@ -118,6 +123,7 @@ def up(
     machines: str,
     data_dir: str | None,
     port: int,
+    join: str | None,
     kubeconfig_out: Path | None,
     node_monitor_grace_period: float,
     images: Path | None,
@@ -138,12 +144,14 @@ def up(
     and the next `up` resumes there.
     """
     from mooring.cluster.csi import parse_drivers
+    from mooring.cluster.joining import parse_join
     from mooring.cluster.machines import kinds
 
     try:
         of_nodes = kinds.parse(machines, nodes)
         nodes = len(of_nodes)
         drivers = parse_drivers(csi, csi_controller, csi_fault, nodes, [path.absolute() for path in csi_log])
+        joining = parse_join(join) if join else None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if cloud_set and not cloud:
@@ -157,6 +165,10 @@ def up(
         )
     if (drivers or cloud) and os.geteuid() != 0:
         fail("--csi and --cloud need root: a driver outside the nodes mounts volumes for them")
+    if joining and (set(of_nodes) != {kinds.NAMESPACE} or os.geteuid() != 0):
+        fail(
+            "--join needs root, and --machines namespace: the API server has one address for machines beside loopback"
+        )
     if set(of_nodes) != {kinds.NAMESPACE} and os.geteuid() != 0:
         fail(f"--machines {machines} needs root: it makes network links and cgroups")
     for kind in dict.fromkeys(of_nodes):
@@ -176,6 +188,7 @@ def up(
         nodes=nodes,
         machines=of_nodes,
         port=port,
+        join=joining,
         node_monitor_grace_period=node_monitor_grace_period,
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
         images=images.absolute() if images else None,

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -46,6 +47,39 @@ def _say(command: str, name: str, data_dir: str | None, **options: str | float) 
 def stop(name: str, data_dir: str | None) -> None:
     """Shuts a node's machine down cleanly: pods end, volumes are unmounted, then the power goes."""
     _say("stop", name, data_dir)
+
+
+@node.command()
+@click.argument("name")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Where to write the files. Default: NAME."
+)
+@click.option(
+    "--at",
+    type=click.Path(path_type=Path),
+    default=Path("/etc/kubernetes/mooring"),
+    show_default=True,
+    help="Where the machine will have them.",
+)
+@DATA_DIR
+def join(name: str, out: Path | None, at: Path, data_dir: str | None) -> None:
+    """Writes what a real kubelet needs to join the cluster of `mooring up --join`, and prints its command
+    line.
+
+    The files hold the node's token: whoever has them is this node.
+    """
+    from mooring.cluster.joining import prepare
+    from mooring.cluster.layout import ClusterError, open_layout
+
+    folder = (out or Path(name)).absolute()
+    try:
+        command = prepare(open_layout(data_dir), name, folder, at)
+    except ClusterError as error:
+        fail(str(error))
+    click.echo(
+        f"# copy {folder}/ to {at}/ on the machine (root's, mode 0700), and start there, beside containerd:"
+    )
+    click.echo(command)
 
 
 @node.command()

@@ -154,6 +154,11 @@ def _spare(tls_buffer: int) -> None:
     metavar="ADDRESS",
     help="Also serve at this address of the host, on the same port, for machines with the credentials of nodes alone.",
 )
+@click.option(
+    "--kubelet-certificate-authority",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Who must have signed the certificates of kubelets. Default: they are not judged, as upstream has it.",
+)
 @LOG_LEVEL
 def apiserver(
     data_dir: Path,
@@ -161,6 +166,7 @@ def apiserver(
     kubeconfig_out: Path | None,
     node_endpoints: str,
     machines_address: str,
+    kubelet_certificate_authority: Path | None,
     log_level: str,
 ) -> None:
     """The embedded Kubernetes API server, on the loopback interface, and at an address for machines."""
@@ -183,6 +189,7 @@ def apiserver(
             kubeconfig=kubeconfig_out,
             node_endpoints=networks,
             machines_address=machines_address,
+            kubelet_authority=kubelet_certificate_authority,
         )
         click.echo(f"serving on {running.url}; kubeconfig: {running.kubeconfig}")
         try:

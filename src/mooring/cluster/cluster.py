@@ -126,8 +126,11 @@ class Cluster:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
 
     async def _start_control_plane(self) -> None:
-        self.port = choose_port(self.layout, self.options.port, self._nodes.address)
-        server = command_lines.apiserver(self.layout, self.port, self._nodes.networks.values())
+        join = self.options.join
+        self.port = choose_port(
+            self.layout, self.options.port, self._nodes.address or (str(join.ip) if join else "")
+        )
+        server = command_lines.apiserver(self.layout, self.port, self._nodes.networks.values(), join)
         self._apiserver = self._part("apiserver", server)
         await self._apiserver.start()
         await self._until_ready(self._apiserver)
@@ -148,7 +151,7 @@ class Cluster:
                 try:
                     await client.request("GET", "/readyz")
                     await self._install(client)
-                    remember(self.layout, self.port, self.options.nodes)
+                    remember(self.layout, self.port, self.options.nodes, str(self.options.join or ""))
                     return
                 except KubeError as error:
                     problem = f": {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 from mooring.apiserver.transport.node_endpoints import LOOPBACK
@@ -20,11 +21,16 @@ RECYCLE_FLAGS = (
 """All nodes are on this machine, so its controllers may empty their directories."""
 
 
-def apiserver(layout: Layout, port: int, networks: Iterable[MachineNetwork]) -> list[str]:
-    """It also serves machines that are plugged in."""
+def apiserver(
+    layout: Layout, port: int, networks: Iterable[MachineNetwork], join: IPv4Interface | None = None
+) -> list[str]:
+    """It also serves machines that are plugged in, or those of a network that may join."""
     where = ["--data-dir", str(layout.apiserver), "--port", str(port)]
     plugged = list(networks)
-    if plugged:
+    if join is not None:
+        reached = ",".join(sorted({*map(str, LOOPBACK), str(join.network)}))
+        where += ["--machines-address", str(join.ip), "--node-endpoints", reached]
+    elif plugged:
         reached = {*map(str, LOOPBACK), *(str(network.addresses) for network in plugged)}
         where += ["--machines-address", str(plugged[0].host), "--node-endpoints", ",".join(sorted(reached))]
     return mooring("apiserver", *where, "--kubeconfig-out", str(layout.kubeconfig))

@@ -41,9 +41,9 @@ def release(layout: Layout, lock: Any) -> None:
     lock.close()
 
 
-def remember(layout: Layout, port: int, nodes: int) -> None:
-    """For the next start."""
-    layout.settings.write_text(json.dumps({"port": port, "nodes": nodes}))
+def remember(layout: Layout, port: int, nodes: int, join: str) -> None:
+    """For the next start, and for `mooring node join`."""
+    layout.settings.write_text(json.dumps({"port": port, "nodes": nodes, "join": join}))
 
 
 def settings(layout: Layout) -> dict[str, Any]:

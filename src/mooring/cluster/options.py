@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 from mooring.cluster.cloud import CloudOptions
@@ -28,6 +29,8 @@ class Options:
     """The kind of each node's machine; namespaces for those that are not named."""
     port: int = 7443
     node_monitor_grace_period: float = 40.0
+    join: IPv4Interface | None = None
+    """Where other machines reach this host, and in which network they are."""
     kubeconfig_out: Path | None = None
     images: Path | None = None
     volume_plugin_dir: Path | None = None

@@ -1,8 +1,11 @@
-"""Makes a certificate authority and a server's certificate signed by it: a program of its own, run by `tls`.
+"""Makes a certificate authority and a server's certificate signed by it, or a client's certificate: a program
+of its own, run by `tls`.
 
 `python authority.py TIME [ADDRESS]` prints the PEMs as JSON (key, chain, authority) for a start at TIME (ISO
-8601); with an ADDRESS, for a server there instead of on loopback. It lives in a process of its own because
-what it imports weighs as much as ten thousand objects, and is needed once in years. Imports nothing of ours.
+8601); with an ADDRESS, for a server there instead of on loopback; with the word `client`, those of a client
+that is its own authority: whom it is shown to trusts this certificate alone. It lives in a process of its own
+because what it imports weighs as much as ten thousand objects, and is needed once in years. Imports nothing
+of ours.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def make(now: datetime, given: Sequence[str] = ADDRESSES) -> dict[str, str]:
     chain = (
         _builder(_name("mooring-apiserver"), authority_name, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(_usage(signs_messages=True), critical=True)
         .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
@@ -49,6 +52,25 @@ def make(now: datetime, given: Sequence[str] = ADDRESSES) -> dict[str, str]:
         .sign(authority_key, hashes.SHA256())
     )
     # The authority's own key is not kept: nothing else is ever signed with it.
+    return _printed(key, chain, authority)
+
+
+def make_client(now: datetime) -> dict[str, str]:
+    """A client's private key, and its certificate, which is its own authority."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name("mooring-apiserver")
+    certificate = (
+        _builder(name, name, key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True, signs_messages=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _printed(key, certificate, certificate)
+
+
+def _printed(
+    key: ec.EllipticCurvePrivateKey, chain: x509.Certificate, authority: x509.Certificate
+) -> dict[str, str]:
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     made = {"key": private, "chain": chain.public_bytes(pem), "authority": authority.public_bytes(pem)}
@@ -59,9 +81,9 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _usage(*, signs_certificates: bool = False, signs_messages: bool = False) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not signs_certificates,
+        digital_signature=signs_messages,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
@@ -89,4 +111,5 @@ def _builder(
 
 
 if __name__ == "__main__":
-    json.dump(make(datetime.fromisoformat(sys.argv[1]), sys.argv[2:] or ADDRESSES), sys.stdout)
+    when, given = datetime.fromisoformat(sys.argv[1]), sys.argv[2:]
+    json.dump(make_client(when) if given == ["client"] else make(when, given or ADDRESSES), sys.stdout)

@@ -17,6 +17,8 @@ from mooring.apiserver.values.dotted import objects_at, text_at, value_at
 Network = IPv4Network | IPv6Network
 LOOPBACK: tuple[Network, ...] = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 _PORTS = range(1024, 65536)
+_STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error"}
+_SWITCHES = frozenset({*_STREAMS, "tty"})
 _SETTING = "--node-endpoints of mooring apiserver"
 
 
@@ -43,6 +45,20 @@ def endpoint_of(node: Obj, allowed: Sequence[Network]) -> tuple[str, int]:
         why = f"agents listen on ports from {_PORTS.start} to {_PORTS.stop - 1}"
         raise BadGateway(f'node "{name}" says that its agent listens on port {port!r:.60}: {why}')
     return str(address), port
+
+
+def is_kubelet(node: Obj) -> bool:
+    """Whether the node's agent is a kubelet: it speaks TLS, and knows this server by its certificate. An
+    agent of ours is asked over plain HTTP, and knows it by a token."""
+    return text_at(node, "status.nodeInfo.kubeletVersion").startswith("v")
+
+
+def kubelet_query(query: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The parameters of a command as a kubelet reads them."""
+    return [
+        (_STREAMS.get(key, key), "1" if value == "true" and key in _SWITCHES else value)
+        for key, value in query
+    ]
 
 
 def _address(reported: object) -> IPv4Address | IPv6Address | None:

@@ -1,19 +1,21 @@
 """The proxy to nodes: a pod's log, a command in a container, the node's own pages.
 
 The node agent listens where its Node's status says, within the bounds of `node_endpoints`; this server
-authenticates with a token that both know. The address may be a thief's, so the proxy trusts nothing behind
-it: it follows no redirect, unpacks nothing, bounds errors and messages, and passes an answer on piece by
-piece as text or JSON. Logs are a seam of the core (`NodeProxy.logs`); the rest upgrades its connection, so it
-stands beside the core, at the HTTP adapter (`add_routes`), for administrators only. Commands use web sockets
-(kubectl 1.31 or newer).
+authenticates with a token that both know, to a kubelet with its client certificate. The address may be a
+thief's, so the proxy trusts nothing behind it: it follows no redirect, unpacks nothing, bounds errors and
+messages, and passes an answer on piece by piece as text or JSON. Logs are a seam of the core
+(`NodeProxy.logs`); the rest upgrades its connection, so it stands beside the core, at the HTTP adapter
+(`add_routes`), for administrators only. Commands use web sockets (kubectl 1.31 or newer).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import WSMsgType, web
@@ -32,7 +34,13 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.store.object_store import decode, encode
-from mooring.apiserver.transport.node_endpoints import LOOPBACK, Network, endpoint_of
+from mooring.apiserver.transport.node_endpoints import (
+    LOOPBACK,
+    Network,
+    endpoint_of,
+    is_kubelet,
+    kubelet_query,
+)
 from mooring.apiserver.values.dotted import objects_at, text_at
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
@@ -49,12 +57,37 @@ Get = Callable[[str], Awaitable[Response]]
 """Reads an object of this server by its path, as the administrator."""
 
 
+class _Agent(NamedTuple):
+    """Where a node's agent is, and what this server shows it: a header, or the certificate of `tls`."""
+
+    address: str
+    port: int
+    shown: Mapping[str, str]
+    tls: ssl.SSLContext | bool
+
+    @property
+    def is_kubelet(self) -> bool:
+        return self.tls is not False
+
+    def url(self, path: str) -> URL:
+        scheme = "https" if self.is_kubelet else "http"
+        return URL.build(scheme=scheme, host=self.address, port=self.port, path=path)
+
+
 class NodeProxy:
     """The client of the nodes' agents."""
 
-    def __init__(self, tokens: Tokens, get: Get, allowed: Sequence[Network] = LOOPBACK) -> None:
-        """`allowed` are the networks in which agents are looked for."""
+    def __init__(
+        self,
+        tokens: Tokens,
+        get: Get,
+        allowed: Sequence[Network] = LOOPBACK,
+        kubelets: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        """`allowed` are the networks in which agents are looked for; `kubelets` gives our side of TLS to
+        those that are kubelets, once one is asked."""
         self._tokens = tokens
+        self._kubelets = cache(kubelets)
         self._get = get
         self._allowed = tuple(allowed)
         self._session: aiohttp.ClientSession | None = None
@@ -71,11 +104,12 @@ class NodeProxy:
         return await self._stream(_place(pod), "containerLogs", _path(pod, container), query)
 
     async def _stream(self, node: str, what: str, path: str, query: Sequence[tuple[str, str]]) -> Response:
-        url = await self._url(node, f"/{what}/{path}".rstrip("/"))
+        agent = await self._agent(node)
+        url = agent.url(f"/{what}/{path}".rstrip("/"))
         try:
             async with asyncio.timeout(BEGIN_S):
                 answer = await self._open().get(
-                    url, params=list(query), headers=self._shown(node), allow_redirects=False
+                    url, params=list(query), headers=agent.shown, ssl=agent.tls, allow_redirects=False
                 )
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             raise _silent(node, error) from error
@@ -86,12 +120,16 @@ class NodeProxy:
         headers = {"content-type": kind, "x-content-type-options": "nosniff"}
         return Response(200, headers, stream=_pieces(answer))
 
-    async def exec(self, incoming: web.Request, pod: Obj) -> web.StreamResponse:
-        """Joins the client's web socket with the node's."""
+    async def exec(self, incoming: web.Request, pod: Obj, what: str = "exec") -> web.StreamResponse:
+        """Joins the client's web socket with the node's; `what` may also be `attach`, to a kubelet's
+        container."""
         query = [(key, value) for key, value in incoming.query.items() if key != "container"]
         container = container_of(pod, incoming.query.get("container", ""))
         node = _place(pod)
-        url = await self._url(node, f"/exec/{_path(pod, container)}")
+        agent = await self._agent(node)
+        if what != "exec" and not agent.is_kubelet:
+            raise NotImplementedYet(f"pods/{what} is not served: use `kubectl logs` or `kubectl exec`")
+        url = agent.url(f"/{what}/{_path(pod, container)}")
         outer = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=LARGEST_MESSAGE)
         if not outer.can_prepare(incoming):
             raise BadRequest("commands are run over web sockets: use kubectl 1.31 or newer")
@@ -101,10 +139,11 @@ class NodeProxy:
             raise BadRequest(f"none of the protocols {', '.join(wanted)} is known: use kubectl 1.31 or newer")
         connect = self._open().ws_connect(
             url,
-            params=query,
-            headers=self._shown(node),
-            protocols=protocols[:1],
+            params=kubelet_query(query) if agent.is_kubelet else query,
+            headers=agent.shown,
+            protocols=protocols,
             max_msg_size=LARGEST_MESSAGE,
+            ssl=agent.tls,
         )
         try:
             async with asyncio.timeout(BEGIN_S):
@@ -114,6 +153,9 @@ class NodeProxy:
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             raise _silent(node, error) from error
         async with inner:
+            outer = web.WebSocketResponse(
+                protocols=filter(None, [inner.protocol]), max_msg_size=LARGEST_MESSAGE
+            )
             await outer.prepare(incoming)
             await _join(outer, inner)
         await outer.close()
@@ -134,14 +176,12 @@ class NodeProxy:
             raise NotFound(missing)
         return decode(answer.body)
 
-    async def _url(self, name: str, path: str) -> URL:
-        address, port = endpoint_of(
-            await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found'), self._allowed
-        )
-        return URL.build(scheme="http", host=address, port=port, path=path)
-
-    def _shown(self, node: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._tokens.endpoint(node)}"}
+    async def _agent(self, name: str) -> _Agent:
+        node = await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found')
+        address, port = endpoint_of(node, self._allowed)
+        if is_kubelet(node):
+            return _Agent(address, port, {}, self._kubelets())
+        return _Agent(address, port, {"Authorization": f"Bearer {self._tokens.endpoint(name)}"}, False)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -251,9 +291,9 @@ def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Sen
         path, what = incoming.match_info, incoming.match_info["what"]
         _only_admin(incoming, tokens, f"pods/{what}")
         pod = await proxy.pod(path["namespace"], path["name"])
-        if what != "exec":
+        if what == "portforward":
             raise NotImplementedYet(f"pods/{what} is not served: use `kubectl logs` or `kubectl exec`")
-        return await proxy.exec(incoming, pod)
+        return await proxy.exec(incoming, pod, what)
 
     async def on_node(incoming: web.Request) -> web.StreamResponse:
         _only_admin(incoming, tokens, "nodes/proxy")

@@ -4,7 +4,8 @@ kubectl sends a bearer token over TLS only, so without TLS the server could not 
 leave the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Both are made
 once, and made anew before they expire. The address for machines has a certificate and an authority of its
 own: the key of an authority is not kept, so another address in the same certificate would make every
-kubeconfig that was copied worthless.
+kubeconfig that was copied worthless. To kubelets the server shows a client's certificate, which they are
+given as their `clientCAFile`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,29 @@ def of(directory: Path, machines_address: str = "") -> Certificates:
     return Certificates(directory / f"{name}.ca.crt", directory / f"{name}.crt", directory / f"{name}.key")
 
 
+def of_client(directory: Path) -> Certificates:
+    """Where that is kept by which kubelets know this server; the authority is the certificate itself."""
+    name = directory / "kubelet-client"
+    return Certificates(name.with_suffix(".crt"), name.with_suffix(".crt"), name.with_suffix(".key"))
+
+
+def ensure_client(
+    directory: Path, now: Callable[[], datetime], write: Callable[[Path, str], None]
+) -> Certificates:
+    """The client's certificate, as `ensure` keeps the server's. Raises CertificatesDamaged."""
+    return _ensured(of_client(directory), now, write, "client")
+
+
+def client_context(client: Certificates, kubelet_authority: Path | None = None) -> ssl.SSLContext:
+    """The client's side of TLS to kubelets. Without their authority a kubelet's certificate, which it has
+    signed itself, is not judged, as upstream does without --kubelet-certificate-authority. Raises OSError."""
+    context = ssl.create_default_context(cafile=kubelet_authority)
+    if kubelet_authority is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(client.chain, client.key)
+    return context
+
+
 def ensure(
     directory: Path,
     now: Callable[[], datetime],
@@ -60,15 +84,20 @@ def ensure(
 
     Raises CertificatesDamaged: they are not made anew by themselves, since kubeconfigs hold the
     authority's."""
-    certificates = of(directory, machines_address)
+    return _ensured(of(directory, machines_address), now, write, machines_address)
+
+
+def _ensured(
+    certificates: Certificates, now: Callable[[], datetime], write: Callable[[Path, str], None], what: str
+) -> Certificates:
     try:
         if not _still_good(certificates, now()):
-            _make(certificates, now(), write, machines_address)
+            _make(certificates, now(), write, what)
         certificates.context()
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         raise CertificatesDamaged(
             f"{certificates.authority}, {certificates.chain.name} or {certificates.key.name} cannot be used ({error}): "
-            "remove all three, and they are made anew; kubeconfigs that were copied must be copied again then"
+            "remove all of them, and they are made anew; what was copied of them must be copied again then"
         ) from error
     return certificates
 
@@ -82,11 +111,9 @@ def _still_good(certificates: Certificates, now: datetime) -> bool:
     return now + RENEW_BEFORE < expires
 
 
-def _make(
-    certificates: Certificates, now: datetime, write: Callable[[Path, str], None], machines_address: str
-) -> None:
+def _make(certificates: Certificates, now: datetime, write: Callable[[Path, str], None], what: str) -> None:
     # -P: the modules beside the program are not those that it imports.
-    command = (sys.executable, "-P", str(_MAKER), now.isoformat(), *filter(None, [machines_address]))
+    command = (sys.executable, "-P", str(_MAKER), now.isoformat(), *filter(None, [what]))
     made = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     write(certificates.key, made["key"])
     write(certificates.chain, made["chain"])
