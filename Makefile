@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -43,7 +43,7 @@ demo-fence: $(STAMP) tools
 # Everything but what needs clusters of real processes (test-cluster), the real Kubernetes beside it (test-real), or machines
 # (test-machines). In as many processes as there are CPUs, each with mounts of its own (tests/conftest.py).
 test: $(STAMP) tools
-	@$(BIN)/pytest -q --ignore tests/real --ignore tests/machines --ignore tests/root/machines -m "not cluster" -n auto
+	@$(BIN)/pytest -q --ignore tests/real --ignore tests/kubelet --ignore tests/machines --ignore tests/root/machines -m "not cluster" -n auto
 
 # Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it.
 test-cluster: $(STAMP) tools
@@ -74,6 +74,11 @@ assets:
 
 test-real: $(STAMP) tools
 	@$(BIN)/pytest -q tests/real
+
+# Real kubelets with containerd and runc, the real control plane, and Mooring's controllers and drivers beside them.
+test-kubelet: $(STAMP) tools
+	@scripts/assets kubelet
+	@$(BIN)/pytest -q tests/kubelet
 
 # Upstream's end-to-end suite against `mooring up`; with E2E="--reduced", ... as tests/e2e/__main__.py says.
 e2e: $(STAMP) tools

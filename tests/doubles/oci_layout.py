@@ -13,6 +13,9 @@ from typing import Any
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+GZIP = b"\x1f\x8b"
 
 
 def layer(files: Mapping[str, bytes | str], *, compressed: bool = True) -> bytes:
@@ -51,7 +54,18 @@ class Layout:
         self, *layers: bytes, ref: str = "", platform: dict[str, str] | None = None, **config: Any
     ) -> str:
         """Adds an image; the digest of its manifest."""
-        manifest = {"config": self.blob({"config": config}), "layers": [self.blob(each) for each in layers]}
+        made = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [_diff_id(each) for each in layers]},
+        }
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": {**self.blob(made), "mediaType": CONFIG},
+            "layers": [{**self.blob(each), "mediaType": _kind(each)} for each in layers],
+        }
         entry = {**self.blob(manifest), "mediaType": MANIFEST}
         if ref:
             entry["annotations"] = {"org.opencontainers.image.ref.name": ref}
@@ -60,6 +74,11 @@ class Layout:
         self.entries.append(entry)
         self.write()
         return str(entry["digest"])
+
+    def name(self, name: str) -> None:
+        """Names the last image as containerd's import has it."""
+        self.entries[-1]["annotations"] = {"io.containerd.image.name": name}
+        self.write()
 
     def nest(self) -> None:
         """Puts what is there so far into an index of its own."""
@@ -71,3 +90,13 @@ class Layout:
             json.dumps({"schemaVersion": 2, "manifests": self.entries})
         )
         (self.directory / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+
+
+def _kind(content: bytes) -> str:
+    return f"{LAYER}+gzip" if content.startswith(GZIP) else LAYER
+
+
+def _diff_id(content: bytes) -> str:
+    """The digest of a layer's tar."""
+    tar = gzip.decompress(content) if content.startswith(GZIP) else content
+    return f"sha256:{hashlib.sha256(tar).hexdigest()}"

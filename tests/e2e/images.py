@@ -56,7 +56,7 @@ class Image:
 def images(agnhost: Path, nnp: Path) -> tuple[Image, ...]:
     """The images, by the names that the suite gives them (without registry and tag). Their shell is bash:
     busybox's drops variables that no shell can name, such as those of a ConfigMap's keys."""
-    nsenter = {str(path).lstrip("/"): path for path in (NSENTER, *_libraries(NSENTER))}
+    nsenter = {str(path).lstrip("/"): path for path in (NSENTER, *libraries(NSENTER))}
     shell = {"bin/bash": BASH, "bin/sh": BASH}
     tools = {"agnhost": agnhost, "agnhost-2": agnhost, **shell, **nsenter}
     serve = ("httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html")
@@ -132,7 +132,7 @@ def _layer(image: Image) -> bytes:
     return packed.getvalue()
 
 
-def _libraries(program: Path) -> list[Path]:
+def libraries(program: Path) -> list[Path]:
     """What a program of this machine is linked with, by the paths that it looks for."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     return [Path(word) for word in listed.split() if word.startswith("/")]

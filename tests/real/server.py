@@ -64,20 +64,22 @@ def real_server(
     durable: bool = False,
     flags: Sequence[str] = (),
     users: Sequence[str] = (),
+    host: str = HOST,
 ) -> Iterator[RealServer]:
     """Run etcd and kube-apiserver with their data in `folder`; with `durable`, each commit is synced to disk.
 
-    `flags` come after all others; `users` are more lines of the file of tokens. Raises DidNotStart."""
+    `host` is the address of the API server; `flags` come after all others; `users` are more lines of the file
+    of tokens. Raises DidNotStart."""
     store, peer, port = free_ports(3)
     client = f"http://{HOST}:{store}"
     with ExitStack() as stack:
         etcd = [str(programs / "etcd"), *_etcd_flags(folder, client, f"http://{HOST}:{peer}", durable)]
         stack.enter_context(process(etcd, folder / "etcd.log"))
-        flags = [*_apiserver_flags(folder, client, port, users), *flags]
+        flags = [*_apiserver_flags(folder, client, host, port, users), *flags]
         server = stack.enter_context(
             process([str(programs / "kube-apiserver"), *flags], folder / "apiserver.log")
         )
-        running = RealServer(f"https://{HOST}:{port}", TOKEN, folder / "certificates" / "apiserver.crt")
+        running = RealServer(f"https://{host}:{port}", TOKEN, folder / "certificates" / "apiserver.crt")
         _wait_ready(running, server, folder / "apiserver.log")
         yield running
 
@@ -115,13 +117,13 @@ def _etcd_flags(folder: Path, client: str, peer: str, durable: bool) -> list[str
     ]
 
 
-def _apiserver_flags(folder: Path, store: str, port: int, users: Sequence[str]) -> list[str]:
+def _apiserver_flags(folder: Path, store: str, host: str, port: int, users: Sequence[str]) -> list[str]:
     key, tokens = folder / "service-account.key", folder / "tokens.csv"
     key.write_bytes(_private_key())
     tokens.write_text("\n".join([f'{TOKEN},admin,admin,"system:masters"', *users, ""]))
     return [
         f"--etcd-servers={store}",
-        f"--bind-address={HOST}",
+        f"--bind-address={host}",
         f"--secure-port={port}",
         f"--cert-dir={folder / 'certificates'}",
         f"--service-account-key-file={key}",

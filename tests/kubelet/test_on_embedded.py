@@ -1,0 +1,71 @@
+"""Real kubelets on the embedded API server, with Mooring's controllers alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from tests.kubelet.lab.cluster import Cluster
+from tests.kubelet.objects import pod, recorder
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+REFUSED = re.compile(
+    r"forbidden|Forbidden|Unauthorized|could not find the requested resource|not a known|Failed to watch"
+)
+
+
+def test_a_stateful_sets_pod_writes_is_drained_and_comes_back_with_every_record(on_embedded: Cluster):
+    lab = on_embedded
+    lab.control.apply(recorder("drained"))
+    first = lab.until_running("drained-0")
+    before = lab.until("it has written", lambda: lab.read("drained-0", "/data/log"))
+    lab.control.kubectl("drain", first["spec"]["nodeName"], "--ignore-daemonsets", "--delete-emptydir-data")
+    second = lab.until_running("drained-0", not_uid=first["metadata"]["uid"])
+    assert second["spec"]["nodeName"] != first["spec"]["nodeName"]
+    assert lab.read("drained-0", "/data/log")[: len(before)] == before
+    lab.control.kubectl("uncordon", first["spec"]["nodeName"])
+
+
+def test_logs_commands_and_terminals_reach_its_containers(on_embedded: Cluster):
+    lab = on_embedded
+    lab.control.apply(pod("talks", "echo said; cat", container={"stdin": True}))
+    lab.until_running("talks")
+    assert lab.until("it has said it", lambda: lab.control.kubectl("logs", "talks")) == "said\n"
+    assert lab.control.kubectl("exec", "-i", "talks", "--", "cat", given="back\n") == "back\n"
+    with pytest.raises(AssertionError, match="exit code 7"):
+        lab.control.kubectl("exec", "talks", "--", "sh", "-c", "exit 7")
+    lab.control.kubectl("attach", "-i", "talks", given="attached\n")
+    lab.until("what was sent is in its log", lambda: "attached" in lab.control.kubectl("logs", "talks"))
+    lab.control.kubectl("delete", "pod", "talks")
+
+
+def test_a_kubelet_answers_this_api_server_alone(on_embedded: Cluster):
+    address = on_embedded.control.get("node", "node-1")["status"]["addresses"][0]["address"]
+    asked = ["curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", f"https://{address}:10250/pods"]
+    assert subprocess.run(asked, check=True, capture_output=True, text=True).stdout == "401"
+
+
+def test_a_pod_has_what_its_runtime_class_says_and_none_that_is_not_there(on_embedded: Cluster):
+    lab = on_embedded
+    lab.control.apply(
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "plain"},
+            "handler": "runc",
+            "overhead": {"podFixed": {"memory": "8Mi"}},
+        },
+        pod("classed", "sleep infinity", container={}, runtimeClassName="plain"),
+    )
+    assert lab.until_running("classed")["spec"]["overhead"] == {"memory": "8Mi"}
+    with pytest.raises(AssertionError, match='RuntimeClass "other" not found'):
+        lab.control.apply(pod("unclassed", "true", container={}, runtimeClassName="other"))
+    lab.control.kubectl("delete", "pod", "classed")
+
+
+def test_nothing_that_a_kubelet_asks_for_is_refused_or_missing(on_embedded: Cluster):
+    """The last of this file: it reads what the others have left in the kubelets' logs."""
+    lines = [line for node in on_embedded.nodes.values() for line in node.log().splitlines()]
+    assert any("Starting kubelet" in line for line in lines)
+    assert [line for line in lines if REFUSED.search(line)] == []
