@@ -44,10 +44,9 @@ async def test_without_room_nothing_is_lost_and_with_room_it_goes_on(
     monkeypatch.setattr(object_store, "RESUME_S", 0.2)
     running = await serve(data_dir=small)
     assert (await ready(running))[0] == 200
-    with (small / "filler").open("wb") as filler, pytest.raises(OSError, match="No space"):
+    with (small / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
         for _ in range(1000):
             filler.write(b"x" * 65536)
-            filler.flush()
     acknowledged: list[str] = []
     statuses = [await write(running, f"m{number}") for number in range(60)]
     acknowledged += [f"m{number}" for number, status in enumerate(statuses) if status == 201]

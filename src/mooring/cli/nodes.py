@@ -66,7 +66,7 @@ def join(name: str, out: Path | None, at: Path, data_dir: str | None) -> None:
     """Writes what a real kubelet needs to join the cluster of `mooring up --join`, and prints its command
     line.
 
-    The files hold the node's token: whoever has them is this node.
+    The files hold the node's token, which makes its holder this node.
     """
     from mooring.cluster.joining import prepare
     from mooring.cluster.layout import ClusterError, open_layout
