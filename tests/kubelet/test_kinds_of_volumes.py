@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,9 +87,7 @@ def test_a_volume_grows_at_the_latest_when_its_next_pod_mounts_it(lab: Cluster, 
     apply(claim("grows"), user)
     lab.until_running("grows")
     before = _blocks(lab)
-    lab.control.kubectl(
-        "patch", "pvc", "grows", "-p", '{"spec": {"resources": {"requests": {"storage": "128Mi"}}}}'
-    )
+    _ask(lab, "grows", "128Mi")
     lab.until("the storage has grown it", lambda: _capacity(lab, "pv", "spec") == "128Mi")
     lab.control.kubectl("delete", "pod", "grows")
     apply(user)
@@ -97,6 +96,29 @@ def test_a_volume_grows_at_the_latest_when_its_next_pod_mounts_it(lab: Cluster, 
     assert _blocks(lab) > before * 1.8
     status = lab.control.get("pvc", "grows")["status"]
     assert not status.get("conditions") and not status.get("allocatedResourceStatuses"), status
+
+
+def test_a_claim_that_asks_for_what_no_disk_can_have_is_told_and_may_ask_for_less(lab: Cluster, apply: Apply):
+    apply(claim("greedy"), pod("greedy", "true" + FOREVER, of_claim("greedy")))
+    lab.until_running("greedy")
+    _ask(lab, "greedy", "100Ti")
+
+    def status() -> dict[str, Any]:
+        return lab.control.get("pvc", "greedy")["status"]
+
+    infeasible = {"storage": "ControllerResizeInfeasible"}
+    lab.until("it is told", lambda: status().get("allocatedResourceStatuses") == infeasible)
+    assert "ask for less" in lab.parts.why("pvc/greedy")
+    _ask(lab, "greedy", "96Mi")
+    lab.until("the storage has grown it", lambda: status().get("allocatedResources") == {"storage": "96Mi"})
+    lab.until(
+        "the node is asked", lambda: status()["allocatedResourceStatuses"]["storage"].startswith("Node")
+    )
+
+
+def _ask(lab: Cluster, name: str, size: str) -> None:
+    patch = {"spec": {"resources": {"requests": {"storage": size}}}}
+    lab.control.kubectl("patch", "pvc", name, "-p", json.dumps(patch))
 
 
 def _capacity(lab: Cluster, kind: str, part: str) -> str:

@@ -17,7 +17,7 @@ from mooring.kube.objects import (
 from mooring.mounts.interface import Mount
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import DeviceRecord, VolumeRecord
-from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.errors import InvalidSpec, SizeInfeasible
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -246,6 +246,31 @@ def test_a_file_system_that_does_not_grow_is_told_and_tried_again(play: Play) ->
         assert not await grown(stage)
         stage.machine.failures.clear()
         await stage.until(lambda: grown(stage))
+
+    play(story)
+
+
+def test_a_size_that_the_node_can_never_give_is_told_in_the_claim_until_it_grows(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage)
+        stage.machine.failures["grow"] = SizeInfeasible("at most 1 GiB here")
+        await asked_to_grow(stage)
+        await stage.create_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}])
+        await stage.attach()
+
+        async def told() -> bool:
+            return (await claim_status(stage)).allocated_resource_statuses == {
+                "storage": "NodeResizeInfeasible"
+            }
+
+        await stage.until(told)
+        status = await claim_status(stage)
+        assert [each.type for each in status.conditions] == ["FileSystemResizePending", "NodeResizeError"]
+        assert "at most 1 GiB here" in status.conditions[1].message
+        stage.machine.failures.clear()
+        await stage.until(lambda: grown(stage))
+        assert not (await claim_status(stage)).allocated_resource_statuses
 
     play(story)
 

@@ -8,6 +8,7 @@
     ├── ClaimError                    a pod's volume cannot be resolved (yet): `mooring.volumes.claims`
     ├── ContentMissing                the ConfigMap, Secret or key that the volume shows does not exist (yet)
     ├── InvalidSpec                   what the user wrote in the volume, its PV or class cannot work: no retry
+    ├── SizeInfeasible                the volume can never have the size that it is to grow to
     ├── StorageRefused                the storage said no: the operation has certainly not happened
     │   ├── VolumeInUse               attached elsewhere; `nodes` says where
     │   ├── DeviceStillInUse          a detach was refused, because the node still uses the device
@@ -75,6 +76,10 @@ class ClaimError(VolumeError):
 
 class InvalidSpec(VolumeError):
     """The volume as it is written cannot work; its author must change it."""
+
+
+class SizeInfeasible(VolumeError):
+    """The volume can never grow to the size that is asked for: the same request fails again."""
 
 
 class ContentMissing(VolumeError):

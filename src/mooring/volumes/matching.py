@@ -21,9 +21,6 @@ STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
 """Annotation of a volume that has grown: the size of its file system, until a node has grown that, too."""
-RESIZING = "Resizing"
-FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
-"""Conditions of a claim whose volume grows: in the storage; and, that being done, on the node."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
@@ -98,11 +95,4 @@ def selected(pv: PersistentVolume, selector: LabelSelector | None) -> bool:
     labels = pv.metadata.labels
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         requirement_holds(each, labels) for each in selector.match_expressions
-    )
-
-
-def is_asked_to_grow(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim asks its node for a larger file system: its volume has grown."""
-    return any(
-        each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions
     )

@@ -9,6 +9,12 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.reason import Reason
 from mooring.volumes.default_class import default_class
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.growth import (
+    CONTROLLER_RESIZE_ERROR,
+    FILE_SYSTEM_RESIZE_PENDING,
+    NODE_RESIZE_ERROR,
+    RESIZING,
+)
 from mooring.volumes.matching import mismatch
 from mooring.why.cause import Cause, about, fine
 from mooring.why.explain_volumes import explain_volume
@@ -52,9 +58,38 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, known: Snapsh
         return Cause(about(claim), Reason("Binding", message), next_step=step)
     trouble = explain_volume(volume, known)
     if trouble.ok:
-        return fine(claim, f"claim {claim.key} is bound to volume {volume.name}", "Bound")
+        return _growing(claim) or fine(claim, f"claim {claim.key} is bound to volume {volume.name}", "Bound")
     message = f"claim {claim.key} is bound to volume {volume.name}, which has a problem"
     return Cause(about(claim), Reason("VolumeHasProblem", message)).because(trouble)
+
+
+_GROWING = {
+    CONTROLLER_RESIZE_ERROR: (
+        "its volume cannot grow",
+        "ask for what it can have, or mend what the storage says",
+    ),
+    NODE_RESIZE_ERROR: (
+        "its file system cannot grow",
+        "mend what the node says, or start its pods on another one",
+    ),
+    FILE_SYSTEM_RESIZE_PENDING: (
+        "its volume has grown, and its file system grows where it is mounted",
+        "this lasts moments where a pod uses it; else it grows when the next one does",
+    ),
+    RESIZING: ("its volume grows in the storage", "this lasts moments; if not: kubectl describe pvc"),
+}
+"""What a claim waits for by its conditions, the first that it has; and the next step."""
+
+
+def _growing(claim: PersistentVolumeClaim) -> Cause | None:
+    held = {each.type: each for each in claim.status.conditions if each.status == "True"}
+    for type_, (what, step) in _GROWING.items():
+        if (found := held.get(type_)) is not None:
+            size = claim.spec.resources.requests.get("storage", "")
+            said = f"claim {claim.key} asks for {size}: {what}{f': {found.message}' if found.message else ''}"
+            since = found.last_transition_time or ""
+            return Cause(about(claim), Reason(type_, said), since=since, next_step=step)
+    return None
 
 
 def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> Cause:

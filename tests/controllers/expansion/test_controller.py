@@ -13,7 +13,9 @@ from controller_stage import ControllerStage, Play
 
 from mooring.apiserver import Server
 from mooring.controllers.expansion.controller import ExpansionController
+from mooring.csi.errors import Code, CsiError
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.volumes.errors import InvalidSpec, SizeInfeasible, VolumeNotFound
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.interfaces import ExpandableVolumePlugin, Expansion
 from mooring.volumes.plugin_manager import PluginManager
@@ -179,5 +181,66 @@ def test_a_storage_that_cannot_grow_it_is_quoted_and_asked_again(play: Play):
         stage.plugin.failure = None
         await stage.step()
         assert await stage.capacity() == "200Mi"
+
+    play(story)
+
+
+TOO_LARGE = SizeInfeasible("at most 120 MiB")
+
+
+@pytest.mark.parametrize(
+    "failure", [TOO_LARGE, InvalidSpec("at most 120 MiB"), VolumeNotFound("at most 120 MiB")]
+)
+def test_a_size_that_the_storage_can_never_give_is_told_once_with_what_to_do(play: Play, failure: Exception):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        stage.plugin.failure = failure
+        told: list[PersistentVolumeClaim] = []
+        for _ in range(3):
+            with pytest.raises(type(failure)):
+                await stage.step()
+            told.append(await stage.api.get(PersistentVolumeClaim, "c", "default"))
+        assert told[0].status.allocated_resource_statuses == {"storage": "ControllerResizeInfeasible"}
+        assert conditions(told[0]) == ["Resizing", "ControllerResizeError"]
+        message = told[0].status.conditions[1].message
+        assert "at most 120 MiB" in message and "ask for less, but for more than 100Mi" in message
+        assert told[2].metadata.resource_version == told[0].metadata.resource_version, (
+            "each try would wake it again"
+        )
+
+    play(story)
+
+
+def test_a_failure_that_may_pass_is_not_infeasible(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        stage.plugin.failure = CsiError(Code.UNAVAILABLE, "later")
+        with pytest.raises(CsiError):
+            await stage.step()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert claim.status.allocated_resource_statuses == {"storage": "ControllerResizeInProgress"}
+        assert conditions(claim) == ["Resizing"]
+
+    play(story)
+
+
+def test_a_claim_that_asks_for_less_after_that_gets_it(play: Play):
+    async def story(stage: ResizerStage):
+        stage.plugin.on_node = False
+        await stage.set_up()
+        await stage.ask("250Mi")
+        stage.plugin.failure = TOO_LARGE
+        with pytest.raises(SizeInfeasible):
+            await stage.step()
+        await stage.ask("110Mi")
+        stage.plugin.failure = None
+        for _ in range(3):
+            claim = await stage.step()
+        assert stage.plugin.asked[-1] == 110 * MIB
+        assert claim.status.capacity == {"storage": "200Mi"}, "which is what the storage gives for 110Mi"
+        assert claim.status.allocated_resources == {"storage": "110Mi"}
+        assert conditions(claim) == [] and not claim.status.allocated_resource_statuses
 
     play(story)

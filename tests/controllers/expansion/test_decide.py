@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.controllers.expansion.decide import Action, decide, with_condition
+from mooring.controllers.expansion.decide import Action, decide
 from mooring.kube.objects import (
     Condition,
     ObjectMeta,
@@ -16,7 +16,13 @@ from mooring.kube.objects import (
     StorageClass,
     VolumeResourceRequirements,
 )
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING
+from mooring.volumes.growth import (
+    CONTROLLER_RESIZE_ERROR,
+    FILE_SYSTEM_RESIZE_PENDING,
+    RESIZING,
+    condition,
+    with_conditions,
+)
 
 GROWS, FIXED = StorageClass(allow_volume_expansion=True), StorageClass()
 
@@ -70,7 +76,7 @@ def test_the_next_step(
 
 
 def test_a_condition_about_the_size_replaces_the_one_before_and_leaves_others_alone():
-    asks = claim("2Gi", "1Gi", "Other", RESIZING)
-    pending = with_condition(asks, FILE_SYSTEM_RESIZE_PENDING, "m", "t")
-    assert [each.type for each in pending] == ["Other", FILE_SYSTEM_RESIZE_PENDING]
-    assert [each.type for each in with_condition(asks, None, "", "")] == ["Other"]
+    asks = claim("2Gi", "1Gi", "Other", RESIZING, CONTROLLER_RESIZE_ERROR)
+    pending = with_conditions(asks, condition(FILE_SYSTEM_RESIZE_PENDING, "m", "t"))
+    assert [each["type"] for each in pending] == ["Other", FILE_SYSTEM_RESIZE_PENDING]
+    assert [each["type"] for each in with_conditions(asks)] == ["Other"]

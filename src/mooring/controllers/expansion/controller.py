@@ -8,28 +8,35 @@ that missed the answer asks again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any, assert_never
 
-import msgspec
-
-from mooring.controllers.expansion.decide import Action, allocated, decide, has_condition, with_condition
+from mooring.controllers.expansion.decide import Action, allocated, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import Condition, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import PluginError
+from mooring.volumes.growth import (
+    CONTROLLER_RESIZE_ERROR,
+    CONTROLLER_RESIZE_IN_PROGRESS,
+    CONTROLLER_RESIZE_INFEASIBLE,
+    FILE_SYSTEM_RESIZE_PENDING,
+    NODE_RESIZE_PENDING,
+    RESIZING,
+    condition,
+    has_condition,
+    infeasible,
+    is_infeasible,
+    with_conditions,
+)
 from mooring.volumes.interfaces import ExpandableVolumePlugin
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, capacity, requested, reserved_for
+from mooring.volumes.matching import capacity, requested, reserved_for
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
-
-CONTROLLER_RESIZE_IN_PROGRESS = "ControllerResizeInProgress"
-NODE_RESIZE_PENDING = "NodeResizePending"
 
 
 class ExpansionController(Controller[str]):
@@ -87,7 +94,7 @@ class ExpansionController(Controller[str]):
                 self.recorder.event(claim, "Normal", *reason)
             case Action.FINISH:
                 done = {"capacity": dict(pv.spec.capacity), "allocatedResourceStatuses": {"storage": None}}
-                await self._status(claim, with_condition(claim, None, "", ""), done)
+                await self._status(claim, {"conditions": with_conditions(claim), **done})
                 self.recorder.event(claim, "Normal", *reason)
             case _:
                 assert_never(decision.action)
@@ -119,6 +126,8 @@ class ExpansionController(Controller[str]):
             self.recorder.once(
                 claim, "Warning", Reason("VolumeResizeFailed", f"the volume could not grow: {error}")
             )
+            if is_infeasible(error):
+                await self._infeasible(claim, error)
             raise
         self._on_node[pv.uid] = grown.on_node and pv.spec.volume_mode == "Filesystem"
         if grown.size <= capacity(pv):
@@ -141,12 +150,15 @@ class ExpansionController(Controller[str]):
         more: dict[str, Any] = {"allocatedResourceStatuses": {"storage": step}}
         if size is not None:
             more["allocatedResources"] = size
-        return await self._status(claim, with_condition(claim, type_, message, format_time(self.now())), more)
+        conditions = with_conditions(claim, condition(type_, message, format_time(self.now())))
+        return await self._status(claim, {"conditions": conditions, **more})
 
-    async def _status(
-        self, claim: PersistentVolumeClaim, conditions: Sequence[Condition], more: dict[str, Any]
-    ) -> PersistentVolumeClaim:
-        status = {"conditions": msgspec.to_builtins(conditions), **more}
+    async def _infeasible(self, claim: PersistentVolumeClaim, error: Exception) -> None:
+        step = (RESIZING, CONTROLLER_RESIZE_ERROR, CONTROLLER_RESIZE_INFEASIBLE)
+        if (status := infeasible(claim, *step, error, format_time(self.now()))) is not None:
+            await self._status(claim, status)
+
+    async def _status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> PersistentVolumeClaim:
         written = await self.client.revise(claim, {"status": status}, subresource="status")
         self._claims.accept(written)
         return written

@@ -10,10 +10,11 @@ from __future__ import annotations
 from enum import Enum
 
 from mooring.kube.decision import Decision
-from mooring.kube.objects import Condition, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.kube.quantity import parse_bytes
 from mooring.kube.reason import Reason
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, capacity, requested
+from mooring.volumes.growth import FILE_SYSTEM_RESIZE_PENDING, RESIZING, has_condition
+from mooring.volumes.matching import capacity, requested
 
 
 class Action(Enum):
@@ -74,21 +75,3 @@ def decide(
 def allocated(claim: PersistentVolumeClaim) -> int:
     """The bytes that the growth under way, or the last one, aims at; 0: there was none."""
     return parse_bytes(claim.status.allocated_resources.get("storage", 0))
-
-
-def has_condition(claim: PersistentVolumeClaim, type_: str) -> bool:
-    """Whether the claim has the condition, with status True."""
-    return any(each.type == type_ and each.status == "True" for each in claim.status.conditions)
-
-
-def with_condition(
-    claim: PersistentVolumeClaim, type_: str | None, message: str, stamp: str
-) -> list[Condition]:
-    """Returns the claim's conditions with this one in place of any other about its size;
-    None: with none about its size."""
-    others = [
-        each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)
-    ]
-    if type_ is None:
-        return others
-    return [*others, Condition(type=type_, status="True", message=message, last_transition_time=stamp)]

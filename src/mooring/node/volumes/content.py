@@ -19,7 +19,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret
 from mooring.kube.selectors import field_equals
-from mooring.volumes.matching import is_asked_to_grow
+from mooring.volumes.growth import is_asked_to_grow
 from mooring.volumes.spec import VolumeSpec
 
 CLAIM_PERIOD_S = 30.0

@@ -7,13 +7,21 @@ file system grows to what the storage has made, and the claim's status says the 
 
 from __future__ import annotations
 
-import msgspec
 import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.volumes.growth import (
+    FILE_SYSTEM_RESIZE_PENDING,
+    NODE_RESIZE_ERROR,
+    NODE_RESIZE_INFEASIBLE,
+    infeasible,
+    is_asked_to_grow,
+    is_infeasible,
+    with_conditions,
+)
 from mooring.volumes.interfaces import NodeExpandableVolumePlugin
-from mooring.volumes.matching import FILE_SYSTEM_RESIZE_PENDING, RESIZING, is_asked_to_grow, reserved_for
+from mooring.volumes.matching import reserved_for
 from mooring.volumes.spec import VolumeSpec
 
 log = structlog.get_logger("node-agent")
@@ -30,16 +38,24 @@ async def grow_file_system(
     claim = await client.find(PersistentVolumeClaim, reference.name, reference.namespace)
     if claim is None or not reserved_for(pv, claim) or not is_asked_to_grow(claim):
         return None
-    await plugin.expand_fs(VolumeSpec.of_persistent_volume(pv), device_mount_path)
-    others = [
-        each for each in claim.status.conditions if each.type not in (RESIZING, FILE_SYSTEM_RESIZE_PENDING)
-    ]
+    try:
+        await plugin.expand_fs(VolumeSpec.of_persistent_volume(pv), device_mount_path)
+    except Exception as error:
+        await _tell_if_infeasible(client, claim, error)
+        raise
     status = {
         "capacity": dict(pv.spec.capacity),
-        "conditions": msgspec.to_builtins(others),
+        "conditions": with_conditions(claim),
         "allocatedResourceStatuses": {"storage": None},
     }
     await client.revise(claim, {"status": status}, subresource="status")
     size = str(pv.spec.capacity.get("storage", ""))
     log.info("file system grown", volume=spec.name, claim=claim.key, size=size, path=device_mount_path)
     return size
+
+
+async def _tell_if_infeasible(client: Client, claim: PersistentVolumeClaim, error: Exception) -> None:
+    step = (FILE_SYSTEM_RESIZE_PENDING, NODE_RESIZE_ERROR, NODE_RESIZE_INFEASIBLE)
+    status = infeasible(claim, *step, error, None) if is_infeasible(error) else None
+    if status is not None:
+        await client.revise(claim, {"status": status}, subresource="status")

@@ -25,7 +25,14 @@ from mooring.kube.objects import (
     PodSpec,
     Volume,
 )
-from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, VolumeError
+from mooring.volumes.errors import (
+    InvalidSpec,
+    NotAsked,
+    OutcomeUnknown,
+    SizeInfeasible,
+    StorageRefused,
+    VolumeError,
+)
 from mooring.volumes.host import NodeVolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
@@ -367,6 +374,27 @@ async def test_a_file_system_grows_where_it_is_staged(node: NodePluginWithDriver
     await node.plugin.expand_fs(spec, path)
     asked = node.call("NodeExpandVolume")
     assert (asked.volume_path, asked.capacity_range.required_bytes) == (path, 1024**3)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (Code.OUT_OF_RANGE, SizeInfeasible),
+        (Code.INVALID_ARGUMENT, SizeInfeasible),
+        (Code.NOT_FOUND, SizeInfeasible),
+        (Code.FAILED_PRECONDITION, StorageRefused),
+        (Code.UNAVAILABLE, OutcomeUnknown),
+        (Code.INTERNAL, OutcomeUnknown),
+    ],
+)
+async def test_what_a_driver_says_of_a_size_is_for_ever_or_may_pass(
+    node: NodePluginWithDriver, code: Code, error: type[Exception]
+):
+    spec = volume()
+    path = await node.stage(spec, {})
+    node.storage.failing["NodeExpandVolume"].errors = [code]
+    with pytest.raises(error):
+        await node.plugin.expand_fs(spec, path)
 
 
 async def test_a_driver_that_refuses_has_done_nothing(node: NodePluginWithDriver):

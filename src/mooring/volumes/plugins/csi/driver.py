@@ -29,6 +29,7 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.plugins.csi.attaching import NODE_ID, CSIAttacher, not_on_a_controller, notes_of
 from mooring.volumes.plugins.csi.drivers import ControllerAbility, Driver, cannot
+from mooring.volumes.plugins.csi.growing import growing
 from mooring.volumes.plugins.csi.provisioning import CSIDeleter, CSIProvisioner
 from mooring.volumes.plugins.csi.snapshots import CSISnapshots
 from mooring.volumes.plugins.csi.source import capability_of, persistent, read_secret
@@ -124,7 +125,8 @@ class CSIDriverPlugin(
             secrets=await read_secret(self._host, source.controller_expand_secret_ref),
             volume_capability=capability_of(spec, several_writers=several),
         )
-        grown = await self._driver.call(Controller.controller_expand_volume, request)
+        with growing():
+            grown = await self._driver.call(Controller.controller_expand_volume, request)
         return Expansion(grown.capacity_bytes or new_size, grown.node_expansion_required)
 
     async def modify_volume(self, spec: VolumeSpec, attributes: Mapping[str, str]) -> None:

@@ -44,6 +44,7 @@ from mooring.volumes.plugins.csi.drivers import (
     NodeAbility,
     over_grpc,
 )
+from mooring.volumes.plugins.csi.growing import growing
 from mooring.volumes.plugins.csi.publishing import (
     CSIMounter,
     CSIPodDevice,
@@ -205,4 +206,5 @@ class CSIPlugin(
             volume_capability=capability_of(spec, several_writers=several),
             secrets=await read_secret(self._host, source.node_expand_secret_ref),
         )
-        await driver.call(Node.node_expand_volume, request)
+        with growing():
+            await driver.call(Node.node_expand_volume, request)
