@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,9 @@ class PlayedGluster(PlayedKernel):
         return ended
 
     def _client(self, directory: str) -> None:
-        words = ["/usr/sbin/glusterfs", "-c", "sleep 100; :", "x", directory]
-        self.clients[directory] = subprocess.Popen(words, executable="/bin/sh", start_new_session=True)
+        # Not a shell that starts another program: that is two processes of this name for a moment.
+        words = ["/usr/sbin/glusterfs", "-Sc", "import time; time.sleep(100)", directory]
+        self.clients[directory] = subprocess.Popen(words, executable=sys.executable, start_new_session=True)
         while not clients.of(directory):
             pass
 
