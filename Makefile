@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock image clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -106,12 +106,18 @@ soak: $(STAMP) tools
 mutation: $(STAMP) tools
 	@$(BIN)/python -m tests.mutation --resume mutation-out $(MUTATION)
 
-# Refreshes the pinned, hash-checked development requirements from pyproject.toml.
+# The image of deploy/, as an OCI archive; with IMAGE="--name registry.example.com/mooring:1", ... as deploy/image/build says.
+image: $(STAMP)
+	@deploy/image/build $(IMAGE)
+
+# Refreshes the pinned, hash-checked requirements from pyproject.toml: what the image has follows what is developed with.
 lock: $(STAMP)
 	@$(BIN)/pip install -q --disable-pip-version-check uv
 	@for group in dev audit; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --no-emit-index-url --no-header \
+	  --constraints requirements/dev.txt pyproject.toml -o requirements/image.txt
 
 # Real stateful sets under faults that a seed draws; STATEFUL="--set etcd --minutes 10 --seed 1", ... as
 # tests/machines/stateful says.

@@ -14,7 +14,7 @@ from tests.real.server import assets
 
 BUILT = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet", "containerd",
          "containerd-shim-runc-v2", "ctr")  # fmt: skip
-INSTALLED = {"runc": "runc", "ip": "iproute2", "busybox": "busybox-static"}
+INSTALLED = {"runc": "runc", "ip": "iproute2", "nft": "nftables", "busybox": "busybox-static"}
 
 
 def lacking(programs: Path | None) -> str:

@@ -26,6 +26,7 @@ HOST = "127.0.0.1"
 TOKEN = "the-administrator-of-a-test"
 _READY_SECONDS = 60.0
 NEEDED = ("etcd", "kube-apiserver")
+SERVICES = "10.0.0.0/24"
 
 
 class DidNotStart(Exception):
@@ -65,17 +66,20 @@ def real_server(
     flags: Sequence[str] = (),
     users: Sequence[str] = (),
     host: str = HOST,
+    accounts: bool = False,
 ) -> Iterator[RealServer]:
     """Run etcd and kube-apiserver with their data in `folder`; with `durable`, each commit is synced to disk.
 
     `host` is the address of the API server; `flags` come after all others; `users` are more lines of the file
-    of tokens. Raises DidNotStart."""
+    of tokens; with `accounts`, pods have service accounts, which a controller must make. Raises
+    DidNotStart."""
     store, peer, port = free_ports(3)
     client = f"http://{HOST}:{store}"
     with ExitStack() as stack:
         etcd = [str(programs / "etcd"), *_etcd_flags(folder, client, f"http://{HOST}:{peer}", durable)]
         stack.enter_context(process(etcd, folder / "etcd.log"))
-        flags = [*_apiserver_flags(folder, client, host, port, users), *flags]
+        without = [] if accounts else ["--disable-admission-plugins=ServiceAccount"]
+        flags = [*_apiserver_flags(folder, client, host, port, users), *without, *flags]
         server = stack.enter_context(
             process([str(programs / "kube-apiserver"), *flags], folder / "apiserver.log")
         )
@@ -129,12 +133,11 @@ def _apiserver_flags(folder: Path, store: str, host: str, port: int, users: Sequ
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-account-issuer=https://kubernetes.default.svc",
-        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--service-cluster-ip-range={SERVICES}",
         "--authorization-mode=RBAC",
         "--allow-privileged=true",
         "--anonymous-auth=false",
         f"--token-auth-file={tokens}",
-        "--disable-admission-plugins=ServiceAccount",
     ]
 
 

@@ -13,6 +13,13 @@ from mooring.node.supervisor import syscalls
 
 API_HOST = "10.77.0.1"
 BRIDGE = "lab0"
+OUTSIDE = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+"""The network in which the tests were started."""
+
+
+def outside() -> list[str]:
+    """What a command line begins with to run there."""
+    return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{OUTSIDE}", "--"]
 
 
 def node_address(number: int) -> str:
@@ -27,7 +34,6 @@ def pod_range(number: int) -> str:
 def own_network() -> Iterator[None]:
     """This thread, and the processes that it starts from now on, are in a new network until the block
     ends."""
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         syscalls.unshare(syscalls.CLONE_NEWNET)
         ip("link", "set", "lo", "up")
@@ -37,8 +43,7 @@ def own_network() -> Iterator[None]:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         yield
     finally:
-        syscalls.setns(before, syscalls.CLONE_NEWNET)
-        os.close(before)
+        syscalls.setns(OUTSIDE, syscalls.CLONE_NEWNET)
 
 
 def connect(number: int, pid: int) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a node of the lab runs as its first process, in namespaces of its own: node-init.sh NAME NUMBER FOLDER PROGRAMS
+# What a node of the lab runs as its first process, in namespaces of its own: node-init.sh NAME NUMBER FOLDER PROGRAMS API-SERVER
 set -u
 name=$1 number=$2 folder=$3 programs=$4
 export PATH=$programs:/usr/sbin:/usr/bin:/sbin:/bin
@@ -34,6 +34,13 @@ ip address add "10.77.0.$((10 + number))/24" dev eth0
 ip link set eth0 up
 ip route add default via 10.77.0.1
 echo 1 >/proc/sys/net/ipv4/ip_forward
+# The one Service that pods ask for is the API server's: what kube-proxy would do.
+nft -f - <<RULES
+table ip services {
+  chain pods { type nat hook prerouting priority dstnat; ip daddr 10.0.0.1 tcp dport 443 dnat to $5; }
+  chain node { type nat hook output priority -100; ip daddr 10.0.0.1 tcp dport 443 dnat to $5; }
+}
+RULES
 
 containerd --config "$folder/containerd.toml" >>"$folder/containerd.log" 2>&1 &
 until ctr version >/dev/null 2>&1; do sleep 0.05; done

@@ -41,6 +41,8 @@ class Node:
         for each in ("kubelet", "containerd", "cni", "played"):
             (folder / each).mkdir(parents=True)
         (folder / "kubeconfig").write_text(kubeconfig)
+        url = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"]
+        self._server = url.removeprefix("https://")
         (folder / "kubelet.yaml").write_text(yaml.safe_dump({**_kubelet(number), **given}))
         (folder / "containerd.toml").write_text(_containerd(folder))
         (folder / "cni" / "10-pods.conflist").write_text(json.dumps(_pod_network(number)))
@@ -48,8 +50,9 @@ class Node:
     def start(self) -> None:
         """Switches it on."""
         self._cgroups = cgroups.make(f"lab-{self._folder.parent.name}-{self.name}")
-        command = ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
-                   str(INIT), self.name, str(self.number), str(self._folder), str(self._programs)]  # fmt: skip
+        init = [str(INIT), self.name, str(self.number), str(self._folder), str(self._programs), self._server]
+        options = ("--fork", "--kill-child", "--mount-proc", "--propagation", "private")
+        command = ["unshare", *NAMESPACES, *options, *init]
         enter = ["sh", "-c", INTO_CGROUPS, "sh", *map(str, self._cgroups), "--", *command]
         with (self._folder / "init.log").open("ab") as log:
             self._outer = subprocess.Popen(enter, stdout=log, stderr=log, start_new_session=True)
@@ -80,6 +83,9 @@ class Node:
     def run(self, *words: str) -> str:
         """Runs a program in it, as at its console; what it said. Raises CalledProcessError."""
         return subprocess.run([*self.inside, *words], check=True, capture_output=True, text=True).stdout
+
+    def import_image(self, archive: Path) -> None:
+        self.run(str(self._programs / "ctr"), "-n", "k8s.io", "images", "import", str(archive))
 
     @property
     def inside(self) -> list[str]:
@@ -149,5 +155,11 @@ def _pod_network(number: int) -> dict[str, Any]:
         "dataDir": "/run/cni",
         "ranges": [[{"subnet": network.pod_range(number)}]],
     }
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipam": addresses}
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isDefaultGateway": True,
+        "hairpinMode": True,
+        "ipam": addresses,
+    }
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}

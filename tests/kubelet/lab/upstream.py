@@ -44,7 +44,9 @@ def upstream(programs: Path, folder: Path, nodes: Sequence[str]) -> Iterator[Ups
     ]
     users = [f"{_token_of(each)},system:node:{each},{each},system:nodes" for each in nodes]
     with ExitStack() as stack:
-        server = stack.enter_context(real_server(programs, folder, flags=flags, users=users, host=API_HOST))
+        server = stack.enter_context(
+            real_server(programs, folder, flags=flags, users=users, host=API_HOST, accounts=True)
+        )
         control = Upstream(server.url, server.authority.read_bytes(), server.token, programs, folder)
         stack.enter_context(_controller_manager(control, programs, folder, WITHOUT_ATTACH_DETACH))
         scheduler = [str(programs / "kube-scheduler"), *_common(control, folder, "scheduler")]
@@ -64,6 +66,7 @@ def _controller_manager(
         f"--controllers={controllers}",
         f"--node-monitor-grace-period={GRACE_S}s",
         f"--service-account-private-key-file={folder / 'service-account.key'}",
+        f"--root-ca-file={folder / 'certificates' / 'apiserver.crt'}",
     ]
     return process(command, folder / f"{name}.log")
 

@@ -1,0 +1,1 @@
+"""What is put on a real cluster, looked at there, and taken away again."""

@@ -1,0 +1,110 @@
+"""The image of `deploy/image`, installed by `mooring install`, as the cluster's attach/detach controller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubelet.lab import our_image
+from tests.kubelet.lab.cluster import Cluster
+from tests.kubelet.objects import recorder
+
+from mooring.install.components import Settings, objects
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+LEASE = "mooring-attachdetach"
+ITS_PROCESS = "[c]ontrollers=attachdetach"
+LABEL = "app.kubernetes.io/name=mooring-attach-detach"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return our_image.build(tmp_path_factory.mktemp("image"))
+    except our_image.CannotBuild as reason:
+        pytest.skip(f"no image: {reason}")
+
+
+@pytest.fixture(scope="module")
+def deployed(lab: Cluster, archive: Path) -> Iterator[Cluster]:
+    """With the Deployment in place of the process."""
+    for node in lab.nodes.values():
+        node.import_image(archive)
+    lab.parts.stop("attachdetach")
+    manifests = yaml.safe_dump_all(objects(["attach-detach"], Settings(our_image.NAME)))
+    lab.control.kubectl("apply", "-f", "-", given=manifests)
+    lab.until("both candidates run", lambda: len(_running(lab)) == 2)
+    yield lab
+    lab.control.kubectl("delete", "deployment", "mooring-attach-detach", "-n", "kube-system")
+    lab.parts.start_attach_detach()
+
+
+def _pods(lab: Cluster) -> list[dict[str, Any]]:
+    found = lab.control.kubectl("get", "pods", "-n", "kube-system", "-l", LABEL, "-o", "json")
+    return json.loads(found)["items"]
+
+
+def _running(lab: Cluster) -> list[str]:
+    return [
+        each["metadata"]["name"]
+        for each in _pods(lab)
+        if "deletionTimestamp" not in each["metadata"]
+        and all(said["ready"] for said in each["status"].get("containerStatuses", [{"ready": False}]))
+    ]
+
+
+def _leader(lab: Cluster) -> str:
+    """The pod that holds the Lease; empty if none does."""
+    found = lab.control.kubectl(
+        "get", "lease", LEASE, "-n", "kube-system", "-o", "json", "--ignore-not-found"
+    )
+    holder = json.loads(found)["spec"].get("holderIdentity", "") if found else ""
+    return next((each for each in _running(lab) if each in holder), "")
+
+
+def test_its_pods_have_no_rights_on_their_nodes(deployed: Cluster):
+    pod = next(each for each in _pods(deployed) if each["metadata"]["name"] == _running(deployed)[0])
+    node = deployed.node_of(pod)
+    process = node.run("pgrep", "-f", ITS_PROCESS).split()[0]
+    status = dict(
+        line.split(":", 1) for line in node.run("cat", f"/proc/{process}/status").splitlines() if ":" in line
+    )
+    assert status["Uid"].split() == ["65532"] * 4
+    assert int(status["CapEff"], 16) == 0
+    assert status["NoNewPrivs"].strip() == "1"
+    mounts = node.run("cat", f"/proc/{process}/mounts").splitlines()
+    (root,) = [line for line in mounts if line.split()[1] == "/"]
+    assert "ro" in root.split()[3].split(",")
+    assert (
+        node.run("sh", "-c", f"ls /proc/{process}/root/bin/sh /proc/{process}/root/usr/bin/apt; true") == ""
+    )
+
+
+def test_a_volume_moves_and_moves_on_when_the_leader_is_killed(deployed: Cluster):
+    lab = deployed
+    lab.control.apply(recorder("with-image"))
+    pod = lab.until_running("with-image-0")
+    before = lab.until("it has written", lambda: lab.read("with-image-0", "/data/log"))
+    leader = lab.until("one leads", lambda: _leader(lab))
+    on = next(each["spec"]["nodeName"] for each in _pods(lab) if each["metadata"]["name"] == leader)
+    lab.nodes[on].run("sh", "-c", f"kill -9 $(pgrep -f {ITS_PROCESS!r})")
+    lab.control.kubectl("cordon", pod["spec"]["nodeName"])
+    lab.control.kubectl("delete", "pod", "with-image-0", "--wait=false")
+    moved = lab.until_running("with-image-0", not_uid=pod["metadata"]["uid"])
+    lab.control.kubectl("uncordon", pod["spec"]["nodeName"])
+    assert moved["spec"]["nodeName"] != pod["spec"]["nodeName"]
+    assert lab.read("with-image-0", "/data/log")[: len(before)] == before
+    assert list(lab.attachments().values()) == [moved["spec"]["nodeName"]]
+    lab.control.kubectl("delete", "statefulset", "with-image")
+    lab.control.kubectl("delete", "pvc", "data-with-image-0")
+    lab.until("its volume is gone", lambda: not lab.control.get("pv")["items"])
+
+
+def test_metrics_and_health_are_asked_for_by_the_clusters_own(deployed: Cluster):
+    (name, *_) = _running(deployed)
+    path = f"/api/v1/namespaces/kube-system/pods/{name}:10270/proxy/metrics"
+    assert "mooring_" in deployed.control.kubectl("get", "--raw", path)
