@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.kubelet.lab import our_image
 from tests.kubelet.lab.cluster import Cluster
+from tests.kubelet.lab.upstream import Upstream
 from tests.kubelet.objects import recorder
 
 from mooring.install.components import Settings, objects
@@ -39,7 +40,11 @@ def deployed(lab: Cluster, archive: Path) -> Iterator[Cluster]:
     lab.control.kubectl("apply", "-f", "-", given=manifests)
     lab.until("both candidates run", lambda: len(_running(lab)) == 2)
     yield lab
+    lab.control.kubectl(
+        "apply", "-f", "-", given=manifests
+    )  # the rights of the process, where a story took them
     lab.control.kubectl("delete", "deployment", "mooring-attach-detach", "-n", "kube-system")
+    lab.until("its pods are gone", lambda: not _pods(lab))
     lab.parts.start_attach_detach()
 
 
@@ -64,6 +69,16 @@ def _leader(lab: Cluster) -> str:
     )
     holder = json.loads(found)["spec"].get("holderIdentity", "") if found else ""
     return next((each for each in _running(lab) if each in holder), "")
+
+
+def _marks(lab: Cluster) -> list[str]:
+    listed = lab.control.kubectl("get", "pv,pvc,volumeattachments,nodes,pods", "-A", "-o", "json")
+    return [
+        f"{each['kind']} {each['metadata']['name']}: {key}"
+        for each in json.loads(listed)["items"]
+        for key in (each["metadata"].get("annotations") or {})
+        if "mooring.dev/" in key and key != "volume.kubernetes.io/storage-provisioner"
+    ]
 
 
 def test_its_pods_have_no_rights_on_their_nodes(deployed: Cluster):
@@ -108,3 +123,26 @@ def test_metrics_and_health_are_asked_for_by_the_clusters_own(deployed: Cluster)
     (name, *_) = _running(deployed)
     path = f"/api/v1/namespaces/kube-system/pods/{name}:10270/proxy/metrics"
     assert "mooring_" in deployed.control.kubectl("get", "--raw", path)
+
+
+def test_uninstalled_it_leaves_a_volume_attached_and_no_mark_on_it(deployed: Cluster):
+    lab = deployed
+    lab.control.apply(recorder("stays"))
+    pod = lab.until_running("stays-0")
+    assert _marks(lab)
+    said = lab.parts.command("uninstall", "--confirm")
+    assert "deployments/mooring-attach-detach deleted" in said
+    assert _pods(lab) == []
+    names = lab.control.kubectl("get", "clusterroles,serviceaccounts,leases", "-A", "-o", "name")
+    assert "mooring-attach" not in names
+    assert _marks(lab) == []
+    assert list(lab.attachments().values()) == [pod["spec"]["nodeName"]]
+    written = len(lab.read("stays-0", "/data/log"))
+    lab.until("it writes on", lambda: len(lab.read("stays-0", "/data/log")) > written)
+    assert isinstance(lab.control, Upstream)
+    with lab.control.attach_detach():
+        lab.control.kubectl("delete", "statefulset", "stays")
+        lab.control.kubectl("delete", "pod", "stays-0", "--ignore-not-found")
+        lab.until("upstream's controller detaches it", lambda: not lab.attachments())
+    lab.control.kubectl("delete", "pvc", "data-stays-0")
+    lab.until("its volume is gone", lambda: not lab.control.get("pv")["items"])

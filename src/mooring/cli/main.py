@@ -15,7 +15,7 @@ ROOMS: Mapping[str, str] = {
     **dict.fromkeys(("up", "down", "status", "demo"), "cluster"),
     **dict.fromkeys(("node", "delete", "break-attachment"), "nodes"),
     "fence": "fence",
-    **dict.fromkeys(("install",), "install"),
+    **dict.fromkeys(("install", "uninstall"), "install"),
     "machine": "machines",
     "storage": "storage",
     "disk": "disks",

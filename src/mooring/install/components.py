@@ -133,7 +133,7 @@ def _check(names: Sequence[str]) -> None:
 
 def _labelled(obj: Obj, component: str) -> Obj:
     metadata = obj["metadata"]
-    labels = {**metadata.get("labels", {}), PART_OF: OURS, COMPONENT: component, VERSION: __version__}
+    labels = {PART_OF: OURS, **metadata.get("labels", {}), COMPONENT: component, VERSION: __version__}
     return {**obj, "metadata": {**metadata, "labels": labels}}
 
 

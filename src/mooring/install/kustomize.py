@@ -1,8 +1,9 @@
 """What kustomize makes of a folder, as far as `deploy/` uses it. Pure, but for reading the folder.
 
 A kustomization's own program is kubectl's; this one serves where there is none, from the files that are in
-the package. It knows `resources`, `components`, `namespace` and `patches`, and refuses whatever else a
-kustomization says, so that none is understood by halves. `tests/real` compares it with kubectl.
+the package. It knows `resources`, `components`, `namespace`, `labels` (of objects alone) and `patches`, and
+refuses whatever else a kustomization says, so that none is understood by halves. `tests/real` compares it
+with kubectl.
 """
 
 from __future__ import annotations
@@ -17,14 +18,11 @@ from mooring.apiserver.errors import Obj
 from mooring.apiserver.objects.patches.json_patch import json_patch
 from mooring.apiserver.objects.patches.strategic_merge import strategic_merge_patch
 from mooring.apiserver.schema.facts import message_of, one
+from mooring.install.resources import RESOURCES
 
 KUSTOMIZATION = "kustomization.yaml"
-_KNOWN = {"apiVersion", "kind", "resources", "components", "namespace", "patches"}
+_KNOWN = {"apiVersion", "kind", "resources", "components", "namespace", "labels", "patches"}
 _DELETED: Obj = {"$patch": "delete"}
-CLUSTER_WIDE = frozenset({
-    "ClusterRole", "ClusterRoleBinding", "CSIDriver", "CustomResourceDefinition", "Namespace",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-})  # fmt: skip
 
 
 def build(folder: Path) -> list[Obj]:
@@ -57,6 +55,8 @@ def _amended(objects: list[Obj], folder: Path, said: dict[str, Any]) -> list[Obj
     for each in said.get("patches", []):
         text = (folder / each["path"]).read_text() if "path" in each else each["patch"]
         objects = _patched(objects, yaml.safe_load(text), each.get("target"))
+    for each in said.get("labels", []):
+        objects = [_labelled(obj, each) for obj in objects]
     if namespace := said.get("namespace"):
         objects = [_within(each, namespace) for each in objects]
     return objects
@@ -88,9 +88,16 @@ def _apply(obj: Obj, patch: Any) -> Obj:
     return strategic_merge_patch(obj, own, one(message))
 
 
+def _labelled(obj: Obj, said: dict[str, Any]) -> Obj:
+    if said.keys() != {"pairs"}:
+        raise ValueError(f"labels with {', '.join(sorted(said))} are not known here")
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **said["pairs"]}}}
+
+
 def _within(obj: Obj, namespace: str) -> Obj:
     """The object in the namespace, and so the accounts that it names."""
-    made = obj if obj["kind"] in CLUSTER_WIDE else _in_namespace(obj, namespace)
+    made = _in_namespace(obj, namespace) if RESOURCES[obj["kind"]].namespaced else obj
     if "subjects" in made:
         subjects = [{**each, "namespace": namespace} for each in made["subjects"]]
         made = {**made, "subjects": subjects}

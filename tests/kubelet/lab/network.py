@@ -34,6 +34,7 @@ def pod_range(number: int) -> str:
 def own_network() -> Iterator[None]:
     """This thread, and the processes that it starts from now on, are in a new network until the block
     ends."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         syscalls.unshare(syscalls.CLONE_NEWNET)
         ip("link", "set", "lo", "up")
@@ -43,7 +44,8 @@ def own_network() -> Iterator[None]:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         yield
     finally:
-        syscalls.setns(OUTSIDE, syscalls.CLONE_NEWNET)
+        syscalls.setns(before, syscalls.CLONE_NEWNET)
+        os.close(before)
 
 
 def connect(number: int, pid: int) -> None:

@@ -81,8 +81,13 @@ def _common(control: ControlPlane, folder: Path, name: str) -> list[str]:
 
 
 def _without_workloads(manifests: str) -> list[dict[str, Any]]:
-    """Accounts, rights and kinds: the programs run here as processes."""
-    return [each for each in yaml.safe_load_all(manifests) if each["kind"] not in WORKLOADS]
+    """Accounts, rights and kinds: the programs run here as processes. Those of the EBS driver are another
+    driver's here, which `mooring uninstall` does not know."""
+    made = [each for each in yaml.safe_load_all(manifests) if each["kind"] not in WORKLOADS]
+    for each in made:
+        if each["metadata"]["name"] == "ebs-csi-controller":
+            del each["metadata"]["labels"]
+    return made
 
 
 def _token_of(node: str) -> str:

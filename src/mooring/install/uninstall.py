@@ -1,0 +1,169 @@
+"""Takes all of Mooring out of a cluster: what works first, then its marks on others' objects, then the rest.
+
+Each object is deleted as the one that was read (its uid is the precondition), each mark is taken off the very
+version that was read. What is interrupted is finished by a second call. Nothing is begun while something
+stands in its way (`remains.refusals`), and no mark is taken off while a controller may still write one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from mooring.install.cluster import LEASES, get, listed
+from mooring.install.components import OURS, PART_OF
+from mooring.install.remains import Remains, refusals, unmarked
+from mooring.install.resources import RESOURCES
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.objects import (
+    Lease,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    VolumeAttachment,
+)
+from mooring.kube.objects.fencing import GROUP, NodeFence
+
+Say = Callable[[str], None]
+MARKED: tuple[type[Object], ...] = (PersistentVolume, VolumeAttachment, Node, PersistentVolumeClaim, Pod)
+WORKLOADS = ("Deployment", "DaemonSet")
+ATTEMPTS = 5
+_KIND_OF_FENCES = "CustomResourceDefinition"
+
+
+class Refused(Exception):
+    """Something stands in the way, or a part does not end; the message says what, and what to do."""
+
+
+async def read(client: Client) -> Remains:
+    """What there is. Raises KubeError."""
+    installed = [each async for each in _installed(client)]
+    objects = [each for kind in MARKED for each in (await client.list(kind)).items]
+    fences = await _fences(client)
+    return Remains(installed, objects, fences)
+
+
+async def _installed(client: Client) -> AsyncIterator[tuple[str, str, str, str]]:
+    for kind, resource in RESOURCES.items():
+        labelled = f"{PART_OF}={OURS}"
+        # `mooring fence kinds` prints the kinds without a label.
+        of_fences = kind == _KIND_OF_FENCES
+        async for each in listed(client, resource.path(), "" if of_fences else labelled):
+            if not of_fences or each["spec"]["group"] == GROUP:
+                metadata = each["metadata"]
+                yield kind, str(metadata.get("namespace", "")), str(metadata["name"]), str(metadata["uid"])
+
+
+async def _fences(client: Client) -> list[NodeFence]:
+    try:
+        return (await client.list(NodeFence)).items
+    except NotFound:
+        return []
+
+
+def planned(remains: Remains) -> list[str]:
+    """What would be done, a line each."""
+    marked = [each for each in remains.objects if unmarked(each) is not None]
+    kinds = sorted({type(each).RESOURCE.plural for each in marked})
+    return [
+        *(f"delete {RESOURCES[kind].plural}/{name}" + (f" in {space}" if space else "")
+          for kind, space, name, _ in remains.installed),
+        *([f"take our marks off {len(marked)} objects ({', '.join(kinds)})"] if marked else []),
+    ]  # fmt: skip
+
+
+async def uninstall(
+    client: Client, say: Say, *, nothing_runs: bool = False, patience_s: float = 120.0
+) -> None:
+    """Raises Refused, with nothing changed if something stands in the way; KubeError."""
+    remains = await read(client)
+    if refused := refusals(remains, nothing_runs=nothing_runs):
+        raise Refused("; ".join(refused))
+    selectors = [await _selector(client, each) for each in remains.installed if each[0] in WORKLOADS]
+    for each in remains.installed:
+        if each[0] in WORKLOADS:
+            await _delete(client, each, say)
+    for namespace, selector in selectors:
+        await _ended(client, namespace, selector, patience_s)
+    for name in LEASES:
+        await _given_up(client, name)
+    for each in (await read(client)).objects:
+        await _unmark(client, each, say)
+    for fence in await _fences(client):
+        await _unmark(client, fence, say)
+    for each in remains.installed:
+        if each[0] not in WORKLOADS:
+            await _delete(client, each, say)
+
+
+async def _selector(client: Client, workload: tuple[str, str, str, str]) -> tuple[str, str]:
+    kind, namespace, name, _ = workload
+    labels: Mapping[str, str] = (await get(client, RESOURCES[kind].path(namespace, name)))["spec"][
+        "selector"
+    ]["matchLabels"]
+    return namespace, ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+async def _delete(client: Client, which: tuple[str, str, str, str], say: Say) -> None:
+    kind, namespace, name, uid = which
+    body: dict[str, Any] = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+    try:
+        await client.request("DELETE", RESOURCES[kind].path(namespace, name), body=body)
+        say(f"{RESOURCES[kind].plural}/{name} deleted")
+    except (NotFound, Conflict):
+        say(f"{RESOURCES[kind].plural}/{name} is another one by now, or gone")
+
+
+async def _ended(client: Client, namespace: str, selector: str, patience_s: float) -> None:
+    """Waits until no pod of a workload is left."""
+    deadline = asyncio.get_running_loop().time() + patience_s
+    while pods := (await client.list(Pod, namespace, label_selector=selector)).items:
+        if asyncio.get_running_loop().time() > deadline:
+            where = ", ".join(f"{each.key} on {each.spec.node_name or 'no node'}" for each in pods[:5])
+            raise Refused(
+                f"these pods have not ended after {patience_s:.0f} s: {where}. No mark was taken off; look at "
+                "their nodes, and call uninstall again"
+            )
+        await asyncio.sleep(0.5)
+
+
+async def _given_up(client: Client, name: str) -> None:
+    """Deletes the Lease of a controller that has ended; one that is renewed belongs to one that has not."""
+    first = await client.find(Lease, name, "kube-system")
+    if first is None:
+        return
+    if first.spec.holder_identity:
+        await asyncio.sleep(3)
+        second = await client.find(Lease, name, "kube-system")
+        if second is not None and second.metadata.resource_version != first.metadata.resource_version:
+            raise Refused(
+                f"the Lease kube-system/{name} is renewed by {second.spec.holder_identity}: `mooring controller` runs "
+                "somewhere else too; end it, and call uninstall again. No mark was taken off"
+            )
+    version = first.metadata.resource_version
+    try:
+        await client.delete(Lease, name, "kube-system", uid=first.uid, resource_version=version)
+    except NotFound:
+        return
+
+
+async def _unmark(client: Client, read: Object, say: Say) -> None:
+    """Takes our marks off; an object that changes meanwhile is read anew."""
+    found: Object | None = read
+    for _ in range(ATTEMPTS):
+        patch = unmarked(found) if found is not None else None
+        if found is None or patch is None:
+            return
+        try:
+            await client.revise(found, patch)
+            say(f"{type(found).RESOURCE.plural}/{found.name}: our marks are off")
+            return
+        except Conflict:
+            found = await client.find(type(found), found.name, found.namespace)
+        except NotFound:
+            return
+    raise Refused(f"{type(read).RESOURCE.plural}/{read.name} changes all the time: call uninstall again")

@@ -1,0 +1,58 @@
+"""`mooring uninstall` where `mooring up` runs: its marks are of controllers that are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any
+
+import pytest
+from virtual_server import started
+
+from mooring.install.uninstall import Refused, read, uninstall
+from mooring.kube.client import Client
+from mooring.kube.objects import PersistentVolume
+from mooring.kube.transport import InProcess
+
+MARK = {"mooring.dev/attached-to": "{}"}
+VOLUME = {
+    "metadata": {"name": "pv", "annotations": MARK},
+    "spec": {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "csi": {"driver": "example.com", "volumeHandle": "pv"},
+    },
+}
+
+
+@pytest.fixture
+def play(run: Callable[[Any], Any], now: Callable[[], datetime]) -> Callable[[Any], None]:
+    def story(work: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+        async def on_server() -> None:
+            server = await started(now)
+            await work(Client(InProcess(server.call, server.tokens.admin())))
+
+        run(on_server())
+
+    return story
+
+
+def test_its_marks_are_not_taken_off(play: Callable[[Any], None]):
+    async def work(client: Client) -> None:
+        await client.create(PersistentVolume, VOLUME)
+        with pytest.raises(Refused, match="mooring up"):
+            await uninstall(client, lambda line: None)
+        assert (await client.get(PersistentVolume, "pv")).metadata.annotations == MARK
+
+    play(work)
+
+
+def test_they_are_once_a_person_says_that_nothing_runs(play: Callable[[Any], None]):
+    async def work(client: Client) -> None:
+        await client.create(PersistentVolume, VOLUME)
+        said: list[str] = []
+        await uninstall(client, said.append, nothing_runs=True)
+        assert said == ["persistentvolumes/pv: our marks are off"]
+        assert (await read(client)).objects[0].metadata.annotations == {}
+
+    play(work)
