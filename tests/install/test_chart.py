@@ -31,6 +31,12 @@ def test_the_schema_knows_the_values_and_no_others():
         assert values[key(name)].keys() == schema["properties"][key(name)]["properties"].keys()
 
 
+def test_arguments_of_the_chart_are_the_drivers_and_not_those_of_a_container_beside_it():
+    template = chart()["templates/ebs-driver-with-snapshots.yaml"]
+    before = template[: template.index("with .Values.ebsDriverWithSnapshots.args")]
+    assert before[before.rindex("- name: ") :].startswith("- name: ebs-plugin")
+
+
 def test_the_chart_has_this_version():
     assert yaml.safe_load(chart()["Chart.yaml"])["version"] == __version__
 

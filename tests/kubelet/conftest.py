@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kubelet.lab import cgroups
+from tests.kubelet.lab import cgroups, our_image
 from tests.kubelet.lab.cluster import Cluster, cluster
 from tests.real.server import assets
 
@@ -52,3 +52,12 @@ def on_embedded(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """With Mooring's own."""
     with cluster(programs, tmp_path_factory.mktemp("embedded"), on_embedded=True) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mooring's own image."""
+    try:
+        return our_image.build(tmp_path_factory.mktemp("image"))
+    except our_image.CannotBuild as reason:
+        pytest.skip(f"no image: {reason}")

@@ -23,14 +23,6 @@ LABEL = "app.kubernetes.io/name=mooring-attach-detach"
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        return our_image.build(tmp_path_factory.mktemp("image"))
-    except our_image.CannotBuild as reason:
-        pytest.skip(f"no image: {reason}")
-
-
-@pytest.fixture(scope="module")
 def deployed(lab: Cluster, archive: Path) -> Iterator[Cluster]:
     """With the Deployment in place of the process."""
     for node in lab.nodes.values():

@@ -85,7 +85,17 @@ def _apply(obj: Obj, patch: Any) -> Obj:
     message = message_of(group, version, obj["kind"])
     assert message is not None, obj["kind"]
     own = {key: value for key, value in patch.items() if key not in ("apiVersion", "kind", "metadata")}
-    return strategic_merge_patch(obj, own, one(message))
+    return _in_order(obj, strategic_merge_patch(obj, own, one(message)))
+
+
+def _in_order(before: Obj, after: Obj) -> Obj:
+    """Containers in the order in which they were, new ones last: the first is the one that commands mean."""
+    if "template" not in after.get("spec", {}):
+        return after
+    names = [each["name"] for each in before["spec"]["template"]["spec"]["containers"]]
+    containers: list[Obj] = after["spec"]["template"]["spec"]["containers"]
+    containers.sort(key=lambda each: names.index(each["name"]) if each["name"] in names else len(names))
+    return after
 
 
 def _labelled(obj: Obj, said: dict[str, Any]) -> Obj:

@@ -13,6 +13,7 @@ from virtual_server import not_stuck
 
 from mooring.controllers.attachdetach import sweep
 from mooring.controllers.attachdetach.controller import AttachDetachOptions
+from mooring.controllers.attachdetach.events import LEAVES_S
 from mooring.controllers.attachdetach.state import Policy
 from mooring.kube.metrics import REGISTRY
 from mooring.kube.objects import (
@@ -918,5 +919,17 @@ def test_upstreams_record_of_a_volume_that_a_pod_defined_is_taken_over(play: Pla
         await drivers_attacher_says_attached(cluster)
         cluster.controller()
         await cluster.until(lambda: record_is_gone(cluster))
+
+    play(story)
+
+
+def test_a_volume_on_its_way_from_a_node_that_no_pod_uses_is_no_news_until_it_takes_long(play: Play):
+    async def story(cluster: CsiCluster):
+        await attached(cluster)
+        await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        await cluster.pod("q", "v", "n1")
+        await asyncio.sleep(LEAVES_S - 1)
+        assert await cluster.events("FailedAttachVolume") == []
+        await cluster.until(lambda: has_event(cluster, "FailedAttachVolume", "can't be attached to another"))
 
     play(story)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,8 +37,8 @@ CSI_DRIVER = {
 class Cluster:
     """One that runs."""
 
-    def __init__(self, control: ControlPlane, nodes: dict[str, Node], parts: Parts) -> None:
-        self.control, self.nodes, self.parts = control, nodes, parts
+    def __init__(self, control: ControlPlane, nodes: dict[str, Node], parts: Parts, programs: Path) -> None:
+        self.control, self.nodes, self.parts, self.programs = control, nodes, parts, programs
 
     def until(self, what: str, holds: Any, seconds: float = PATIENCE_S) -> Any:
         return until_in_thread(holds, what, seconds=seconds, state=self.state)
@@ -46,7 +47,19 @@ class Cluster:
         """What a person would look at first when a wait was in vain."""
         kinds = "nodes,pods,pvc,pv,volumeattachments"
         events = self.control.kubectl("get", "events", "--sort-by=.lastTimestamp").splitlines()[-15:]
-        return self.control.kubectl("get", kinds, "-o", "wide") + "\n".join(events)
+        found = self.control.kubectl("get", kinds, "-A", "-o", "wide")
+        return "\n".join([found, *events, *self._logs_of_parts()])
+
+    def _logs_of_parts(self) -> list[str]:
+        """The last lines of what runs as pods of kube-system."""
+        names = self.control.kubectl("get", "pods", "-n", "kube-system", "-o", "name").split()
+        words = ("logs", "-n", "kube-system", "--all-containers", "--prefix", "--tail=8")
+        return [
+            subprocess.run(
+                self.control.command(*words, each), check=False, capture_output=True, text=True
+            ).stdout
+            for each in names
+        ]
 
     def running(self, pod: str, *, not_uid: str = "") -> dict[str, Any] | None:
         """The pod once it is ready, if it is another one than that."""
@@ -112,7 +125,7 @@ def cluster(programs: Path, folder: Path, count: int = 2, *, on_embedded: bool =
         )
         control: ControlPlane = stack.enter_context(plane)
         made = stack.enter_context(parts(control, folder / "parts"))
-        lab = Cluster(control, {}, made)
+        lab = Cluster(control, {}, made, programs)
         made.start_controllers()
         control.apply(CLASS, CSI_DRIVER)
         for number, name in enumerate(names, 1):

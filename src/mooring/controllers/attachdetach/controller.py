@@ -12,7 +12,7 @@ preconditions, in `handshake`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import assert_never
@@ -41,7 +41,7 @@ from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep, SweepK
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
-from mooring.kube.objects import Node, Object, PersistentVolume, VolumeAttachment
+from mooring.kube.objects import Node, Object, PersistentVolume, Pod, VolumeAttachment
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.errors import VolumeError
@@ -122,6 +122,8 @@ class AttachDetachController(Controller[Key]):
         # (volume, node) -> the last events about it, with their objects, and when they were sent (the loop's
         # time)
         self._last_events: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
+        # The same -> the pods that wait for it to leave another node, and since when
+        self._waiting_since: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -320,12 +322,26 @@ class AttachDetachController(Controller[Key]):
         pods = [pod for key in decision.pods if (pod := self._index.pods.get(key)) is not None]
         found: list[tuple[Object, events.EventText]] = []
         if decision.action is Action.BLOCKED and decision.reason.code == "MultiAttach":
+            if events.is_leaving(decision, state) and not self._have_waited(volume, decision.node, pods):
+                return
             found = [(pod, events.multi_attach(name, pod.key, decision, state)) for pod in pods]
         elif text := events.about_pods(name, decision, record):
             found = [(pod, text) for pod in pods]
         elif (text := events.about_node(name, record)) and (node := self._index.nodes.get(decision.node)):
             found = [(node, text)]
         self._send((volume, decision.node), found)
+
+    def _have_waited(self, volume: str, node: str, pods: Sequence[Pod]) -> bool:
+        """Whether it is news for these pods by now that their volume is on its way; if not, it is looked at
+        again in time."""
+        now, who = asyncio.get_running_loop().time(), tuple(pod.uid for pod in pods)
+        before, since = self._waiting_since.get((volume, node), ((), now))
+        since = since if before == who else now
+        self._waiting_since[volume, node] = (who, since)
+        if since + events.LEAVES_S > now:
+            self.queue.add_after(volume, since + events.LEAVES_S - now)
+            return False
+        return True
 
     def _send(self, key: tuple[str, str], found: list[tuple[Object, events.EventText]]) -> None:
         if not found:

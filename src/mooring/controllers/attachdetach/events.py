@@ -18,6 +18,11 @@ REPEAT_S = 300.0
 """Seconds after which a warning that lasts is sent again: the API server keeps events for an hour only."""
 
 
+LEAVES_S = 10.0
+"""Seconds for which it is no news that a volume that no pod uses any more is still on its way from another
+node: so it is in every drain. (Upstream warns at once, in every drain.)"""
+
+
 class EventText(NamedTuple):
     """Type, reason and message of an event."""
 
@@ -67,6 +72,11 @@ def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: Volu
         "FailedAttachVolume",
         f'Multi-Attach error for volume "{spec_name}" {used_by(pod, users)}{why}',
     )
+
+
+def is_leaving(decision: VolumeDecision, state: VolumeState) -> bool:
+    """Whether the volume waits for nothing but its way from a node on which no pod wants it."""
+    return all(demand.node == decision.node for demand in state.demands)
 
 
 def used_by(pod: str, users: Sequence[str]) -> str:
