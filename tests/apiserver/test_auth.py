@@ -58,6 +58,26 @@ def test_health_and_version_need_no_token(serve):
     serve(story)
 
 
+def test_each_check_is_told_to_one_who_asks_for_it(serve):
+    async def story(api):
+        answer = await api.server.handle(Request("GET", "/readyz", query=(("verbose", ""),)))
+        assert answer.body.decode() == "[+]ping ok\n[+]store ok\nreadyz check passed\n"
+        assert (await api.server.handle(Request("GET", "/readyz"))).body == b"ok"
+
+    serve(story)
+
+
+def test_the_check_that_fails_is_told(serve, monkeypatch):
+    async def story(api):
+        monkeypatch.setattr(type(api.server.store), "trouble", property(lambda store: "disk full"))
+        answer = await api.server.handle(Request("GET", "/readyz"))
+        assert answer.status == 503
+        assert answer.body.decode() == "[+]ping ok\n[-]store failed: disk full\nreadyz check failed\n"
+        assert (await api.server.handle(Request("GET", "/livez"))).status == 200
+
+    serve(story)
+
+
 def test_a_refusal_says_who_may_not_do_what(serve):
     async def story(api):
         node = api.acting_as(node_user("n1"))

@@ -161,7 +161,7 @@ class Server:
 
     async def _answer(self, request: Request) -> Response:
         if request.path in ANONYMOUS_PATHS:
-            return self._anonymous(request.path)
+            return self._anonymous(request.path, request.query)
         user = request.user or authenticate(request.headers, self.tokens)
         request, kinds = request.by(user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
@@ -189,12 +189,15 @@ class Server:
     def _handler(self, route: Route) -> Handler:
         return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]
 
-    def _anonymous(self, path: str) -> Response:
-        if path == "/readyz" and (trouble := self.store.trouble):
-            return Response(503, _TEXT, f"[-]store failed: {trouble}\nreadyz check failed\n".encode())
-        if path in _HEALTH_PATHS:
+    def _anonymous(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Response:
+        if path not in _HEALTH_PATHS:
+            return Response(200, _JSON, encode(VERSION))
+        trouble = self.store.trouble if path == "/readyz" else ""
+        if not trouble and not any(name == "verbose" for name, _ in query):
             return Response(200, _TEXT, b"ok")
-        return Response(200, _JSON, encode(VERSION))
+        checks = ["[+]ping ok", f"[-]store failed: {trouble}" if trouble else "[+]store ok"]
+        verdict = f"{path[1:]} check {'failed' if trouble else 'passed'}"
+        return Response(503 if trouble else 200, _TEXT, "\n".join([*checks, verdict, ""]).encode())
 
     async def _get(self, request: Request, route: Route) -> Response:
         return self._reader.get(request, route)

@@ -45,7 +45,9 @@ def enter_rootless() -> None:
 )
 @DATA_DIR
 @click.option(
-    "--port", default=7443, show_default=True, help="The API server's port on 127.0.0.1; 0 for any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="The API server's port on 127.0.0.1; 0 for any free one. Default: 7443, or any free one if that is in use.",
 )
 @click.option(
     "--join",
@@ -122,7 +124,7 @@ def up(
     nodes: int | None,
     machines: str,
     data_dir: str | None,
-    port: int,
+    port: int | None,
     join: str | None,
     kubeconfig_out: Path | None,
     node_monitor_grace_period: float,

@@ -20,6 +20,7 @@ ROOMS: Mapping[str, str] = {
     "storage": "storage",
     "disk": "disks",
     "logs": "logs",
+    "version": "version",
     "why": "why",
     "simulate": "simulate",
     "csi": "csi_driver",

@@ -49,6 +49,8 @@ class Cluster:
     layout: Layout
     options: Options
     port: int = 0
+    instead_of: int = 0
+    """The usual port, where another program has that."""
     _lock: Any = None
     _apiserver: Part | None = None
     _controllers: Part | None = None
@@ -127,9 +129,8 @@ class Cluster:
 
     async def _start_control_plane(self) -> None:
         join = self.options.join
-        self.port = choose_port(
-            self.layout, self.options.port, self._nodes.address or (str(join.ip) if join else "")
-        )
+        address = self._nodes.address or (str(join.ip) if join else "")
+        self.port, self.instead_of = choose_port(self.layout, self.options.port, address)
         server = command_lines.apiserver(self.layout, self.port, self._nodes.networks.values(), join)
         self._apiserver = self._part("apiserver", server)
         await self._apiserver.start()

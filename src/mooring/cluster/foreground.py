@@ -76,8 +76,9 @@ async def _stop(cluster: Cluster, again: asyncio.Event) -> None:
 def _welcome(cluster: Cluster) -> str:
     join = cluster.options.join
     joining = f"\n  a machine of {join.network} joins by: mooring node join NAME" if join else ""
+    taken = f" ({cluster.instead_of} is in use)" if cluster.instead_of else ""
     return (
-        f"cluster with {len(cluster.machines)} nodes on https://127.0.0.1:{cluster.port}\n"
+        f"cluster with {len(cluster.machines)} nodes on https://127.0.0.1:{cluster.port}{taken}\n"
         f"  export KUBECONFIG={cluster.options.kubeconfig_out or cluster.layout.kubeconfig}\n"
         f"  kubectl get nodes; mooring status --data-dir {cluster.layout.root}; Ctrl-C to stop"
         f"{joining}"

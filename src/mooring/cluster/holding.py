@@ -10,11 +10,13 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.apiserver.process import HOST
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import Running, free_port, load, save
+
+USUAL_PORT = 7443
 
 
 def hold(layout: Layout) -> Any:
@@ -56,27 +58,44 @@ def settings(layout: Layout) -> dict[str, Any]:
         raise ClusterError(f"{layout.settings} is damaged ({error}): remove it") from error
 
 
-def choose_port(layout: Layout, asked: int, machines_address: str) -> int:
-    """The port that this cluster had, so that kubeconfigs stay true; else the one asked for, if it is free on
-    the loopback interface and, unless that is "", where machines reach this host."""
+class Port(NamedTuple):
+    """Of the API server; `instead_of` is the usual one where another program has that."""
+
+    number: int
+    instead_of: int = 0
+
+
+def choose_port(layout: Layout, asked: int | None, machines_address: str) -> Port:
+    """The port that this cluster had, so that kubeconfigs stay true; else the one asked for; else the usual
+    one, or any free one if that is in use. It is free on the loopback interface and, unless that is "", where
+    machines reach this host. Raises ClusterError."""
     held = settings(layout).get("port")
-    wanted = int(held or asked)
     if asked == 0 and not held:
-        return free_port()
+        return Port(free_port())
+    wanted = int(held or (USUAL_PORT if asked is None else asked))
     for host in filter(None, (HOST, machines_address)):
-        where = "" if host == HOST else f" on {host}"
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, wanted))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise ClusterError(f"the API server cannot listen at {host}: {error.strerror}") from error
-                raise ClusterError(
-                    f"port {wanted}{where} is in use by another program: choose one with --port, or --port 0 "
-                    "for any free one" + (f" (remembered in {layout.settings})" if held else "")
-                ) from error
-    return wanted
+        if not _is_free(host, wanted):
+            if asked is None and not held:
+                return Port(free_port(), instead_of=wanted)
+            where = "" if host == HOST else f" on {host}"
+            raise ClusterError(
+                f"port {wanted}{where} is in use by another program: choose one with --port, or --port 0 "
+                "for any free one" + (f" (remembered in {layout.settings})" if held else "")
+            )
+    return Port(wanted)
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Raises ClusterError if no port of this host can be had."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise ClusterError(f"the API server cannot listen at {host}: {error.strerror}") from error
+            return False
+    return True
 
 
 def hand_out(source: Path, target: Path, chown: Callable[[Path, int, int], None] = os.chown) -> None:

@@ -27,7 +27,7 @@ class Options:
     nodes: int = 3
     machines: tuple[str, ...] = ()
     """The kind of each node's machine; namespaces for those that are not named."""
-    port: int = 7443
+    port: int | None = None
     node_monitor_grace_period: float = 40.0
     join: IPv4Interface | None = None
     """Where other machines reach this host, and in which network they are."""

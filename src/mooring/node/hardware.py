@@ -11,17 +11,19 @@ from typing import NamedTuple
 
 SYSTEM_UUID = Path("/sys/class/dmi/id/product_uuid")  # SMBIOS, System Information
 MACHINE_ID = Path("/etc/machine-id")  # machine-id(5)
+LONGEST_NAME = 256
 PODS = "110"  # upstream's default for one node
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Hardware(NamedTuple):
-    """`architecture` by Kubernetes' name; `kernel` is its version."""
+    """`architecture` by Kubernetes' name; `kernel` is its version; `system` the operating system's name."""
 
     cpus: int
     memory_kib: int
     architecture: str
     kernel: str
+    system: str = ""
 
     def capacity(self) -> Mapping[str, str]:
         """What there is for pods, by resource."""
@@ -49,4 +51,12 @@ def this_machine() -> Hardware:
     """The one that this process runs on, as of the first call."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
     architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
-    return Hardware(os.cpu_count() or 1, memory, architecture, platform.release())
+    return Hardware(os.cpu_count() or 1, memory, architecture, platform.release(), operating_system())
+
+
+def operating_system() -> str:
+    """The operating system by the name that it gives itself (os-release(5)); "" if it gives none."""
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")[:LONGEST_NAME]
+    except (OSError, ValueError):
+        return ""

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from mooring import __version__
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, KubeError, NotFound
 from mooring.kube.informer import Informer
@@ -77,6 +78,8 @@ def node_body(options: AgentOptions) -> dict[str, Any]:
                 **({"systemUUID": options.system_uuid} if options.system_uuid else {}),
                 "kernelVersion": hardware.kernel,
                 "kubeletVersion": "mooring",
+                "containerRuntimeVersion": f"mooring://{__version__}",  # pods are processes of the agent
+                **({"osImage": hardware.system} if hardware.system else {}),
             },
         },
     }
