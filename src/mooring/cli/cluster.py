@@ -13,7 +13,7 @@ import click
 
 from mooring.cli.cloud import parsed
 from mooring.cli.nodes import DATA_DIR
-from mooring.cli.output import fail, log_lines
+from mooring.cli.output import fail, log_lines, print_findings
 from mooring.cli.parts import PLUGIN_SETTING, parse_settings
 
 
@@ -31,6 +31,21 @@ def enter_rootless() -> None:
         )
     except FileNotFoundError:
         fail("without root, `unshare` is needed: apt-get install util-linux")
+
+
+def _examine(data_dir: str | None) -> None:
+    """Ends the program, with a line for each thing, if a cluster cannot run here."""
+    if "MOORING_ROOTLESS" in os.environ:
+        return  # it was looked at as the user who called
+    from mooring.cluster.doctor.diagnosis import diagnose
+    from mooring.cluster.doctor.examination import examine
+    from mooring.cluster.layout import open_layout
+
+    found = diagnose(examine(open_layout(data_dir), machines=False))
+    lacking = [each for each in found if each.level == "mend"]
+    if lacking:
+        print_findings([(each.level, each.what, each.mend) for each in lacking], err=True)
+        fail("this machine cannot have a cluster as it is; mooring doctor says more")
 
 
 @click.command()
@@ -176,6 +191,7 @@ def up(
     for kind in dict.fromkeys(of_nodes):
         if warning := kinds.WARNINGS.get(kind):
             click.echo(warning, err=True)
+    _examine(data_dir)
     enter_rootless()
     from mooring.cluster.cloud import CloudOptions
     from mooring.cluster.foreground import run

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.cli.output import fail
+from mooring.cli.output import fail, print_findings
 from mooring.cli.parts import KUBECONFIG
 from mooring.kube.printable import printable
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mooring.kube.client import Client
 
 T = TypeVar("T")
-_COLOURS = {"ok": "green", "look": "yellow", "mend": "red"}
 
 
 def _named(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -110,11 +109,7 @@ def _check(
     if output == "json":
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:
-        for each in found:
-            mend = f"\n      {printable(each.mend)}" if each.mend else ""
-            click.echo(
-                f"{click.style(f'{each.level:4}', fg=_COLOURS[each.level])}  {printable(each.what)}{mend}"
-            )
+        print_findings([(each.level, each.what, each.mend) for each in found])
     if any(each.level == "mend" for each in found):
         sys.exit(1)
 

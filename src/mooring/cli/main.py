@@ -24,6 +24,7 @@ ROOMS: Mapping[str, str] = {
     "why": "why",
     "simulate": "simulate",
     "csi": "csi_driver",
+    "doctor": "doctor",
     "ebs-driver": "ebs_driver",
     "cloud": "cloud",
     **dict.fromkeys(("apiserver", "controller", "agent"), "parts"),

@@ -26,6 +26,17 @@ def fail(message: str, status: int = 1) -> NoReturn:
     sys.exit(status)
 
 
+COLOURS = {"ok": "green", "look": "yellow", "mend": "red"}
+
+
+def print_findings(findings: Sequence[tuple[str, str, str]], *, err: bool = False) -> None:
+    """What was found, each with its level (of `COLOURS`) and, below it, how it is mended."""
+    for level, what, mend in findings:
+        click.echo(f"{click.style(f'{level:4}', fg=COLOURS[level])}  {printable(what)}", err=err)
+        if mend:
+            click.echo(f"      {printable(mend)}", err=err)
+
+
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as needed, two spaces apart; the first row is the header."""
     cells = [[printable(cell) for cell in row] for row in rows]
