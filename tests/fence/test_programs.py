@@ -17,10 +17,11 @@ DAEMON = "setsid sh -c 'echo $$ > {0}; exec sleep 300' & while ! test -s {0}; do
 
 
 def alive(file: Path) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Whether the process runs; a zombie does not, nor one that is just being taken away."""
     try:
-        return Path("/proc", file.read_text().strip(), "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+        stat = Path("/proc", file.read_text().strip(), "stat").read_text()
+        return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 
 import pytest
@@ -38,6 +39,23 @@ def test_logs_commands_and_terminals_reach_its_containers(on_embedded: Cluster):
     lab.control.kubectl("attach", "-i", "talks", given="attached\n")
     lab.until("what was sent is in its log", lambda: "attached" in lab.control.kubectl("logs", "talks"))
     lab.control.kubectl("delete", "pod", "talks")
+
+
+def test_a_port_of_a_pod_is_reached_from_here(on_embedded: Cluster):
+    lab = on_embedded
+    lab.control.apply(pod("echoes", "nc -ll -p 8080 -e cat", container={}))
+    lab.until_running("echoes")
+    command = lab.control.command("port-forward", "pod/echoes", ":8080")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarding:
+        assert forwarding.stdout is not None
+        port = re.search(r"127\.0\.0\.1:(\d+)", forwarding.stdout.readline())
+        assert port is not None
+        for word in (b"once", b"and again"):
+            with socket.create_connection(("127.0.0.1", int(port[1])), timeout=30) as connection:
+                connection.sendall(word)
+                assert connection.recv(64) == word
+        forwarding.terminate()
+    lab.control.kubectl("delete", "pod", "echoes")
 
 
 def test_a_kubelet_answers_this_api_server_alone(on_embedded: Cluster):

@@ -80,7 +80,7 @@ def test_killed_while_a_volume_moves(play: Play, after: bool):
         assert cluster.array.holders(*cluster.array.disks) == [first, second]
         return more
 
-    at_every_request(play, story, least=12)
+    at_every_request(play, story, least=11)
 
 
 @AFTER

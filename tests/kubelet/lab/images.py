@@ -12,7 +12,7 @@ from tests.e2e.images import libraries
 BUSYBOX, CKSUM = Path("/bin/busybox"), Path("/usr/bin/cksum")
 PROGRAMS = (
     "sh", "blockdev", "cat", "cut", "date", "dd", "hostname", "id", "ls", "mkdir",
-    "mount", "rm", "sleep", "stat", "sync", "tail", "test", "touch", "true", "wc",
+    "mount", "nc", "rm", "sleep", "stat", "sync", "tail", "test", "touch", "true", "wc",
 )  # fmt: skip
 SHELL, PAUSE = "localhost/busybox:1", "localhost/pause:1"
 OF_EXAMPLES = "docker.io/library/debian:stable-slim"

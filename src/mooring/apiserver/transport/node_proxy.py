@@ -41,6 +41,7 @@ from mooring.apiserver.transport.node_endpoints import (
     is_kubelet,
     kubelet_query,
 )
+from mooring.apiserver.transport.port_forward import Kubelet, forward
 from mooring.apiserver.values.dotted import objects_at, text_at
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
@@ -160,6 +161,16 @@ class NodeProxy:
             await _join(outer, inner)
         await outer.close()
         return outer
+
+    async def forward(self, incoming: web.Request, pod: Obj) -> web.StreamResponse:
+        """Joins the client with a port of a pod, where its node is a kubelet's."""
+        node = _place(pod)
+        agent = await self._agent(node)
+        if not isinstance(agent.tls, ssl.SSLContext):
+            raise NotImplementedYet("pods/portforward is not served: use `kubectl logs` or `kubectl exec`")
+        kubelet = Kubelet(node, agent.address, agent.port, agent.tls)
+        namespace, name = text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name")
+        return await forward(incoming, kubelet, namespace, name, until_one_ends)
 
     async def page(self, node: str, path: str, query: Sequence[tuple[str, str]]) -> Response:
         """A page of the node's agent (`/api/v1/nodes/NAME/proxy/…`)."""
@@ -292,7 +303,7 @@ def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Sen
         _only_admin(incoming, tokens, f"pods/{what}")
         pod = await proxy.pod(path["namespace"], path["name"])
         if what == "portforward":
-            raise NotImplementedYet(f"pods/{what} is not served: use `kubectl logs` or `kubectl exec`")
+            return await proxy.forward(incoming, pod)
         return await proxy.exec(incoming, pod, what)
 
     async def on_node(incoming: web.Request) -> web.StreamResponse:
