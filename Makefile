@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock image clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock dist image clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -106,6 +106,10 @@ soak: $(STAMP) tools
 # tests/mutation says. What was judged is kept in mutation-out.
 mutation: $(STAMP) tools
 	@$(BIN)/python -m tests.mutation --resume mutation-out $(MUTATION)
+
+# The source distribution and the wheel, in dist/.
+dist: $(STAMP)
+	@$(BIN)/python -m hatchling build -d dist
 
 # The image of deploy/, as an OCI archive; with IMAGE="--name registry.example.com/mooring:1", ... as deploy/image/build says.
 image: $(STAMP)

@@ -1,0 +1,86 @@
+"""The source distribution, the wheel that is built from it, and what runs from that alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ("_pb2.py", "_pb2.pyi")
+
+
+def built(source: Path, target: str, out: Path) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(out)]
+    done = subprocess.run(command, cwd=source, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (made,) = out.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("distribution")
+    with tarfile.open(built(ROOT, "sdist", folder / "sdist")) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    return built(source, "wheel", folder / "wheel")
+
+
+def files(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel: Path):
+    own = {
+        str(path.relative_to(ROOT / "src"))
+        for path in (ROOT / "src" / "mooring").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
+    }
+    assert "mooring/py.typed" in own
+    assert sorted(own - files(wheel)) == []
+
+
+def test_the_wheel_has_the_manifests_and_not_how_the_image_is_built(wheel: Path):
+    found = {each for each in files(wheel) if each.startswith("mooring/install/manifests/")}
+    assert "mooring/install/manifests/ebs-driver/base/controller.yaml" in found
+    assert not [each for each in found if "/image/" in each]
+
+
+def test_the_wheel_has_what_was_generated_for_it(wheel: Path):
+    assert {each for each in files(wheel) if each.endswith(GENERATED)}
+
+
+def test_no_file_of_this_machine_is_in_it(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            assert str(ROOT).encode() not in archive.read(name), name
+
+
+def test_from_the_wheel_alone_the_manifests_are_printed(wheel: Path, tmp_path: Path):
+    """Not from the checkout that the tests run in."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mooring; "
+        f"assert mooring.__file__.startswith({str(tmp_path)!r}), mooring.__file__; "
+        "from mooring.cli.main import main; main()"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        "install",
+        "--image",
+        "x:1",
+        "--components",
+        "attach-detach,ebs-driver",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {"Deployment", "DaemonSet"} <= {each["kind"] for each in yaml.safe_load_all(done.stdout)}
