@@ -23,6 +23,7 @@ ROOMS: Mapping[str, str] = {
     "version": "version",
     "why": "why",
     "simulate": "simulate",
+    "completion": "completion",
     "csi": "csi_driver",
     "doctor": "doctor",
     "ebs-driver": "ebs_driver",
