@@ -86,7 +86,7 @@ def test_the_plan_says_each_deletion_and_how_many_marks():
     marked = made(PersistentVolume, annotations={"mooring.dev/attached-to": "x"})
     assert planned(Remains([DRIVER], [marked, made(Node)])) == [
         "delete daemonsets/ebs-csi-node in kube-system",
-        "take our marks off 1 objects (persistentvolumes)",
+        "take our marks off 1 object (persistentvolumes)",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kube.printable import printable
+from mooring.kube.printable import counted, printable
 
 
 @given(st.text())
@@ -28,3 +28,7 @@ def test_no_character_is_left_that_a_terminal_acts_upon(text: str):
 ])  # fmt: skip
 def test_how_text_is_shown(text: str, shown: str):
     assert printable(text) == shown
+
+
+def test_one_thing_is_not_counted_as_several():
+    assert [counted(number, "volume") for number in (0, 1, 2)] == ["0 volumes", "1 volume", "2 volumes"]

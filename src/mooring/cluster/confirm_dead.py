@@ -18,6 +18,7 @@ from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
+from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time
 from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service
@@ -34,7 +35,7 @@ async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an ope
         count = await _state(client, _of(records, statement.node_uid), statement)
         return (
             f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: "
-            f"{count} volumes may move as soon as no pod uses them there"
+            f"{counted(count, 'volume')} may move as soon as no pod uses {'it' if count == 1 else 'them'} there"
         )
     if uid and node.uid != uid:
         raise ClusterError(

@@ -27,6 +27,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import GROUP, NodeFence
+from mooring.kube.printable import counted
 
 Say = Callable[[str], None]
 MARKED: tuple[type[Object], ...] = (PersistentVolume, VolumeAttachment, Node, PersistentVolumeClaim, Pod)
@@ -72,7 +73,7 @@ def planned(remains: Remains) -> list[str]:
     return [
         *(f"delete {RESOURCES[kind].plural}/{name}" + (f" in {space}" if space else "")
           for kind, space, name, _ in remains.installed),
-        *([f"take our marks off {len(marked)} objects ({', '.join(kinds)})"] if marked else []),
+        *([f"take our marks off {counted(len(marked), 'object')} ({', '.join(kinds)})"] if marked else []),
     ]  # fmt: skip
 
 

@@ -20,3 +20,8 @@ _HARMFUL = re.compile(
 def printable(text: str) -> str:
     """The text on one line, with every character that a terminal would act upon spelled out."""
     return _HARMFUL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def counted(number: int, noun: str) -> str:
+    """As in 1 volume, 2 volumes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step, what_is_left
 from mooring.kube.objects import Node
+from mooring.kube.printable import counted
 from mooring.kube.reason import Reason
 from mooring.volumes.names import NAME_HELD
 from mooring.volumes.out_of_service import TAINT, out_of_service, spent, taint_of
@@ -29,9 +30,9 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
     if node.ready == "True" and not node.spec.unschedulable:
         pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
         attached = len(node.status.volumes_attached)
-        return fine(
-            node, f"{where} is ready; {pods} pods run there, {attached} volumes are attached", "Ready"
-        )
+        run, are = "runs" if pods == 1 else "run", "is" if attached == 1 else "are"
+        has = f"{counted(pods, 'pod')} {run} there, {counted(attached, 'volume')} {are} attached"
+        return fine(node, f"{where} is ready; {has}", "Ready")
     if node.ready == "True":
         return Cause(
             about(node),
