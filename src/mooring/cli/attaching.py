@@ -57,27 +57,29 @@ def switch(name: str, help: str, default: bool = False) -> Callable[[F], F]:
     )
 
 
+FORCE_DETACH_AFTER = click.option(
+    "--force-detach-after",
+    default="6m",
+    show_default=True,
+    callback=_duration,
+    help="How long a volume that no pod wants there stays with a node that does not answer, where the storage "
+    "is known to cut the node off at a detach; 0: for ever.",
+)
+NODE_DELETION_CONFIRMS_DEATH = click.option(
+    "--node-deletion-confirms-death",
+    type=click.Choice(["never", "pods", "all"]),
+    default="pods",
+    show_default=True,
+    help="What the deletion of a Node object, once it has stayed away for 40 s, states about its machine: nothing; "
+    "that its pods do not run any more; also that its volumes may move, where the storage cuts nodes off.",
+)
 OPTIONS = (
-    click.option(
-        "--force-detach-after",
-        default="6m",
-        show_default=True,
-        callback=_duration,
-        help="How long a volume that no pod wants there stays with a node that does not answer, where the storage "
-        "is known to cut the node off at a detach; 0: for ever.",
-    ),
+    FORCE_DETACH_AFTER,
     switch(
         "--disable-force-detach-on-timeout",
         "As --force-detach-after=0: only a fence or an operator releases what a silent node has.",
     ),
-    click.option(
-        "--node-deletion-confirms-death",
-        type=click.Choice(["never", "pods", "all"]),
-        default="pods",
-        show_default=True,
-        help="What the deletion of a Node object, once it has stayed away for 40 s, states about its machine: nothing; "
-        "that its pods do not run any more; also that its volumes may move, where the storage cuts nodes off.",
-    ),
+    NODE_DELETION_CONFIRMS_DEATH,
     click.option(
         "--detach-revokes-access",
         multiple=True,

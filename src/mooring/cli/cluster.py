@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from mooring.cli.attaching import FORCE_DETACH_AFTER, NODE_DELETION_CONFIRMS_DEATH
 from mooring.cli.cloud import parsed
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import fail, log_lines, print_findings
@@ -69,6 +70,8 @@ def _examine(data_dir: str | None) -> None:
     metavar="ADDRESS/PREFIX",
     help="Also serve real kubelets, of machines in this network, at this address of the host: `mooring node join`.",
 )
+@FORCE_DETACH_AFTER
+@NODE_DELETION_CONFIRMS_DEATH
 @click.option(
     "--kubeconfig-out", type=click.Path(path_type=Path), help="Also write the kubeconfig here (0600)."
 )
@@ -154,6 +157,8 @@ def up(
     cloud_set: tuple[str, ...],
     bmc: bool,
     fencing: bool,
+    force_detach_after: float,
+    node_deletion_confirms_death: str,
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -208,6 +213,8 @@ def up(
         port=port,
         join=joining,
         node_monitor_grace_period=node_monitor_grace_period,
+        force_detach_after=force_detach_after,
+        node_deletion_confirms_death=node_deletion_confirms_death,
         kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
         images=images.absolute() if images else None,
         volume_plugin_dir=volume_plugin_dir.absolute() if volume_plugin_dir else None,

@@ -42,6 +42,8 @@ def controllers(layout: Layout, options: Options, csi: CSIDrivers) -> list[str]:
         "controller",
         *("--controllers", options.controllers, "--kubeconfig", str(layout.kubeconfig)),
         *("--node-monitor-grace-period", str(options.node_monitor_grace_period)),
+        *("--force-detach-after", f"{options.force_detach_after:.0f}s"),
+        *("--node-deletion-confirms-death", options.node_deletion_confirms_death),
         *_array(layout, options.mode),
         *RECYCLE_FLAGS,
         *_flex("--flex-volume-plugin-dir", options),

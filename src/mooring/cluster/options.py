@@ -29,6 +29,8 @@ class Options:
     """The kind of each node's machine; namespaces for those that are not named."""
     port: int | None = None
     node_monitor_grace_period: float = 40.0
+    force_detach_after: float = 360.0
+    node_deletion_confirms_death: str = "pods"
     join: IPv4Interface | None = None
     """Where other machines reach this host, and in which network they are."""
     kubeconfig_out: Path | None = None
