@@ -17,7 +17,7 @@ from tests.kubelet.objects import claim, of_claim, pod, recorder
 from tests.real.server import process
 
 from mooring.cluster.snapshot_kinds import DEFINITIONS
-from mooring.install.components import Settings, objects
+from mooring.install.components import PART_OF, Settings, objects
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 DRIVER, LOG = "ebs.csi.aws.com", "/data/log"
@@ -41,7 +41,9 @@ CLASSES: list[dict[str, Any]] = [
 
 
 def on_this_cloud(each: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """An object of the driver's, where EC2 is elsewhere and an instance's devices are in a folder."""
+    """An object of the driver's, where EC2 is elsewhere and an instance's devices are in a folder. The lab's
+    own driver has the same accounts, which `mooring uninstall` must leave it."""
+    del each["metadata"]["labels"][PART_OF]
     if each["kind"] == "Deployment":
         names = ("AWS_ENDPOINT_URL_EC2", "AWS_REGION")
         told = {**given, "AWS_ENDPOINT_URL_EC2": ENDPOINT}
