@@ -13,7 +13,7 @@ from tests.kubelet.lab.cluster import Cluster, cluster
 from tests.real.server import assets
 
 BUILT = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet", "containerd",
-         "containerd-shim-runc-v2", "ctr")  # fmt: skip
+         "containerd-shim-runc-v2", "ctr", "snapshot-controller")  # fmt: skip
 INSTALLED = {"runc": "runc", "ip": "iproute2", "nft": "nftables", "busybox": "busybox-static"}
 
 
