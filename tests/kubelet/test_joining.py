@@ -53,7 +53,7 @@ def joined(programs: Path, tmp_path: Path) -> Iterator[Cluster]:
         where = ("--data-dir", str(control.data), "--port", "0", "--join", f"{API_HOST}/24")
         drivers = ("--csi", "disk.mooring.dev=registered")
         stack.enter_context(process(mooring("up", "--nodes", "1", *where, *drivers), tmp_path / "up.log"))
-        lab = Cluster(control, {}, stack.enter_context(parts(control, tmp_path / "parts")))
+        lab = Cluster(control, {}, stack.enter_context(parts(control, tmp_path / "parts")), programs)
         lab.until(
             "its own node is Ready", lambda: control.kubeconfig.exists() and lab.ready("node-1") == "True"
         )
