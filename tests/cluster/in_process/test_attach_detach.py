@@ -248,7 +248,7 @@ def test_a_statement_about_a_node_that_is_gone_releases_its_volumes(play: Play):
         with pytest.raises(ClusterError, match="no VolumeAttachment of node"):
             await confirm(cluster.api, node, uid="another", now=cluster.now)
         output = await confirm(cluster.api, node, by="me", now=cluster.now)
-        assert "1 volumes may move" in output
+        assert "1 volume may move" in output
         await cluster.until(lambda: cluster.running("app-0", other_than=node))
         assert record.uid not in {each.uid for each in await cluster.records()}
         assert await cluster.event("ForcedDetach", "me has stated")
