@@ -75,10 +75,11 @@ assets:
 test-real: $(STAMP) tools
 	@$(BIN)/pytest -q tests/real
 
-# Real kubelets with containerd and runc, the real control plane, and Mooring's controllers and drivers beside them.
+# Real kubelets with containerd and runc, the real control plane, and Mooring's controllers and drivers beside them. With
+# ASSETS=oldest all of the oldest Kubernetes that is supported, with ASSETS=skew its kubelets alone.
 test-kubelet: $(STAMP) tools
-	@scripts/assets kubelet
-	@$(BIN)/pytest -q tests/kubelet
+	@scripts/assets $(if $(ASSETS),oldest,kubelet)
+	@$(if $(ASSETS),KUBEBUILDER_ASSETS=$${XDG_CACHE_HOME:-$$HOME/.cache}/mooring/assets/$(ASSETS)) $(BIN)/pytest -q tests/kubelet
 
 # Upstream's end-to-end suite against `mooring up`; with E2E="--reduced", ... as tests/e2e/__main__.py says.
 e2e: $(STAMP) tools

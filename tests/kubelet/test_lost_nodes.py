@@ -3,16 +3,18 @@ is safe, and not before."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.kubelet.lab.cluster import Cluster
+from tests.kubelet.lab.cluster import CSI_DRIVER, Cluster
 from tests.kubelet.lab.node import Node
 from tests.kubelet.objects import recorder
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.soak, pytest.mark.timeout(900)]
 LOG = "/data/log"
+AFTER_S = 360 if os.environ.get("MOORING_SOAK") else 15
 
 
 class Recorder:
@@ -61,6 +63,19 @@ def story(lab: Cluster, request: pytest.FixtureRequest) -> Iterator[Recorder]:
         lab.control.kubectl("uncordon", playing.node.name)
 
 
+@pytest.fixture
+def timer(lab: Cluster) -> Iterator[None]:
+    """The attach/detach controller has one of `AFTER_S`, and the driver is declared to revoke."""
+    revoking = {"mooring.dev/detach-revokes-access": "true"}
+    lab.parts.stop("attachdetach")
+    lab.parts.start_attach_detach("attachdetach", f"--force-detach-after={AFTER_S}s")
+    lab.control.apply({**CSI_DRIVER, "metadata": {**CSI_DRIVER["metadata"], "annotations": revoking}})
+    yield
+    lab.control.apply(CSI_DRIVER)
+    lab.parts.stop("attachdetach")
+    lab.parts.start_attach_detach()
+
+
 def test_a_kubelet_that_is_killed_finds_its_volume_and_the_container_writes_on(lab: Cluster, story: Recorder):
     container = story.pod["status"]["containerStatuses"][0]["containerID"]
     before = story.node.log().count("Starting kubelet")
@@ -106,6 +121,22 @@ def test_a_node_that_has_lost_its_power_gives_up_its_volume_once_a_person_says_s
     assert story.records()[: len(before)] == before
     lab.start(story.node)
     lab.control.kubectl("taint", "node", story.node.name, "node.kubernetes.io/out-of-service-")
+
+
+def test_a_node_that_has_lost_its_power_gives_up_its_volume_by_a_timer_where_the_storage_revokes(
+    lab: Cluster, story: Recorder, timer: None
+):
+    before = story.writes_on()
+    lab.parts.stop_on(story.node)
+    story.node.lose_power()
+    lab.until("it is noticed", lambda: lab.ready(story.node.name) == "Unknown")
+    lab.control.kubectl("delete", "pod", story.name, "--force", "--grace-period=0")
+    moved = lab.until_running(story.name, not_uid=story.uid, seconds=90 + AFTER_S)
+    assert moved["spec"]["nodeName"] != story.node.name
+    assert story.records()[: len(before)] == before
+    events = lab.control.kubectl("get", "events", "--field-selector=reason=ForcedDetach", "-o", "yaml")
+    assert f"involvedObject:\n    apiVersion: v1\n    kind: Node\n    name: {story.node.name}" in events
+    lab.start(story.node)
 
 
 def _says(lab: Cluster, story: Recorder, *codes: str) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 from tests.kubelet.lab.cluster import Cluster
 from tests.kubelet.objects import pod, recorder
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+AUDITED = re.compile(r"refused.*system:node:")
+MEANT = re.compile(r"never")
+"""What a node is refused in the course of things: it asks for what has gone, or what is not there yet."""
 REFUSED = re.compile(
     r"forbidden|Forbidden|Unauthorized|could not find the requested resource|not a known|Failed to watch"
 )
@@ -82,8 +87,44 @@ def test_a_pod_has_what_its_runtime_class_says_and_none_that_is_not_there(on_emb
     lab.control.kubectl("delete", "pod", "classed")
 
 
+def test_a_pod_has_its_service_accounts_token_and_asks_with_it_who_it_is(on_embedded: Cluster):
+    lab = on_embedded
+    lab.until("the account is there", lambda: lab.control.find("serviceaccount", "default"))
+    sources = [
+        {"serviceAccountToken": {"path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]
+    volume = {"name": "data", "projected": {"sources": sources}}
+    lab.control.apply(pod("tokened", "sleep infinity", volume, serviceAccountName="default"))
+    lab.until_running("tokened")
+    token = lab.output("tokened", "cat", "/data/token")
+    said = lab.control.kubectl("--token", token, "auth", "whoami", "-o", "yaml")
+    assert "username: system:serviceaccount:default:default" in said
+    assert lab.output("tokened", "cat", "/data/ca.crt").startswith("-----BEGIN CERTIFICATE-----")
+    with pytest.raises(AssertionError, match="cannot list resource"):
+        lab.control.kubectl("--token", token, "get", "secrets")
+    lab.control.kubectl("delete", "pod", "tokened")
+
+
+@pytest.mark.skipif(not os.environ.get("MOORING_SOAK"), reason="an hour: `make soak` plays it")
+@pytest.mark.timeout(4500)
+def test_for_an_hour_pods_come_and_go(on_embedded: Cluster):
+    """So that the next test has something to read."""
+    lab, began = on_embedded, time.monotonic()
+    lab.control.apply(recorder("hourly", 4))
+    while time.monotonic() - began < 3600:
+        for name in lab.nodes:
+            lab.until_running("hourly-3")
+            lab.control.kubectl("drain", name, "--ignore-daemonsets", "--delete-emptydir-data")
+            lab.control.kubectl("uncordon", name)
+        time.sleep(20)
+    lab.control.kubectl("delete", "statefulset", "hourly")
+
+
 def test_nothing_that_a_kubelet_asks_for_is_refused_or_missing(on_embedded: Cluster):
     """The last of this file: it reads what the others have left in the kubelets' logs."""
     lines = [line for node in on_embedded.nodes.values() for line in node.log().splitlines()]
     assert any("Starting kubelet" in line for line in lines)
     assert [line for line in lines if REFUSED.search(line)] == []
+    audit = [line for line in on_embedded.control.log().splitlines() if AUDITED.search(line)]
+    assert [line for line in audit if not MEANT.search(line)] == []

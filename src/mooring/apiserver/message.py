@@ -22,6 +22,8 @@ class User(msgspec.Struct, frozen=True):
 
     name: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def is_admin(self) -> bool:
@@ -33,6 +35,10 @@ class User(msgspec.Struct, frozen=True):
         if "system:nodes" in self.groups and self.name.startswith("system:node:"):
             return self.name.removeprefix("system:node:")
         return None
+
+    @property
+    def is_service_account(self) -> bool:
+        return "system:serviceaccounts" in self.groups
 
     @property
     def role(self) -> str | None:

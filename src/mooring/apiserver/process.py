@@ -133,7 +133,7 @@ async def serve(
         if machines_address:
             theirs = tls.ensure(data_dir, now, write_private, machines_address)
             contexts[machines_address] = theirs.context()
-        gate = Gate(server.tokens, machines_address)
+        gate = Gate(server.identities, machines_address)
         runner, listeners, url = await _listen(server, proxy, gate, port, contexts)
     except BaseException:
         await server.close()

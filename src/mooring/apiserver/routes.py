@@ -11,7 +11,7 @@ from mooring.apiserver.message import Request
 from mooring.apiserver.objects.kinds import Kind, Kinds
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_POSTED = ("binding", "eviction")
+_POSTED = ("binding", "eviction", "token")
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 

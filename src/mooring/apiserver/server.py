@@ -16,15 +16,17 @@ from typing import Any
 import msgspec
 
 from mooring.apiserver.access import Authorizer, attributes_of
-from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
+from mooring.apiserver.access.identities import Identities
+from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens
 from mooring.apiserver.errors import ApiError, BadRequest, NoSuchPath, Obj, StoreFailed, Unavailable
 from mooring.apiserver.message import ADMIN, Request, Response
 from mooring.apiserver.objects.catalog import Catalog
 from mooring.apiserver.objects.kinds import BUILT_IN, indexed_fields
-from mooring.apiserver.requests import access_reviews, discovery, openapi
+from mooring.apiserver.requests import access_reviews, discovery, issuer_discovery, openapi
 from mooring.apiserver.requests.custom_object_cleanup import Cleanup
 from mooring.apiserver.requests.reads import Reader
 from mooring.apiserver.requests.subresources import PodLogs, Subresources, no_pod_logs
+from mooring.apiserver.requests.token_requests import TokenRequests
 from mooring.apiserver.requests.watch import BOOKMARK_S
 from mooring.apiserver.requests.writes import Writer
 from mooring.apiserver.routes import Route, resolve
@@ -78,6 +80,7 @@ class Server:
     ) -> None:
         self.store = Store(log, indexed_fields)
         self.tokens = tokens
+        self.identities = Identities(tokens, self.store, now)
         self.random = random
         self.catalog = Catalog(self.store)
         self._reader = Reader(self.store, now, random, bookmark_s)
@@ -85,9 +88,11 @@ class Server:
         self._writer = Writer(self.store, self._authorizer, now, random)
         self._cleanup = Cleanup(self._writer, self.catalog)
         special = Subresources(self._writer, pod_logs)
+        token_requests = TokenRequests(self._writer, tokens)
         self._special: Mapping[tuple[str, str], Handler] = {
             ("create", "binding"): special.bind,
             ("create", "eviction"): special.evict,
+            ("create", "token"): token_requests.create,
             ("get", "log"): special.log,
             ("get", "scale"): special.get_scale,
             ("update", "scale"): special.set_scale,
@@ -162,11 +167,14 @@ class Server:
     async def _answer(self, request: Request) -> Response:
         if request.path in ANONYMOUS_PATHS:
             return self._anonymous(request.path, request.query)
-        user = request.user or authenticate(request.headers, self.tokens)
+        user = request.user or self.identities.authenticate(request.headers)
         request, kinds = request.by(user), self.catalog.kinds
         if (document := discovery.answer(request, kinds) or openapi.answer(request, kinds)) is not None:
             return document
-        if (review := access_reviews.answer(request, user, kinds, self.tokens, self._authorizer)) is not None:
+        if (document := issuer_discovery.answer(request, self.tokens)) is not None:
+            return document
+        asking = access_reviews.Asking(user, kinds, self.identities, self._authorizer)
+        if (review := access_reviews.answer(request, asking)) is not None:
             return review
         route = resolve(request, kinds)
         if not user.is_admin:

@@ -30,6 +30,7 @@ from mooring.controllers.quota.controller import QuotaController
 from mooring.controllers.replicaset.controller import ReplicaSetController, ReplicationControllerController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.serviceaccounts.controller import ServiceAccountController
 from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.controllers.statefulset.controller import StatefulSetController
@@ -56,6 +57,8 @@ class Settings:
     node_monitor_grace_period: float = 40.0
     node_deletion_confirms_death: bool = True
     """Of pods; of volumes, `attach_detach` says it."""
+    authority: str = ""
+    """The certificate (PEM) that the API server is known by."""
     attach_detach: AttachDetachOptions = AttachDetachOptions()  # noqa: RUF009 - immutable
     attacher: AttacherOptions = AttacherOptions()  # noqa: RUF009 - immutable
 
@@ -109,6 +112,12 @@ def _fencing(client: Client, settings: Settings) -> Controller[Any]:
     )
 
 
+def _service_accounts(client: Client, settings: Settings) -> Controller[Any]:
+    return ServiceAccountController(
+        client, now=settings.now, random=settings.random, authority=settings.authority
+    )
+
+
 def _attacher(client: Client, settings: Settings) -> Controller[Any]:
     return AttacherController(
         client, settings.plugins(client), now=settings.now, random=settings.random, options=settings.attacher
@@ -142,6 +151,7 @@ FACTORIES: dict[str, Factory] = {
     "fencing": _fencing,
     "nodelifecycle": _node_lifecycle,
     "podgc": _pod_gc,
+    "serviceaccounts": _service_accounts,
     "cleanup": _plain(CleanupController),
 }
 

@@ -263,10 +263,12 @@ def controller(
         )
     log_lines(log_level)
     answer_signal()
-    client = config.connect(os.environ, kubeconfig)
+    access = config.access(os.environ, kubeconfig)
+    client = access.client()
     settings = Settings(
         now=wall_clock,
         random=SystemRandom(),
+        authority=access.trust.authority.decode(),
         plugin_settings=with_flex_directory(parse_settings(plugin_settings), flex_directory),
         node_monitor_grace_period=node_monitor_grace_period,
         node_deletion_confirms_death=attaching["node_deletion_confirms_death"] != "never",

@@ -16,7 +16,7 @@ NODE = "node-"
 ALL_CONTROLLERS = (
     "attachdetach,attacher,binding,provisioning,expansion,modification,scheduling,statefulset,daemonset,"
     "deployment,replicaset,replicationcontroller,job,disruption,quota,ephemeral,snapshots,snapshotter,"
-    "nodelifecycle,podgc,cleanup,fencing"
+    "nodelifecycle,podgc,serviceaccounts,cleanup,fencing"
 )
 
 

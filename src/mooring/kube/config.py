@@ -28,15 +28,26 @@ def connect(
     *,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Client:
-    """A client for the API server to use; ConfigError naming what was tried. A pod's own only if no file is
-    given."""
+    """A client for the API server to use. Raises ConfigError as `access`."""
+    return access(environ, given, context, service_account=service_account).client()
+
+
+def access(
+    environ: Mapping[str, str],
+    given: str | None = None,
+    context: str | None = None,
+    *,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Access:
+    """The API server to use, and by which credentials; ConfigError naming what was tried. A pod's own only if
+    no file is given."""
     try:
         files = find(environ, given)
     except NoKubeconfig:
         if given or not environ.get("KUBERNETES_SERVICE_HOST"):
             raise
-        return in_cluster(environ, service_account).client()
-    return load(files, context)
+        return in_cluster(environ, service_account)
+    return read(files, context)
 
 
 def find(environ: Mapping[str, str], given: str | None = None) -> tuple[Path, ...]:

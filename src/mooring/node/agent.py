@@ -48,6 +48,7 @@ from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
 from mooring.node.static.mirrors import Mirrors
 from mooring.node.static.pods import StaticPods
+from mooring.node.volumes.account_tokens import AccountTokens
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
@@ -104,6 +105,7 @@ class Agent:
             plugin_settings=options.plugin_settings,
             allocatable=options.hardware.capacity(),
             reader=client,
+            fetch_token=AccountTokens(client, now).get,
         )
         plugins = make_plugins(host)
         self.csi_drivers = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)

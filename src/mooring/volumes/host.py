@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from mooring.kube.objects import ConfigMap, Object, Secret
+from mooring.kube.objects import ConfigMap, Object, Pod, Secret
 from mooring.mounts.interface import Mounts
 from mooring.volumes.directories import entry
 from mooring.volumes.errors import PluginError
@@ -107,6 +107,11 @@ class VolumeHost(Protocol):
         """The Secret, or None if there is none. Raises what the API client raises."""
         ...
 
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+        """A token of the pod's service account, for an audience ("": the API server) and that many seconds.
+        Raises ContentMissing, and what the API client raises."""
+        ...
+
 
 @dataclass(frozen=True)
 class NodeVolumeHost:
@@ -121,6 +126,7 @@ class NodeVolumeHost:
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
     allocatable: Mapping[str, str] = field(default_factory=dict[str, str])
     reader: ObjectReader | None = None
+    fetch_token: Callable[[Pod, str, int], Awaitable[str]] | None = None
 
     @property
     def objects(self) -> ObjectReader:
@@ -149,6 +155,11 @@ class NodeVolumeHost:
 
     async def get_secret(self, namespace: str, name: str) -> Secret | None:
         return await self.fetch_secret(namespace, name)
+
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+        if self.fetch_token is None:
+            raise PluginError("tokens of service accounts cannot be had without an API server")
+        return await self.fetch_token(pod, audience, seconds)
 
 
 @dataclass(frozen=True)
@@ -198,6 +209,9 @@ class ControllerVolumeHost:
 
     async def get_secret(self, namespace: str, name: str) -> Secret | None:
         raise _not_on_a_controller("Secrets")
+
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+        raise _not_on_a_controller("tokens of service accounts")
 
 
 def _given(reader: ObjectReader | None) -> ObjectReader:

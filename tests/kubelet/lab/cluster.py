@@ -69,8 +69,8 @@ class Cluster:
         conditions = {each["type"]: each["status"] for each in found["status"].get("conditions", [])}
         return found if conditions.get("Ready") == "True" else None
 
-    def until_running(self, pod: str, *, not_uid: str = "") -> dict[str, Any]:
-        return self.until(f"pod {pod} runs", lambda: self.running(pod, not_uid=not_uid))
+    def until_running(self, pod: str, *, not_uid: str = "", seconds: float = PATIENCE_S) -> dict[str, Any]:
+        return self.until(f"pod {pod} runs", lambda: self.running(pod, not_uid=not_uid), seconds)
 
     def read(self, pod: str, file: str) -> list[str]:
         """The lines of a file in the pod."""

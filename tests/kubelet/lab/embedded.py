@@ -34,6 +34,10 @@ class Embedded(ControlPlane):
         super().__init__(f"https://{API_HOST}:{PORT}", authority, self._tokens.admin(), programs, folder)
         self.kubeconfig = folder / "kubeconfig"
 
+    def log(self) -> str:
+        """What the API server has noted."""
+        return (self._folder / "apiserver.log").read_text(errors="replace")
+
     def kubeconfig_of_node(self, name: str) -> str:
         return self._text(self._tokens.node(name))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,6 +21,8 @@ ATTACH_DETACH = "mooring-attach-detach"
 CONTROLLER = "ebs-csi-controller"
 """What a CSI driver's controller may do is the same for each driver; `deploy/` has it for this one."""
 
+ROLES = ("provisioner", "attacher", "resizer")
+
 
 class Parts:
     """Logs are in `folder`, the disks in its `array`."""
@@ -30,6 +32,22 @@ class Parts:
         self._running: dict[str, ExitStack] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.array = folder / "array"
+        self._version: list[str] = []
+
+    def change_version(self, package: Path | None, nodes: Iterable[Node]) -> None:
+        """Goes over to another version of Mooring (a folder of packages; None: this one), part after part:
+        there is a candidate for the attach/detach controller all the time, as with a Deployment of two."""
+        self._version = ["env", f"PYTHONPATH={package}"] if package is not None else []
+        self.start_attach_detach("next")
+        self.stop("attachdetach")
+        self.start_attach_detach()
+        self.stop("next")
+        for name in (*ROLES, "driver"):
+            self.stop(name)
+        self.start_driver()
+        for node in nodes:
+            self.stop_on(node)
+            self.start_on(node)
 
     def start_controllers(self) -> None:
         """The attach/detach controller, and the disk driver with its CSI roles."""
@@ -44,13 +62,12 @@ class Parts:
             "driver", "csi", "disk-driver", "--mode", "controller", "--endpoint", f"unix://{socket}", *where
         )
         until_in_thread(socket.exists, "the driver listens")
-        for role in ("provisioner", "attacher", "resizer"):
+        for role in ROLES:
             self._start(role, "csi", role, "--csi-address", str(socket), account=CONTROLLER)
 
-    def start_attach_detach(self, name: str = "attachdetach") -> None:
-        self._start(
-            name, "controller", "--controllers=attachdetach", "--leader-elect=true", account=ATTACH_DETACH
-        )
+    def start_attach_detach(self, name: str = "attachdetach", *options: str) -> None:
+        words = ("controller", "--controllers=attachdetach", "--leader-elect=true", *options)
+        self._start(name, *words, account=ATTACH_DETACH)
 
     def start_on(self, node: Node) -> None:
         """The driver's node service, and what makes it known to the kubelet."""
@@ -99,7 +116,7 @@ class Parts:
 
     def _start(self, name: str, *words: str, account: str = "", inside: list[str] | None = None) -> None:
         rights = ["--kubeconfig", str(self._control.kubeconfig_of_account(account))] if account else []
-        command = [*(inside or []), *mooring(*words, *rights, "--log-level", "debug")]
+        command = [*(inside or []), *self._version, *mooring(*words, *rights, "--log-level", "debug")]
         stack = ExitStack()
         self._processes[name] = stack.enter_context(process(command, self._folder / f"{name}.log"))
         self._running[name] = stack

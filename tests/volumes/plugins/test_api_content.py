@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -87,10 +88,33 @@ async def test_a_projection_shows_all_of_its_sources(host: NodeVolumeHost, clust
     }
 
 
-@pytest.mark.parametrize(("source", "what"), [(TOKEN, "serviceAccountToken"), ({"sources": [{}]}, "must be")])
-async def test_a_projection_of_something_else_is_refused(host: NodeVolumeHost, source: Any, what: str):
-    with pytest.raises(InvalidSpec, match=what):
-        await shown(installed(projected.plugin(), host), spec(projected=source))
+@pytest.mark.parametrize("source", [{"clusterTrustBundle": {"path": "x"}}, {"podCertificate": {}}, {}])
+async def test_a_projection_of_something_else_is_refused(host: NodeVolumeHost, source: Any):
+    with pytest.raises(InvalidSpec, match="must be"):
+        await shown(installed(projected.plugin(), host), spec(projected={"sources": [source]}))
+
+
+async def test_a_projected_token_is_of_the_pods_account_for_its_audience(host: NodeVolumeHost):
+    async def issued(pod: Pod, audience: str, seconds: int) -> str:
+        return f"{pod.name} {audience} {seconds}"
+
+    giving = dataclasses.replace(host, fetch_token=issued)
+    source = {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 600}}
+    plugin = installed(projected.plugin(), giving)
+    assert await shown(plugin, spec(projected={"sources": [source]})) == {"token": "web-0 vault 600"}
+
+
+async def test_a_projected_token_is_for_the_fs_group_alone(host: NodeVolumeHost):
+    async def issued(pod: Pod, audience: str, seconds: int) -> str:
+        return "t"
+
+    plugin = installed(projected.plugin(), dataclasses.replace(host, fetch_token=issued))
+    volume = spec(projected=TOKEN).volume
+    assert volume is not None
+    source = plugin.find(volume)
+    grouped = msgspec.convert({"metadata": {"name": "p"}, "spec": {"securityContext": {"fsGroup": 7}}}, Pod)
+    assert (await plugin.payload(source, grouped))["token"].mode == 0o600
+    assert (await plugin.payload(source, POD))["token"].mode == 0o644
 
 
 @pytest.mark.parametrize("make", PLUGINS)

@@ -2,8 +2,8 @@
 `node_restriction` judges the object itself.
 
 An administrator may do anything; a node has the rights of `node_rights` on the objects that belong to it
-(`node_graph`); another part has the rights of its role (`roles`); every other user has none. The texts of
-refusals are upstream's, because people search for them.
+(`node_graph`); another part has the rights of its role (`roles`); every other user those that it is bound to
+(`bindings`). The texts of refusals are upstream's, because people search for them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from mooring.apiserver.access.bindings import Bindings
 from mooring.apiserver.access.node_graph import Relations
 from mooring.apiserver.access.node_rights import NODE, Right, Scope, by_resource
 from mooring.apiserver.access.roles import ROLES
@@ -64,6 +65,7 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._relations = Relations(store)
+        self._bindings = Bindings(store)
 
     def authorize(self, user: User, attributes: Attributes) -> None:
         """Raises Forbidden unless the user has the right, as far as that shows before the object is read."""
@@ -72,9 +74,15 @@ class Authorizer:
         if (node := user.node_name) is not None:
             why = self._refusal_of_node(node, attributes)
         else:
-            why = None if _role_allows(user.role, attributes) else ""
+            why = None if self._is_granted(user, attributes) else ""
         if why is not None:
             raise attributes.refused(user, why)
+
+    def _is_granted(self, user: User, wanted: Attributes) -> bool:
+        asked = (wanted.verb, wanted.group, wanted.resource, wanted.namespace, wanted.name)
+        if user.role is not None:
+            return any(rule.allows(*asked) for rule in ROLES.get(user.role, ()))
+        return self._bindings.allows(user, *asked)
 
     def _refusal_of_node(self, node: str, attributes: Attributes) -> str | None:
         """Why a node may not make the request; None if it may."""
@@ -104,16 +112,6 @@ class Authorizer:
         if self._relations.has(node, plural, attributes.namespace, attributes.name):
             return None
         return f"no relationship found between node '{node}' and this object"
-
-
-def _role_allows(role: str | None, attributes: Attributes) -> bool:
-    rules = ROLES.get(role or "", ())
-    return any(
-        rule.allows(
-            attributes.verb, attributes.group, attributes.resource, attributes.namespace, attributes.name
-        )
-        for rule in rules
-    )
 
 
 def _refusal_of_name(node: str, attributes: Attributes) -> str | None:

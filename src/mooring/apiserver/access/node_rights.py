@@ -54,6 +54,7 @@ NODE: tuple[Right, ...] = (
     Right("", ("pods/eviction",), ("create",), Scope.JUDGED),
     Right("", ("secrets", "configmaps"), _READ, Scope.RELATED),
     Right("", ("serviceaccounts",), ("get",), Scope.RELATED),
+    Right("", ("serviceaccounts/token",), ("create",), Scope.RELATED),
     Right("", ("persistentvolumeclaims", "persistentvolumes"), ("get",), Scope.RELATED),
     Right("", ("persistentvolumeclaims/status",), ("update", "patch"), Scope.RELATED),
     Right(_STORAGE, ("volumeattachments",), ("get",), Scope.RELATED),

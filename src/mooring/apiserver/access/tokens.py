@@ -1,4 +1,5 @@
-"""Authentication: from bearer tokens to users. `authorizer` decides what a user may do.
+"""Tokens of the administrator, of nodes and of roles, and the users that they make. `identities` reads the
+tokens of requests, `authorizer` decides what a user may do.
 
 It derives all tokens from one secret and keeps no other state.
 """
@@ -6,13 +7,16 @@ It derives all tokens from one secret and keeps no other state.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from mooring.apiserver.access.roles import ROLES
 from mooring.apiserver.errors import Unauthorized
 from mooring.apiserver.message import ADMIN, User, node_user, role_user
+
+if TYPE_CHECKING:
+    from mooring.apiserver.access.account_tokens import AccountTokens
 
 ANONYMOUS_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
@@ -24,6 +28,13 @@ class Tokens:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._signatures = lru_cache(maxsize=1024)(self._sign)
+
+    @cached_property
+    def of_accounts(self) -> AccountTokens:
+        """Those of service accounts."""
+        from mooring.apiserver.access.account_tokens import AccountTokens
+
+        return AccountTokens(hmac.digest(self._secret, b"service accounts", "sha256"))
 
     def admin(self) -> str:
         """The administrator's token."""
@@ -60,11 +71,3 @@ class Tokens:
 
     def _sign(self, subject: str) -> str:
         return hmac.new(self._secret, subject.encode(), sha256).hexdigest()
-
-
-def authenticate(headers: Mapping[str, str], tokens: Tokens) -> User:
-    """The user of a request's bearer token. Raises Unauthorized."""
-    scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() != "bearer":
-        raise Unauthorized
-    return tokens.user(credentials.strip())

@@ -137,7 +137,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",), strategy=cluster.ConfigMaps()),
     Kind("", "v1", "Secret", "secrets", strategy=cluster.Secrets()),
     Kind("", "v1", "Service", "services", True, ("svc",), _STATUS, _ALL, cluster.Services()),
-    Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",)),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts", True, ("sa",), _subresources("token")),
     _EVENTS,
     Kind("", "v1", "ReplicationController", "replicationcontrollers", True, ("rc",), _SCALE, _ALL,
          upstream_workloads.ReplicationControllers()),

@@ -1,8 +1,8 @@
 """Reviews: questions about access and identity (`kubectl auth can-i`, `auth whoami`), answered and never
 stored.
 
-The answers are those of `access.authorizer` itself. Every user may ask about itself, administrators also
-about others.
+The answers are those of `access.authorizer` and `access.identities` themselves. Every user may ask about
+itself, administrators and who is bound to the right also about others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from mooring.apiserver.access import Attributes, Authorizer
-from mooring.apiserver.access.tokens import Tokens
+from mooring.apiserver.access.identities import Identities
 from mooring.apiserver.encodings.body import read_object
 from mooring.apiserver.encodings.negotiation import negotiate
 from mooring.apiserver.errors import Forbidden, Obj, Unauthorized
@@ -38,29 +38,27 @@ _BY_PATH = {(kind.group, kind.plural): kind for kind in REVIEWS}
 _EVERYTHING = ["*"]
 
 
-class _Around(NamedTuple):
-    """The context from which a review is answered."""
+class Asking(NamedTuple):
+    """Who asks, and what the answers are taken from."""
 
     user: User
     kinds: Kinds
-    tokens: Tokens
+    identities: Identities
     authorizer: Authorizer
 
 
-def answer(
-    request: Request, user: User, kinds: Kinds, tokens: Tokens, authorizer: Authorizer
-) -> Response | None:
+def answer(request: Request, asking: Asking) -> Response | None:
     """The review that the request asks for, or None if it asks for something else. Raises Forbidden."""
     kind = _kind(request.path) if request.method == "POST" else None
     if kind is None:
         return None
-    if not kind.name.startswith("Self") and not user.is_admin:
-        raise Attributes("create", kind.group, kind.plural).refused(user)
+    if not kind.name.startswith("Self"):
+        asking.authorizer.authorize(asking.user, Attributes("create", kind.group, kind.plural))
     sent = read_object(request.body, request.headers.get("content-type", ""))
     review = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": object_at(sent, "metadata")}
     if "spec" in sent:
         review["spec"] = sent["spec"]
-    review["status"] = _STATUSES[kind.name](sent, _Around(user, kinds, tokens, authorizer))
+    review["status"] = _STATUSES[kind.name](sent, asking)
     accepted = negotiate(request.headers.get("accept", ""), protobuf=True)
     return respond(201, encode(review), accepted)
 
@@ -73,23 +71,23 @@ def _kind(path: str) -> Kind | None:
             return None
 
 
-def _own_access(sent: Obj, around: _Around) -> Obj:
-    return _access(around.user, object_at(sent, "spec.resourceAttributes"), around)
+def _own_access(sent: Obj, asking: Asking) -> Obj:
+    return _access(asking.user, object_at(sent, "spec.resourceAttributes"), asking)
 
 
-def _access_of_another(sent: Obj, around: _Around) -> Obj:
+def _access_of_another(sent: Obj, asking: Asking) -> Obj:
     about = User(text_at(sent, "spec.user"), tuple(list_at(sent, "spec.groups")))
-    return _access(about, object_at(sent, "spec.resourceAttributes"), around)
+    return _access(about, object_at(sent, "spec.resourceAttributes"), asking)
 
 
-def _access(user: User, attributes: Obj, around: _Around) -> Obj:
+def _access(user: User, attributes: Obj, asking: Asking) -> Obj:
     if user.is_admin:
         return {"allowed": True}
     named = (text_at(attributes, "group"), text_at(attributes, "resource"))
-    if not any((each.group, each.plural) == named for each in around.kinds.all):
+    if not any((each.group, each.plural) == named for each in asking.kinds.all):
         return {"allowed": False}
     try:
-        around.authorizer.authorize(user, _attributes(attributes))
+        asking.authorizer.authorize(user, _attributes(attributes))
     except Forbidden as refusal:
         return {"allowed": False, "reason": str(refusal)}
     return {"allowed": True}
@@ -122,15 +120,15 @@ def _fields(attributes: Obj) -> FieldSelector:
     )
 
 
-def _rules(sent: Obj, around: _Around) -> Obj:
+def _rules(sent: Obj, asking: Asking) -> Obj:
     """What the user may do; of others than administrators what they may read whatever its name, for the rest
     is more than rules can say."""
-    if around.user.is_admin:
+    if asking.user.is_admin:
         everything = {"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}
         anywhere = {"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}
         return {"resourceRules": [everything], "nonResourceRules": [anywhere], "incomplete": False}
     verbs = ("get", "list", "watch")
-    readable = [kind for kind in around.kinds.all if _access(around.user, _asking(kind), around)["allowed"]]
+    readable = [kind for kind in asking.kinds.all if _access(asking.user, _asking(kind), asking)["allowed"]]
     rules = [{"verbs": verbs, "apiGroups": [kind.group], "resources": [kind.plural]} for kind in readable]
     return {"resourceRules": rules, "nonResourceRules": [], "incomplete": True}
 
@@ -139,22 +137,27 @@ def _asking(kind: Kind) -> Obj:
     return {"group": kind.group, "resource": kind.plural, "verb": "list"}
 
 
-def _identity(sent: Obj, around: _Around) -> Obj:
-    return {"userInfo": _user_info(around.user)}
+def _identity(sent: Obj, asking: Asking) -> Obj:
+    return {"userInfo": _user_info(asking.user)}
 
 
-def _token(sent: Obj, around: _Around) -> Obj:
+def _token(sent: Obj, asking: Asking) -> Obj:
     try:
-        return {"authenticated": True, "user": _user_info(around.tokens.user(text_at(sent, "spec.token")))}
+        user, audiences = asking.identities.review(
+            text_at(sent, "spec.token"), list_at(sent, "spec.audiences")
+        )
     except Unauthorized:
         return {"user": {}, "error": "invalid bearer token"}
+    said = {"authenticated": True, "user": _user_info(user)}
+    return {**said, "audiences": audiences} if audiences else said
 
 
 def _user_info(user: User) -> Obj:
-    return {"username": user.name, "groups": user.groups}
+    said = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra}
+    return {key: value for key, value in said.items() if value}
 
 
-_STATUSES: Mapping[str, Callable[[Obj, _Around], Obj]] = {
+_STATUSES: Mapping[str, Callable[[Obj, Asking], Obj]] = {
     "SelfSubjectReview": _identity,
     "TokenReview": _token,
     "LocalSubjectAccessReview": _access_of_another,

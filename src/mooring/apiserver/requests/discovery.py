@@ -19,6 +19,7 @@ _SUBRESOURCES: Mapping[str, tuple[str, str, str, Sequence[str]]] = {
     "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
     "binding": ("", "v1", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
 }
 """Subresources that speak a kind of their own: its group, version and name, and the verbs."""
 

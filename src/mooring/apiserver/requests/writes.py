@@ -129,7 +129,7 @@ class Writer:
         self._check_namespace(kind, key)
         user = (request.user if request is not None else None) or ADMIN
         admit_create(user, kind, sent, self._node)
-        obj = created(kind, sent, self.admission(request), uid=self._uid())
+        obj = created(kind, sent, self.admission(request), uid=self.new_uid())
         admit_create(
             user, kind, obj, self._node
         )  # as it will be stored: no form of what was sent hides anything
@@ -380,7 +380,8 @@ class Writer:
             why = f"unable to create new content in namespace {key[0]} because it is being terminated"
             raise forbidden(kind.resource, key[1], why, causes=[cause])
 
-    def _uid(self) -> str:
+    def new_uid(self) -> str:
+        """One that no object has yet."""
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
     def _generated_name(self, base: str) -> str:

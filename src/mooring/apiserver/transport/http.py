@@ -34,6 +34,8 @@ PIECE = 128 * 1024
 HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("headers", dict[str, str])
 USER: web.RequestKey[User | None] = web.RequestKey("user", User)
 _HEAVY_BODY = 64 * 1024
+LONGEST_NOTE = 600
+"""Bytes of an answer that are noted."""
 FRAMES = "binary.k8s.io"
 """A web socket whose binary messages are the pieces of a body."""
 
@@ -42,17 +44,20 @@ log = structlog.get_logger(__name__)
 
 def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | None = None) -> web.Application:
     """An aiohttp application that passes every request to `server`; what nodes answer, to `proxy`."""
-    gate, aside = gate or Gate(server.tokens), Aside(server)
+    gate, aside = gate or Gate(server.identities), Aside(server)
 
     async def handle(incoming: web.Request) -> web.StreamResponse:
         try:
             with gate.under_way():
                 with gate.body(incoming):
                     response = await _answer(server, aside, await _request(incoming))
+                if response.status >= 400:
+                    _note(incoming, response)
                 if response.stream is None:
                     return await _send(incoming, response)
         except ApiError as error:
-            return await _send(incoming, failure(error))
+            _note(incoming, failed := failure(error))
+            return await _send(incoming, failed)
         return await _send(incoming, response)
 
     @web.middleware
@@ -61,14 +66,28 @@ def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | Non
             request[HEADERS] = headers = _headers(request)
             request[USER] = gate.user(request, headers)
         except ApiError as error:
-            return await _send(request, failure(error))
+            _note(request, failed := failure(error))
+            return await _send(request, failed)
         return await handler(request)
 
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[let_in])
     if proxy is not None:
-        add_routes(app, proxy, server.tokens, _send)
+        add_routes(app, proxy, server.identities, _send)
     app.router.add_route("*", "/{path:.*}", handle, expect_handler=_expected)
     return app
+
+
+def _note(incoming: web.Request, refusal: Response) -> None:
+    """For an audit: what was refused, to which user. Text of others in it is escaped by the log."""
+    user = incoming.get(USER)
+    log.debug(
+        "refused",
+        code=refusal.status,
+        user=user.name if user is not None else "",
+        method=incoming.method,
+        path=_readable(incoming.path),
+        why=refusal.body[:LONGEST_NOTE].decode(errors="replace"),
+    )
 
 
 async def _expected(incoming: web.Request) -> None:

@@ -2,8 +2,8 @@
 
 - Who sends no request that authenticates keeps a connection for `HANDSHAKE_S`, then `IDLE_S`; of such
   connections there are `MOST_SILENT` at most, and the oldest goes when another one comes.
-- A request is authenticated by its headers, before its body is read; at the address for machines nodes alone
-  are let in.
+- A request is authenticated by its headers, before its body is read; at the address for machines nodes and
+  service accounts alone are let in.
 - At most `MOST_REQUESTS` are under way, and `MOST_BODY_BYTES` of their bodies; one more is answered with 429
   and when to try again. A watch counts until it begins.
 - A body has `BODY_S` to arrive, an answer `ANSWER_S` to leave.
@@ -22,7 +22,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
 
-from mooring.apiserver.access.tokens import ANONYMOUS_PATHS, Tokens, authenticate
+from mooring.apiserver.access.identities import Identities
+from mooring.apiserver.access.tokens import ANONYMOUS_PATHS
 from mooring.apiserver.encodings.body import MAX_BODY_BYTES
 from mooring.apiserver.errors import BadRequest, Forbidden, TooLarge, TooManyRequests, TooSlow
 from mooring.apiserver.message import User
@@ -44,9 +45,9 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 class Gate:
     """The limits of one server, and their present use."""
 
-    def __init__(self, tokens: Tokens, machines_address: str = "") -> None:
-        """At `machines_address` nodes alone are let in."""
-        self._tokens = tokens
+    def __init__(self, identities: Identities, machines_address: str = "") -> None:
+        """At `machines_address` nodes and service accounts alone are let in."""
+        self._identities = identities
         self._machines_address = machines_address
         self._requests = 0
         self._body_bytes = 0
@@ -68,11 +69,12 @@ class Gate:
             raise BadRequest(f"a path may have {LONGEST_PATH} characters: this has {len(incoming.path)}")
         if incoming.path in ANONYMOUS_PATHS:
             return None
-        user = authenticate(headers, self._tokens)
-        if user.node_name is None and self._is_of_machines(incoming):
+        user = self._identities.authenticate(headers)
+        is_theirs = user.node_name is not None or user.is_service_account
+        if not is_theirs and self._is_of_machines(incoming):
             raise Forbidden(
-                f"at {self._machines_address} the API server serves machines, with the credentials of nodes alone: "
-                f"{user.name!r} is served at 127.0.0.1"
+                f"at {self._machines_address} the API server serves machines, with the credentials of nodes and "
+                f"service accounts: {user.name!r} is served at 127.0.0.1"
             )
         self._silent.pop(incoming.protocol, None)
         return user

@@ -21,7 +21,8 @@ import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
-from mooring.apiserver.access.tokens import Tokens, authenticate
+from mooring.apiserver.access.identities import Identities
+from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.errors import (
     ApiError,
     BadGateway,
@@ -295,19 +296,19 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Send = Callable[[web.Request, Response], Awaitable[web.StreamResponse]]
 
 
-def add_routes(app: web.Application, proxy: NodeProxy, tokens: Tokens, send: Send) -> None:
+def add_routes(app: web.Application, proxy: NodeProxy, identities: Identities, send: Send) -> None:
     """Adds the routes of the proxy. To be called before the application's own routes are added."""
 
     async def on_pod(incoming: web.Request) -> web.StreamResponse:
         path, what = incoming.match_info, incoming.match_info["what"]
-        _only_admin(incoming, tokens, f"pods/{what}")
+        _only_admin(incoming, identities, f"pods/{what}")
         pod = await proxy.pod(path["namespace"], path["name"])
         if what == "portforward":
             return await proxy.forward(incoming, pod)
         return await proxy.exec(incoming, pod, what)
 
     async def on_node(incoming: web.Request) -> web.StreamResponse:
-        _only_admin(incoming, tokens, "nodes/proxy")
+        _only_admin(incoming, identities, "nodes/proxy")
         path = incoming.match_info
         return await send(
             incoming, await proxy.page(path["name"], path["path"], list(incoming.query.items()))
@@ -333,8 +334,8 @@ def _with_status_errors(handler: Handler) -> Handler:
     return handle
 
 
-def _only_admin(incoming: web.Request, tokens: Tokens, what: str) -> None:
+def _only_admin(incoming: web.Request, identities: Identities, what: str) -> None:
     headers = {name.lower(): value for name, value in incoming.headers.items()}
-    user = authenticate(headers, tokens)
+    user = identities.authenticate(headers)
     if not user.is_admin:
         raise Forbidden(f'User "{user.name}" cannot use {what}')

@@ -232,13 +232,19 @@ class DownwardAPIProjection(Struct, frozen=True):
     items: tuple[DownwardAPIVolumeFile, ...] = ()
 
 
+class ServiceAccountTokenProjection(Struct, frozen=True):
+    path: str = ""
+    audience: str = ""
+    expiration_seconds: int = 3600
+
+
 class VolumeProjection(Struct, frozen=True):
     """Exactly one is set."""
 
     config_map: ConfigMapProjection | None = None
     secret: SecretProjection | None = None
     downward_api: DownwardAPIProjection | None = msgspec.field(default=None, name="downwardAPI")
-    service_account_token: dict[str, Any] | None = None
+    service_account_token: ServiceAccountTokenProjection | None = None
     cluster_trust_bundle: dict[str, Any] | None = None
     pod_certificate: dict[str, Any] | None = None
 

@@ -17,6 +17,7 @@ from mooring.kube.objects import (
     Pod,
     PodDisruptionBudget,
     ResourceQuota,
+    ServiceAccount,
     StatefulSet,
 )
 from mooring.kube.quantity import parse_bytes
@@ -164,6 +165,8 @@ async def _tenants(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
             yield "L16", f"namespace {name} {'still ends' if name in found else 'does not exist'}"
         elif await cluster.api.find(StatefulSet, name, name) is None:
             yield "L16", f"namespace {name} has no StatefulSet"
+        elif await cluster.api.find(ServiceAccount, "default", name) is None:
+            yield "L16", f"namespace {name} has no service account"
 
 
 async def _budgets(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncIterator[Complaint]:

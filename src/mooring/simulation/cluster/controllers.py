@@ -26,6 +26,7 @@ from mooring.controllers.quota.controller import QuotaController
 from mooring.controllers.replicaset.controller import ReplicaSetController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.controllers.serviceaccounts.controller import ServiceAccountController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -40,6 +41,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     ReplicaSet,
+    ServiceAccount,
     StatefulSet,
 )
 from mooring.simulation.cluster.scenario import Scenario
@@ -51,6 +53,7 @@ from mooring.simulation.cluster.workloads import (
     GUARDED,
     JOBS,
     QUOTAS,
+    TENANTS,
 )
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.plugins import MakePlugins
@@ -59,7 +62,7 @@ from mooring.volumes.host import ControllerVolumeHost
 ATTACHING = ("attachdetach", "attacher")
 PLACING = (
     *("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral"),
-    *("daemonset", "job", "disruption", "quota", "expansion"),
+    *("daemonset", "job", "disruption", "quota", "expansion", "serviceaccounts"),
 )
 WATCHING = ("nodelifecycle", "podgc")
 UNDER_LEASE = ("fencing",)
@@ -83,6 +86,7 @@ BY_NAME: dict[str, type[Any]] = {
     "quota": QuotaController,
     "replicaset": ReplicaSetController,
     "scheduling": SchedulingController,
+    "serviceaccounts": ServiceAccountController,
     "statefulset": StatefulSetController,
 }
 OWNED = (Pod, PersistentVolumeClaim, StatefulSet, ControllerRevision)
@@ -100,6 +104,7 @@ ONLY_FOR = {
     "disruption": GUARDED,
     "expansion": GROWING,
     "quota": QUOTAS,
+    "serviceaccounts": TENANTS,
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
@@ -124,7 +129,11 @@ def make_controller(
     finds."""
     policy = AttachDetachPolicy(scenario.force_detach_after_s, scenario.node_deletion_confirms_death)
     kinds = frozenset(scenario.workloads.values())
-    further = (*((DaemonSet,) if kinds & DAEMONS else ()), *((Job,) if kinds & JOBS else ()))
+    further = (
+        *((DaemonSet,) if kinds & DAEMONS else ()),
+        *((Job,) if kinds & JOBS else ()),
+        *((ServiceAccount,) if kinds & TENANTS else ()),
+    )
     by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
     owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if kinds & DEPLOYMENTS else ()), *further, *by_nodes]
 

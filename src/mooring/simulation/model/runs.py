@@ -56,6 +56,13 @@ HOLD = (
         "one node, Node deleted rightly, power, restarts",
         Settings(faults=_faults("power", "delete", "restart")),
     ),
+    Run("one node, another shard", Settings(faults=_faults("shard"))),
+    Run(
+        "one node, another shard, an agent that looks at no VolumeAttachment",
+        Settings(faults=_faults("shard"), off=_faults("R5")),
+    ),
+    Run("one node, another shard, two leaders", Settings(leaders=2, faults=_faults("shard")), quick=False),
+    Run("one node, another shard, restarts", Settings(faults=_faults("shard", "restart")), quick=False),
     Run("two nodes, attacher killed, refusing storage", TWO._replace(faults=_faults("attacher"))),
     Run(
         "two nodes, attacher killed, refusing storage, two leaders",
@@ -87,6 +94,7 @@ HOLD = (
 
 HARM = (
     Run("C1", Settings(leaders=2, off=_faults("C1", "R5"))),
+    Run("C1s", Settings(faults=_faults("shard"), off=_faults("C1s", "R5"))),
     Run("R1", Settings(leaders=2, off=_faults("R1"))),
     Run("R2", Settings(leaders=2, off=_faults("R2"))),
     Run("R3", Settings(leaders=2, off=_faults("R3", "R5"))),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 RULES = {
     "C1": "a report carries the resourceVersion of the Node that it was computed from",
+    "C1s": "the leader of another shard writes a Node with the resourceVersion that it has read",
     "R1": "a detach marks the VolumeAttachment before it un-reports",
     "R2": "the deletion carries the resourceVersion that the mark returned",
     "R3": "a report looks at the VolumeAttachment live, after the Node",
@@ -74,5 +75,6 @@ FAULTS = {
     "fence": "a fence switches a machine off and says so",
     "delete": "an operator deletes the Node of a machine that is off",
     "wrong-delete": "an operator deletes a Node whose machine runs",
+    "shard": "the leader of another shard writes the Nodes, too",
     "not-ready": "the agent says that the node is not ready",
 }

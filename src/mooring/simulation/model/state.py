@@ -98,6 +98,14 @@ class Operation(NamedTuple):
     earlier: bool = False
 
 
+class Reading(NamedTuple):
+    """A Node as the leader of another shard has read it: whether the volume was in volumesAttached. `fresh`:
+    the Node was not written since."""
+
+    reported: bool
+    fresh: bool = True
+
+
 class State(NamedTuple):
     """All of it. `wanted`: a pod wants the volume on that node. `storage`: where it is attached. `requests`:
     a request to the storage under way ("attach", "detach"), that its sender may not know of any more.
@@ -113,6 +121,7 @@ class State(NamedTuple):
     known: tuple[bool, ...]
     closed: tuple[int, ...]
     leaders: tuple[Operation | None, ...]
+    readings: tuple[Reading | None, ...]
 
 
 def start(nodes: int, leaders: int) -> State:
@@ -127,6 +136,7 @@ def start(nodes: int, leaders: int) -> State:
         known=(True,) * nodes,
         closed=(0,) * nodes,
         leaders=(None,) * leaders,
+        readings=(None,) * nodes,
     )
 
 
@@ -149,8 +159,12 @@ def written_node(state: State, node: int, value: NodeObject | None) -> State:
         each._replace(node_fresh=False) if each is not None and each.node == node else each
         for each in state.leaders
     )
+    reading = state.readings[node]
     return state._replace(
-        nodes=put(state.nodes, node, value), machines=put(state.machines, node, machine), leaders=leaders
+        nodes=put(state.nodes, node, value),
+        machines=put(state.machines, node, machine),
+        leaders=leaders,
+        readings=put(state.readings, node, reading and reading._replace(fresh=False)),
     )
 
 

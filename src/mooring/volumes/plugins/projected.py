@@ -1,7 +1,8 @@
-"""`kubernetes.io/projected`: ConfigMaps, Secrets and the downward API together in one directory, in memory.
+"""`kubernetes.io/projected`: ConfigMaps, Secrets, the downward API and tokens of the pod's service account
+together in one directory, in memory.
 
-A file that two sources make is the later one's. Tokens, trust bundles and pod certificates are refused: the
-embedded API server issues none.
+A file that two sources make is the later one's. A token is the fsGroup's alone, where there is one. Trust
+bundles and pod certificates are refused: the embedded API server issues none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from mooring.kube.objects import Pod, ProjectedVolumeSource, Volume, VolumeProjection
 from mooring.volumes.downward_api import downward_files
 from mooring.volumes.errors import InvalidSpec
-from mooring.volumes.key_files import config_map_contents, key_files, secret_contents
+from mooring.volumes.key_files import DEFAULT_MODE, config_map_contents, key_files, secret_contents
 from mooring.volumes.payload import Payload, PayloadFile
 from mooring.volumes.plugins.api_content import ContentPlugin
 
@@ -47,16 +48,21 @@ class ProjectedPlugin(ContentPlugin[ProjectedVolumeSource]):
             return key_files(contents, wanted.items, mode, wanted.optional, where)
         if projection.downward_api is not None:
             return downward_files(projection.downward_api.items, mode, pod, self.host.allocatable)
-        raise InvalidSpec(_refusal(projection))
-
-
-def _refusal(projection: VolumeProjection) -> str:
-    if projection.service_account_token is not None:
-        return (
-            "projected serviceAccountToken is not supported: no tokens are issued to pods here. Remove the source, or "
-            "set automountServiceAccountToken: false where an API server adds it"
+        if (asked := projection.service_account_token) is not None:
+            token = await self.host.get_token(pod, asked.audience, asked.expiration_seconds)
+            return {asked.path: PayloadFile(token.encode(), _token_mode(pod, mode))}
+        raise InvalidSpec(
+            "a projected source must be a configMap, a secret, downwardAPI or a serviceAccountToken: nothing else is "
+            "supported"
         )
-    return "a projected source must be a configMap, a secret or downwardAPI: nothing else is supported"
+
+
+def _token_mode(pod: Pod, mode: int | None) -> int:
+    """As the kubelet's: the group's part of it is added when the files are given to the group."""
+    context = pod.spec.security_context
+    if context is not None and context.fs_group is not None:
+        return 0o600
+    return DEFAULT_MODE if mode is None else mode
 
 
 def plugin() -> ProjectedPlugin:
