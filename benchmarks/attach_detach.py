@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.real.server import assets, free_ports, process, real_server
 
@@ -65,6 +68,21 @@ def cpu(pid: int) -> float:
     """Seconds of CPU that a process has taken."""
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Traffic(NamedTuple):
+    """Bytes that a process has sent and received on the connections that it still has."""
+
+    sent: int
+    received: int
+
+
+def traffic(pid: int) -> Traffic:
+    """By the kernel's counters (`ss`)."""
+    shown = subprocess.run(["ss", "-tinpH"], check=True, capture_output=True, text=True).stdout
+    own = [each for each in re.split(r"\n(?=\S)", shown) if f"pid={pid}," in each]
+    counted = (re.findall(rf"\b{what}:(\d+)", "".join(own)) for what in ("bytes_sent", "bytes_received"))
+    return Traffic(*(sum(map(int, each)) for each in counted))
 
 
 async def filled(pid: int) -> float:
@@ -116,6 +134,7 @@ async def measure(kubeconfig: Path, start: Callable[[], int], volumes: int) -> F
     try:
         pid = start()
         before = await filled(pid)
+        first = traffic(pid)
         began = asyncio.get_running_loop().time()
         await each(cluster.create_pod, range(volumes))
         await cluster.until("all are reported", lambda: len(cluster.reported) == volumes)
@@ -123,6 +142,11 @@ async def measure(kubeconfig: Path, start: Callable[[], int], volumes: int) -> F
         await asyncio.sleep(QUIET_S)
         figures = {"burst: volumes a second": volumes / took}
         figures["burst: CPU a volume, ms"] = (cpu(pid) - before) / volumes * 1000
+        last = traffic(pid)
+        figures["burst: received a volume, kB"] = (last.received - first.received) / volumes / 1e3
+        figures["burst: sent a volume, kB"] = (last.sent - first.sent) / volumes / 1e3
+        figures["caches of the free volumes: received, kB a volume"] = first.received / volumes / 1e3
+        figures["caches of the free volumes: CPU a volume, ms"] = before / volumes * 1000
         figures |= await probe(cluster, range(volumes, volumes + PROBES))
         await asyncio.sleep(QUIET_S)
         before = cpu(pid)

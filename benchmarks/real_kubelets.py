@@ -65,7 +65,8 @@ class Workload:
             each["spec"].get("nodeName") == node
             and "deletionTimestamp" not in each["metadata"]
             and any(
-                said["type"] == "Ready" and said["status"] == "True" for said in each["status"].get("conditions", ())
+                said["type"] == "Ready" and said["status"] == "True"
+                for said in each["status"].get("conditions", ())
             )
             for each in json.loads(listed)["items"]
         )
@@ -105,7 +106,9 @@ def main(rounds: int, volumes: int) -> None:
                         for count, workload in workloads.items():
                             figures[count][who].append(workload.move())
                             took = figures[count][who][-1]
-                            print(f"round {number + 1}: {who}, {count} volumes: {took:.1f} s", file=sys.stderr)
+                            print(
+                                f"round {number + 1}: {who}, {count} volumes: {took:.1f} s", file=sys.stderr
+                            )
     print("| volumes that move at once | by Mooring's | by upstream's | ratio |\n|---|---|---|---|")
     for count, found in figures.items():
         ours, upstreams = found[OURS], found[UPSTREAM]
