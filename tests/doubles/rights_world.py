@@ -46,6 +46,7 @@ COLLECTIONS = {
     "volumeattachments": f"{STORAGE}/volumeattachments",
     "csinodes": f"{STORAGE}/csinodes",
     "leases": LEASES,
+    "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
 """Where what the world has is."""
 
@@ -53,6 +54,7 @@ NAMES = {
     "pods": "{}-pod", "secrets": "{}-secret", "configmaps": "{}-config", "serviceaccounts": "{}-account",
     "persistentvolumeclaims": "{}-claim", "persistentvolumes": "{}-volume", "volumeattachments": "{}-attachment",
     "nodes": "{}", "csinodes": "{}", "leases": "{}",
+    "resourceslices": "{}-slice",
 }  # fmt: skip
 
 
@@ -89,6 +91,7 @@ def objects(node: str) -> Iterator[tuple[str, Obj]]:
     yield named("volumeattachments", spec={"attacher": "d.example.com", "nodeName": node, "source": source})
     yield named("csinodes", spec={"drivers": []})
     yield named("leases", spec={"holderIdentity": node})
+    yield named("resourceslices", spec=_slice(node))
 
 
 def unrelated() -> Iterator[tuple[str, Obj]]:
@@ -122,6 +125,11 @@ def _volume(node: str) -> Obj:
         "claimRef": {"namespace": "default", "name": f"{node}-claim"},
         "csi": {"driver": "d.example.com", "volumeHandle": node, **references},
     }
+
+
+def _slice(node: str) -> Obj:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {"driver": "d.example.com", "nodeName": node, "pool": pool}
 
 
 def _pod(node: str) -> Obj:
@@ -196,6 +204,8 @@ def body_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> Any
     name = name_of(kind.plural, node)
     if kind.plural == "pods" and verb == "create" and not subresource:
         return mirror(node, uid)
+    if kind.plural == "resourceslices" and verb == "create":
+        return {"metadata": {"name": f"{name}-2"}, "spec": _slice(node)}
     if subresource == "eviction":
         return {"metadata": {"name": name, "namespace": "default"}}
     if verb == "patch":
@@ -211,7 +221,9 @@ def request_of(kind: Kind, subresource: str, verb: str, node: str, uid: str) -> 
     """Method, path, body, query and content type; what reads many selects one by its name."""
     name, path = name_of(kind.plural, node), collection(kind)
     query = [] if verb in ("get", "list", "watch") else list(DRY)
-    if verb in ("list", "watch"):
+    if kind.plural == "resourceslices" and verb in ("list", "watch", "deletecollection"):
+        query += [("fieldSelector", f"spec.nodeName={node}"), *([("watch", "1")] if verb == "watch" else [])]
+    elif verb in ("list", "watch"):
         query += [("fieldSelector", f"metadata.name={name}"), *([("watch", "1")] if verb == "watch" else [])]
     elif (verb != "create" or subresource) and verb != "deletecollection":
         path += f"/{name}" + (f"/{subresource}" if subresource else "")

@@ -21,9 +21,7 @@ def build(folder: Path) -> Path:
         raise NotThere(f"this clone has no commit {COMMIT[:10]} (a shallow one?): `git fetch --unshallow`")
     source, packages = folder / "source", folder / "packages"
     source.mkdir()
-    archive = _git(
-        "archive", COMMIT, "src", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "deploy"
-    )
+    archive = _git("archive", COMMIT)
     subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
     install = [
         "install",

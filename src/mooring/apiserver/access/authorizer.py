@@ -23,7 +23,7 @@ from mooring.apiserver.routes import Route
 from mooring.apiserver.store.object_store import Store
 from mooring.kube.selectors import FieldSelector, InvalidSelector, parse_field_selector
 
-_SELECTING = frozenset({"list", "watch"})
+_SELECTING = frozenset({"list", "watch", "deletecollection"})
 _RIGHTS: Mapping[tuple[str, str], Mapping[str, Right]] = MappingProxyType(by_resource(NODE))
 
 
@@ -100,6 +100,13 @@ class Authorizer:
                 attributes.verb in _SELECTING and attributes.fields.exact("spec.nodeName") == node
             ):
                 return None
+            case Scope.OWN_SLICES:
+                own = attributes.fields.exact("spec.nodeName") == node
+                return (
+                    None
+                    if own
+                    else "can only list/watch/deletecollection resourceslices with nodeName field selector"
+                )
             case Scope.OWN_PODS if not attributes.name:
                 return "can only list/watch pods with spec.nodeName field selector"
             case _:

@@ -31,6 +31,7 @@ from mooring.apiserver.store.object_store import Store, decode
 from mooring.apiserver.values.dotted import text_at
 
 PODS, VOLUMES, ATTACHMENTS = "pods", "persistentvolumes", "volumeattachments.storage.k8s.io"
+SLICES = "resourceslices.resource.k8s.io"
 _NODE = "spec.nodeName"
 
 
@@ -55,6 +56,9 @@ class Relations:
             case "pods":
                 pod = self._store.get(PODS, (namespace, name))
                 return pod is not None and pod.fields.get(_NODE) == node
+            case "resourceslices":
+                slice = self._store.get(SLICES, ("", name))
+                return slice is not None and slice.fields.get(_NODE) == node
             case "volumeattachments":
                 attachment = self._store.get(ATTACHMENTS, ("", name))
                 return attachment is not None and text_at(decode(attachment.body), _NODE) == node

@@ -57,6 +57,9 @@ def admit_create(user: User, kind: Kind, obj: Obj, find_node: FindNode) -> None:
         case "csinodes.storage.k8s.io":
             refusal = "can only access CSINode with the same name as the requesting node"
             _refuse(kind, name, "" if name == node else refusal)
+        case "resourceslices.resource.k8s.io":
+            refusal = "can only create ResourceSlice with the same NodeName as the requesting node"
+            _refuse(kind, name, "" if text_at(obj, "spec.nodeName") == node else refusal)
         case "leases.coordination.k8s.io":
             refusal = "can only access node lease with the same name as the requesting node"
             _refuse(kind, name, "" if name == node else refusal)

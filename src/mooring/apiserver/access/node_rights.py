@@ -26,8 +26,10 @@ class Scope(Enum):
     """By name, and in a namespace if the kind has namespaces: see `node_graph`."""
     OWN_PODS = "its pods"
     """By the field selector `spec.nodeName`, or by the name of one of them."""
-    JUDGED = "its pods, judged by the object"
-    """See `node_restriction`: a pod that is created is known only then."""
+    JUDGED = "its own, judged by the object"
+    """See `node_restriction`: a pod or a slice that is created is known only then."""
+    OWN_SLICES = "its slices"
+    """Many at once, by the field selector `spec.nodeName`."""
 
 
 class Right(msgspec.Struct, frozen=True):
@@ -64,6 +66,9 @@ NODE: tuple[Right, ...] = (
     Right("node.k8s.io", ("runtimeclasses",), _READ, Scope.ALL),
     Right("", ("services",), _READ, Scope.ALL),
     Right("", ("endpoints",), ("get",), Scope.ALL),
+    Right("resource.k8s.io", ("resourceslices",), ("get", "update", "patch", "delete"), Scope.RELATED),
+    Right("resource.k8s.io", ("resourceslices",), ("create",), Scope.JUDGED),
+    Right("resource.k8s.io", ("resourceslices",), ("list", "watch", "deletecollection"), Scope.OWN_SLICES),
     Right("", ("events",), _WRITE, Scope.ALL),
     Right("events.k8s.io", ("events",), _WRITE, Scope.ALL),
 )
@@ -74,7 +79,6 @@ WITHHELD: Mapping[tuple[str, str], str] = MappingProxyType({
     ("authorization.k8s.io", "localsubjectaccessreviews"): "upstream: create; a node asks about itself only",
     ("certificates.k8s.io", "certificatesigningrequests"): "upstream: create and read; nothing is signed here",
     ("resource.k8s.io", "resourceclaims"): "upstream: get, of its pods; the node agent prepares no devices",
-    ("resource.k8s.io", "resourceslices"): "upstream: its own; the node agent has no devices to offer",
 })  # fmt: skip
 """Resources on which upstream gives a node rights and this server gives none, and why."""
 
