@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.view import Section
+from mooring.cluster.view import Row, Section
 from mooring.cluster.welcome import welcome
 from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
@@ -197,7 +197,7 @@ async def section(client: Client) -> list[Section]:
         mechanisms = (await client.list(FenceMechanism)).items
     except (ClusterError, NotFound):
         return []
-    rows = [
+    rows: list[Row] = [
         (f"nodefence of {each.spec.node_name}", each.status.phase or Phase.PENDING, each.status.message)
         for each in open_ones
     ]

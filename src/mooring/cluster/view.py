@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.controllers.attachdetach.decide import is_detached
 from mooring.kube.client import Client
@@ -70,8 +70,19 @@ def volume_of(record: VolumeAttachment) -> str:
     return record.metadata.annotations.get(VOLUME_NAME) or record.spec.source.persistent_volume_name or ""
 
 
-Section = tuple[tuple[str, ...], list[tuple[str, ...]]]
+class Told(NamedTuple):
+    """A cell that people and programs are told in different ways: 20Gi, and the number of bytes."""
+
+    text: str
+    value: str | int | None
+
+
+Cell = str | int | Told
+Row = tuple[Cell, ...]
+Section = tuple[tuple[str, ...], list[Row]]
 """A table: its header and its rows."""
+NO_NUMBER = Told("-", None)
+"""In the place of a number that is not known, or that there is none of."""
 
 
 def sections(snapshot: Snapshot) -> list[Section]:
@@ -81,34 +92,48 @@ def sections(snapshot: Snapshot) -> list[Section]:
     claims = [(c.key, c.status.phase, c.spec.volume_name) for c in snapshot.claims]
     pods = [(p.key, pod_state(p), p.spec.node_name or "-") for p in snapshot.pods]
     volumes = [(volume_of(a), a.spec.node_name, attachment_state(a)) for a in snapshot.attachments]
-    tables: list[tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = [
+    tables: list[tuple[tuple[str, ...], Iterable[Row]]] = [
         (("NODE", "STATE", "PODS", "ATTACHED", "IN USE"), nodes),
         (("CLAIM", "PHASE", "VOLUME"), claims),
         (("POD", "STATE", "NODE"), pods),
         (("VOLUME", "ON NODE", "STATE"), volumes),
     ]
-    return [(header, sorted(rows)) for header, rows in tables if rows]
+    return [(header, ordered(rows)) for header, rows in tables if rows]
 
 
-def _node_row(node: Node, pods: int) -> tuple[str, ...]:
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """By what people read, from the left."""
+    return sorted(rows, key=lambda row: [text(cell) for cell in row])
+
+
+def _node_row(node: Node, pods: int) -> Row:
     status = node.status
-    counts = (pods, len(status.volumes_attached), len(status.volumes_in_use))
-    return (node.name, node_state(node), *(str(count) for count in counts))
+    return (node.name, node_state(node), pods, len(status.volumes_attached), len(status.volumes_in_use))
 
 
 def as_json(tables: Sequence[Section]) -> dict[str, Any]:
-    """The same for scripts."""
+    """The same for scripts: numbers are numbers."""
     return {
         header[0].lower() + "s": [
-            {k.lower().replace(" ", "_"): v for k, v in zip(header, row, strict=True)} for row in rows
+            {name.lower().replace(" ", "_"): _value(cell) for name, cell in zip(header, row, strict=True)}
+            for row in rows
         ]
         for header, rows in tables
     }
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _value(cell: Cell) -> str | int | None:
+    return cell.value if isinstance(cell, Told) else cell
+
+
+def text(cell: Cell) -> str:
+    """What people are shown of a cell, made printable."""
+    return printable(cell.text if isinstance(cell, Told) else str(cell))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     """Columns as kubectl prints them: as wide as needed, three spaces apart. Cells are made printable."""
-    lines = [header, *([printable(cell) for cell in row] for row in rows)]
+    lines = [header, *([text(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
         "   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
