@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mooring.cluster.tables import NO_NUMBER, Told
 from mooring.cluster.usage import rows_of
-from mooring.cluster.view import NO_NUMBER, Told
 
 GIB = 1 << 30
 

@@ -12,11 +12,12 @@ from mooring import __version__
 from mooring.cli.output import fail
 
 ROOMS: Mapping[str, str] = {
-    **dict.fromkeys(("up", "down", "status", "demo"), "cluster"),
+    **dict.fromkeys(("up", "down", "demo"), "cluster"),
     **dict.fromkeys(("node", "delete", "break-attachment"), "nodes"),
     "fence": "fence",
     **dict.fromkeys(("install", "uninstall"), "install"),
     "machine": "machines",
+    "status": "status",
     "storage": "storage",
     "disk": "disks",
     "logs": "logs",

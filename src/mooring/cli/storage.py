@@ -72,7 +72,7 @@ def nbd(name: str, size: str, disks: int, data_dir: str | None) -> None:
 def list_servers(data_dir: str | None, output: str) -> None:
     """Shows each server: who is connected, who is shut out, and the commands with which a machine uses it."""
     from mooring.cluster.storage.shown import HEADER, SAID, row
-    from mooring.cluster.view import text
+    from mooring.cluster.tables import text
 
     found: list[dict[str, Any]] = json.loads(_say(data_dir, SAID, ""))
     if output == "json":

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mooring.cluster.view import NO_NUMBER, Row, Section, Told, ordered
+from mooring.cluster.tables import NO_NUMBER, Row, Section, Told, ordered
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, Unreachable
 from mooring.kube.objects import Node
@@ -29,7 +29,7 @@ async def usage(client: Client) -> list[Section]:
             rows.append(("-", "-", "-", f"{node.name}: {error}", *[NO_NUMBER] * 4))
             continue
         rows += rows_of(json.loads(page))
-    return [(_HEADER, ordered(rows))] if rows else []
+    return [Section(_HEADER, ordered(rows))] if rows else []
 
 
 def rows_of(summary: Mapping[str, Any]) -> Iterable[Row]:

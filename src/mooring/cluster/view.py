@@ -1,11 +1,16 @@
-"""What a person sees of a running cluster: nodes, claims, pods, volumes. Pure: objects in, lines out."""
+"""What a person sees of a running cluster: nodes, claims, pods, volumes. Pure: objects in, tables out.
+
+What a node says of itself is known only while the node answers. Of a node that is silent it is what was known
+last, and is marked: `Running?`, for programs `"known": false`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
+from mooring.cluster.tables import Cell, LastKnown, Row, Section, ordered
 from mooring.controllers.attachdetach.decide import is_detached
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
@@ -32,6 +37,19 @@ async def take(client: Client) -> Snapshot:
         (await client.list(Pod)).items,
         (await client.list(VolumeAttachment)).items,
     )
+
+
+def silent(node: Node | None) -> bool:
+    """Whether nothing is heard of a node: its Ready condition is Unknown, or it has no Node object."""
+    return node is None or node.ready == "Unknown"
+
+
+def silent_nodes(snapshot: Snapshot) -> list[str]:
+    """The names of the silent nodes, and of those that pods or VolumeAttachments name and that are gone."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    named = {pod.spec.node_name for pod in snapshot.pods if not pod.finished}
+    named |= {record.spec.node_name for record in snapshot.attachments}
+    return sorted(name for name in {*nodes, *named} - {""} if silent(nodes.get(name)))
 
 
 def node_state(node: Node) -> str:
@@ -70,71 +88,66 @@ def volume_of(record: VolumeAttachment) -> str:
     return record.metadata.annotations.get(VOLUME_NAME) or record.spec.source.persistent_volume_name or ""
 
 
-class Told(NamedTuple):
-    """A cell that people and programs are told in different ways: 20Gi, and the number of bytes."""
-
-    text: str
-    value: str | int | None
-
-
-Cell = str | int | Told
-Row = tuple[Cell, ...]
-Section = tuple[tuple[str, ...], list[Row]]
-"""A table: its header and its rows."""
-NO_NUMBER = Told("-", None)
-"""In the place of a number that is not known, or that there is none of."""
-
-
 def sections(snapshot: Snapshot) -> list[Section]:
     """Tables: header and rows."""
-    pods_on = [pod.spec.node_name for pod in snapshot.pods]
-    nodes = [_node_row(node, pods_on.count(node.name)) for node in snapshot.nodes]
-    claims = [(c.key, c.status.phase, c.spec.volume_name) for c in snapshot.claims]
-    pods = [(p.key, pod_state(p), p.spec.node_name or "-") for p in snapshot.pods]
-    volumes = [(volume_of(a), a.spec.node_name, attachment_state(a)) for a in snapshot.attachments]
-    tables: list[tuple[tuple[str, ...], Iterable[Row]]] = [
-        (("NODE", "STATE", "PODS", "ATTACHED", "IN USE"), nodes),
-        (("CLAIM", "PHASE", "VOLUME"), claims),
-        (("POD", "STATE", "NODE"), pods),
-        (("VOLUME", "ON NODE", "STATE"), volumes),
+    mute = set(silent_nodes(snapshot))
+    pods_on = Counter(pod.spec.node_name for pod in snapshot.pods)
+    tables = [
+        Section(
+            ("NODE", "STATE", "PODS", "ATTACHED", "IN USE"),
+            [_node_row(node, pods_on[node.name], mute) for node in snapshot.nodes],
+            heard=True,
+        ),
+        Section(
+            ("CLAIM", "PHASE", "VOLUME"),
+            [(c.key, c.status.phase, c.spec.volume_name) for c in snapshot.claims],
+        ),
+        Section(
+            ("POD", "STATE", "NODE"),
+            [(p.key, pod_cell(p, mute), p.spec.node_name or "-") for p in snapshot.pods],
+            heard=True,
+        ),
+        Section(
+            ("VOLUME", "ON NODE", "STATE"),
+            [(volume_of(a), a.spec.node_name, volume_cell(a, mute)) for a in snapshot.attachments],
+            heard=True,
+        ),
     ]
-    return [(header, ordered(rows)) for header, rows in tables if rows]
+    return [each._replace(rows=ordered(each.rows)) for each in tables if each.rows]
 
 
-def ordered(rows: Iterable[Row]) -> list[Row]:
-    """By what people read, from the left."""
-    return sorted(rows, key=lambda row: [text(cell) for cell in row])
+def _node_row(node: Node, pods: int, mute: Container[str]) -> Row:
+    in_use = len(node.status.volumes_in_use)
+    used = LastKnown(f"{in_use}?", in_use) if node.name in mute else in_use
+    return (node.name, node_state(node), pods, len(node.status.volumes_attached), used)
 
 
-def _node_row(node: Node, pods: int) -> Row:
-    status = node.status
-    return (node.name, node_state(node), pods, len(status.volumes_attached), len(status.volumes_in_use))
+def pod_cell(pod: Pod, mute: Container[str]) -> Cell:
+    """A pod's state, as far as it is known. One that has ended does not go on, whatever its node does."""
+    state = pod_state(pod)
+    doubtful = pod.spec.node_name in mute and not pod.finished
+    return LastKnown(f"{state}?", state) if doubtful else state
 
 
-def as_json(tables: Sequence[Section]) -> dict[str, Any]:
-    """The same for scripts: numbers are numbers."""
-    return {
-        header[0].lower() + "s": [
-            {name.lower().replace(" ", "_"): _value(cell) for name, cell in zip(header, row, strict=True)}
-            for row in rows
-        ]
-        for header, rows in tables
-    }
+def volume_cell(record: VolumeAttachment, mute: Container[str]) -> Cell:
+    """An attachment's state, as far as it is known. That a volume is detached the storage has confirmed."""
+    state = attachment_state(record)
+    word, colon, error = state.partition(":")
+    doubtful = record.spec.node_name in mute and not is_detached(record)
+    return LastKnown(f"{word}?{colon}{error}", state) if doubtful else state
 
 
-def _value(cell: Cell) -> str | int | None:
-    return cell.value if isinstance(cell, Told) else cell
-
-
-def text(cell: Cell) -> str:
-    """What people are shown of a cell, made printable."""
-    return printable(cell.text if isinstance(cell, Told) else str(cell))
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Columns as kubectl prints them: as wide as needed, three spaces apart. Cells are made printable."""
-    lines = [header, *([text(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(
-        "   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+def legend(snapshot: Snapshot) -> str:
+    """What the question marks mean; "" if there are none."""
+    mute = silent_nodes(snapshot)
+    if not mute:
+        return ""
+    names = ", ".join(mute[:MOST_NAMED]) + (
+        f" and {len(mute) - MOST_NAMED} more" if mute[MOST_NAMED:] else ""
     )
+    verb = "does" if len(mute) == 1 else "do"
+    return f"? as last known: {printable(names)} {verb} not answer"
+
+
+MOST_NAMED = 5
+"""So many silent nodes are named, the others are counted."""

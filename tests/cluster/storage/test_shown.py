@@ -10,7 +10,7 @@ from typing import Any
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.storage.shown import section
-from mooring.cluster.view import as_json, table
+from mooring.cluster.tables import as_json, lines
 
 ISCSI: dict[str, Any] = {
     "name": "fast",
@@ -80,7 +80,7 @@ async def test_each_server_has_a_row_with_who_uses_it_and_who_is_shut_out(tmp_pa
             "state": "it is no JSON",
         },
     ]
-    assert "node-1, node-3" in table(*sections[0])
+    assert "node-1, node-3" in "\n".join(lines(sections))
 
 
 async def test_a_cluster_without_servers_shows_no_table(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mooring.cluster.demo import fence, shut_out, volume
 from mooring.cluster.demo.scene import GRACE_S, NODES, Demo
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
-from mooring.cluster.view import table
+from mooring.cluster.tables import table
 
 
 async def run_demo(

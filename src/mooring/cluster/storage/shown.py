@@ -12,7 +12,7 @@ from typing import Any
 
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.view import NO_NUMBER, Row, Section, Told
+from mooring.cluster.tables import NO_NUMBER, Row, Section, Told
 from mooring.kube.quantity import format_bytes
 
 SAID = "storage-list"
@@ -24,7 +24,7 @@ async def section(socket: Path) -> list[Section]:
     """The table; none if there is no server, no machine that could use one, or no `mooring up` that runs."""
     with contextlib.suppress(ClusterError):
         if found := json.loads(await control.say(socket, SAID, "")):
-            return [(HEADER, [row(each) for each in found])]
+            return [Section(HEADER, [row(each) for each in found])]
     return []
 
 
