@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from mooring.cluster.screen import Screen, fitted, is_terminal
+from mooring.cluster.screen import Screen, coloured, fitted, is_terminal
 
 
 class Window(io.StringIO):
@@ -28,20 +28,34 @@ class Sized(Screen):
 
 
 def test_lines_that_fit_are_drawn_as_they_are():
-    assert fitted(["a", "b"], 10, 2) == ["a", "b"]
+    assert fitted(["a", "b"], 2) == ["a", "b"]
 
 
 def test_a_line_that_is_too_long_is_cut():
-    assert fitted(["0123456789"], 4, 1) == ["0123"]
+    out = Window()
+    Sized(out).draw(["x" * 30])
+    assert out.getvalue().count("x") == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "number"),
+    [("n  Ready", "Ready", 32), ("n  NotReady", "NotReady", 31), ("n  attaching?: no", "attaching", 33)],
+)
+def test_a_state_has_its_colour_as_a_whole_word(line: str, word: str, number: int):
+    assert f"\x1b[{number}m{word}\x1b[0m" in coloured(line)
+
+
+def test_a_word_that_only_looks_like_a_state_has_none():
+    assert coloured("detached; AlreadyReady") == "detached; AlreadyReady"
 
 
 def test_the_last_line_says_how_many_are_left_out():
-    assert fitted(["a", "b", "c", "d"], 80, 3, "look there") == ["a", "b", "… 2 more lines: look there"]
+    assert fitted(["a", "b", "c", "d"], 3, "look there") == ["a", "b", "… 2 more lines: look there"]
 
 
 @pytest.mark.parametrize("height", [0, 1, 2])
 def test_no_window_is_too_small(height: int):
-    assert len(fitted(["a", "b", "c"], 3, height)) <= max(height, 1)
+    assert len(fitted(["a", "b", "c"], height)) <= max(height, 1)
 
 
 def test_what_is_drawn_again_takes_the_place_of_what_was_there():

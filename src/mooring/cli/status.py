@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.nodes import DATA_DIR
-from mooring.cli.output import fail
+from mooring.cli.output import fail, log_lines
 
 if TYPE_CHECKING:
     from mooring.cluster.layout import Layout
@@ -68,6 +68,7 @@ def _connect(layout: Layout, kubeconfig: str | None) -> Client:
 async def _follow(client: Client) -> None:
     from mooring.cluster.live import StatusView, follow
 
+    log_lines("error")
     try:
         await follow(client, StatusView(), sys.stdout)
     finally:

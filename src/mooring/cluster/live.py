@@ -16,7 +16,7 @@ from typing import Protocol, TextIO
 
 from mooring.cluster import fences
 from mooring.cluster.changes import changes, facts
-from mooring.cluster.screen import Screen, is_terminal
+from mooring.cluster.screen import Screen, coloured, is_terminal
 from mooring.cluster.tables import Section, lines, shortened, text
 from mooring.cluster.view import Snapshot, legend, sections
 from mooring.kube.client import Client
@@ -48,6 +48,10 @@ class View(Protocol):
         """As it is drawn where there is room for so many lines."""
         ...
 
+    def paint(self, line: str) -> str:
+        """A line with its colours."""
+        ...
+
     def facts(self, known: Following) -> Mapping[str, str]:
         """As it is compared, line by line."""
         ...
@@ -66,6 +70,10 @@ class StatusView:
         note = legend(snapshot)
         tables = shortened(sections(snapshot) + _fences(known), room - (2 if note else 0))
         return lines(tables, note) or ["nothing to show"]
+
+    def paint(self, line: str) -> str:
+        """States have colours."""
+        return coloured(line)
 
     def facts(self, known: Following) -> Mapping[str, str]:
         """A fact for each object, and for each row of the table of fences."""
@@ -113,7 +121,7 @@ class Drawn:
 
     def __init__(self, view: View, known: Following, out: TextIO) -> None:
         self._view, self._known = view, known
-        self._screen = Screen(out)
+        self._screen = Screen(out, view.paint)
         self._last: tuple[list[str], tuple[int, int]] | None = None
 
     def update(self) -> None:

@@ -7,18 +7,23 @@ many, the last one says so. Lines have to be printable already (`kube/printable.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import click
 
+from mooring.kube.printable import counted
+
 _COLOURS = {
     "Unknown": "red",
+    "NotReady": "red",
     "out-of-service": "red",
     "detaching": "yellow",
     "attaching": "yellow",
     "Ready": "green",
 }
+_WORD = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _COLOURS))})(?![\w-])")
 _NO_WRAP, _WRAP, _REST_OF_LINE, _REST, _HOME = "\x1b[?7l", "\x1b[?7h", "\x1b[K", "\x1b[J", "\x1b[H\x1b[2J"
 
 
@@ -28,10 +33,12 @@ def is_terminal(out: TextIO) -> bool:
 
 
 class Screen:
-    """The lines below what was printed before. Nothing else may print meanwhile."""
+    """The lines below what was printed before. Nothing else may print meanwhile. `paint` gives a line its
+    colours."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, paint: Callable[[str], str] | None = None) -> None:
         self._out = out
+        self._paint = paint or coloured
         self._drawn = 0
         self._size: os.terminal_size | None = None
 
@@ -44,27 +51,24 @@ class Screen:
         """Draws these lines in the place of those before. `more`: where the rest is to be seen, if there is
         one."""
         size = self.size
-        shown = fitted(lines, size.columns, size.lines - 1, more)
+        shown = [line[: size.columns] for line in fitted(lines, size.lines - 1, more)]
         begin = f"\x1b[{self._drawn}F" if self._drawn else ""
         if self._size is not None and size != self._size:
             begin = _HOME  # the terminal has broken the lines anew: where the first one is, is not known
-        body = "".join(f"{coloured(line)}{_REST_OF_LINE}\n" for line in shown)
+        body = "".join(f"{self._paint(line)}{_REST_OF_LINE}\n" for line in shown)
         self._out.write(f"{_NO_WRAP}{begin}{body}{_REST}{_WRAP}")
         self._out.flush()
         self._drawn, self._size = len(shown), size
 
 
-def fitted(lines: Sequence[str], width: int, height: int, more: str = "") -> list[str]:
-    """As much of the lines as a window has room for."""
-    if len(lines) > height:
-        rest = len(lines) - max(height - 1, 0)
-        lines = [*lines[: max(height - 1, 0)], f"… {rest} more lines{f': {more}' if more else ''}"]
-    return [line[:width] for line in lines]
+def fitted(lines: Sequence[str], height: int, more: str = "") -> list[str]:
+    """As many of the lines as there is room for."""
+    if len(lines) <= height:
+        return list(lines)
+    most = max(height - 1, 0)
+    return [*lines[:most], f"… {counted(len(lines) - most, 'more line')}{f': {more}' if more else ''}"]
 
 
 def coloured(line: str) -> str:
     """The first word of a line that tells how something is, in its colour."""
-    for word, colour in _COLOURS.items():
-        if word in line:
-            return line.replace(word, click.style(word, fg=colour), 1)
-    return line
+    return _WORD.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), line, count=1)

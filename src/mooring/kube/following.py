@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import Forbidden, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Object
 
@@ -39,6 +39,8 @@ class Following:
         self._informers: dict[type[Object], Informer[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._change = asyncio.Event()
+        self.revision = 0
+        """Another number after each change of an object."""
 
     def of(self, kind: type[T]) -> list[T]:
         """The objects of a kind as they are known now; none of a kind that the API server does not know."""
@@ -50,6 +52,10 @@ class Following:
         """Why nothing new is heard of one of the kinds, so that what is known may be old; "" while all are
         watched."""
         return next((each.failure for each in self._informers.values() if each.failure), "")
+
+    def _note(self) -> None:
+        self.revision += 1
+        self._change.set()
 
     def touch(self) -> None:
         """Makes `changed` return, although nothing has changed."""
@@ -65,8 +71,8 @@ class Following:
         for kind in (*self._kinds, *self._optional):
             if await self._is_known(kind):
                 informer = Informer(self._client, kind, random=self._random)
-                informer.add_handler(lambda old, new: self._change.set())
-                informer.on_failure = self._change.set
+                informer.add_handler(lambda old, new: self._note())
+                informer.on_failure = self.touch
                 self._informers[kind] = informer
         self._tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
         try:
@@ -81,7 +87,7 @@ class Following:
         """Asks for one object, so that a refusal is an error now and not a watch that is tried for ever."""
         try:
             await self._client.version(kind)
-        except NotFound:
+        except (NotFound, Forbidden):
             if kind in self._optional:
                 return False
             raise
