@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import log_lines, print_table
 from mooring.kube.printable import printable
 
 
-@click.group()
+@click.group(cls=Group)
 def storage() -> None:
     """Storage servers (NFS, iSCSI, NBD) with addresses of their own, for machines with a kernel of their
     own."""

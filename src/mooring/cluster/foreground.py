@@ -27,7 +27,7 @@ from mooring.cluster.tails import Tail
 from mooring.cluster.view import Snapshot, legend, sections, take
 from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
-from mooring.kube.printable import printable
+from mooring.kube.printable import counted, printable
 
 LOOK_S = 1.0
 CALLS, LOG_LINES = 6, 4
@@ -70,7 +70,7 @@ def _welcome(cluster: Cluster) -> str:
     joining = f"\n  a machine of {join.network} joins by: mooring node join NAME" if join else ""
     taken = f" ({cluster.instead_of} is in use)" if cluster.instead_of else ""
     return (
-        f"cluster with {len(cluster.machines)} nodes on https://127.0.0.1:{cluster.port}{taken}\n"
+        f"cluster with {counted(len(cluster.machines), 'node')} on https://127.0.0.1:{cluster.port}{taken}\n"
         f"  export KUBECONFIG={cluster.options.kubeconfig_out or cluster.layout.kubeconfig}\n"
         f"  kubectl get nodes; mooring status --data-dir {cluster.layout.root}; Ctrl-C to stop"
         f"{joining}"
