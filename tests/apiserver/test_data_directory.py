@@ -122,3 +122,17 @@ async def test_files_that_were_open_to_others_are_closed(used: Path):
     await (await serve(data_dir=used)).close()
     assert (used / "store.db").stat().st_mode & 0o077 == 0
     assert (used / "tokens.json").stat().st_mode & 0o077 == 0
+
+
+async def test_a_directory_of_a_newer_version_is_refused_and_left_as_it_is(used: Path) -> None:
+    (used / "schema.json").write_text('{"schema": 99}')
+    before = content(used)
+    with pytest.raises(UNUSABLE, match="newer version of Mooring"):
+        await serve(data_dir=used)
+    assert content(used) == before
+
+
+async def test_one_of_before_there_were_numbers_gets_one(used: Path) -> None:
+    (used / "schema.json").unlink()
+    await (await serve(data_dir=used)).close()
+    assert (used / "schema.json").read_text() == '{"schema": 1}\n'

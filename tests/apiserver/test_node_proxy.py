@@ -176,6 +176,28 @@ async def test_no_redirect_of_an_agent_is_followed(status: int):
         assert rogue.elsewhere == []
 
 
+async def test_an_older_protocol_is_told_of_a_dead_node_and_not_of_protocols():
+    """kubectl asks for the older one after every error, and shows what it is told then."""
+    rogue = Rogue()
+    async with rogue.serving() as proxy:
+        with pytest.raises(BadRequest, match="web sockets"):
+            await proxy.exec(make_mocked_request("POST", "/exec?command=sh"), POD)
+
+    async def nothing(request: web.Request) -> web.Response:
+        return web.Response()
+
+    runner, port = await _listening(nothing)
+    await runner.cleanup()  # nothing listens there any more
+
+    async def get(path: str) -> Response:
+        return Response(200, {}, encode(node_at("127.0.0.1", port)))
+
+    proxy = NodeProxy(Tokens(b"secret"), get)
+    with pytest.raises(Internal, match="the node has been silent"):
+        await proxy.exec(make_mocked_request("POST", "/exec?command=sh"), POD)
+    await proxy.close()
+
+
 async def test_an_agents_error_is_bounded():
     rogue = Rogue()
     async with rogue.serving() as proxy:

@@ -67,7 +67,10 @@ def test_controllers_have_no_default() -> None:
     assert "--controllers" in output
 
 
-def test_status_without_a_cluster_says_how_to_start_one(tmp_path: Path) -> None:
+def test_status_without_a_cluster_says_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     status, output = invoke("status", "--data-dir", str(tmp_path))
     assert status == 1
     assert "mooring up" in output

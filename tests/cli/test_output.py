@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from mooring.cli.output import fail, log_lines
-from mooring.cluster.view import table
+from mooring.cluster.tables import table
 from mooring.kube.reason import Reason
 from mooring.kube.times import wall_clock
 from mooring.why import text

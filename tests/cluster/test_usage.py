@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.cluster.tables import NO_NUMBER, Told
 from mooring.cluster.usage import rows_of
 
 GIB = 1 << 30
@@ -15,6 +16,15 @@ def test_each_volume_has_a_row_with_its_claim_and_its_share() -> None:
     ]
     pod = {"podRef": {"namespace": "default", "name": "web-0"}, "volume": volumes}
     assert list(rows_of({"node": {"nodeName": "node-1"}, "pods": [pod]})) == [
-        ("data", "data-web-0", "default/web-0", "node-1", "20Gi", "5Gi", "14Gi", "25"),
-        ("tmp", "-", "default/web-0", "node-1", "0", "0", "0", "-"),
+        (
+            "data",
+            "data-web-0",
+            "default/web-0",
+            "node-1",
+            Told("20Gi", 20 * GIB),
+            Told("5Gi", 5 * GIB + 1),
+            Told("14Gi", 15 * GIB - 1),
+            25,
+        ),
+        ("tmp", "-", "default/web-0", "node-1", Told("0", 0), Told("0", 0), Told("0", 0), NO_NUMBER),
     ]

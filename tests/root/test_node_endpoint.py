@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from agent_process import AgentProcess, agent_world
 
+from mooring.kube.objects import Node
 from mooring.kube.transport import Request
 
 pytestmark = pytest.mark.root
@@ -226,3 +228,18 @@ async def test_kubectl_shows_logs_and_pages_of_the_node(world: AgentProcess) -> 
     code, _, errors = await kubectl(world, "attach", "web-0")
     assert code != 0
     assert "not served" in errors
+
+
+@needs_kubectl
+async def test_kubectl_is_told_that_the_node_is_silent_and_since_when(world: AgentProcess) -> None:
+    await start(world, "exec sleep 1000")
+    await world.stop(signal.SIGKILL)
+    since = "2030-01-01T00:00:00Z"
+    lost = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since}
+    await world.api.patch(
+        Node, "node-1", {"status": {"conditions": [lost]}}, subresource="status", strategy="strategic"
+    )
+    for words in (("exec", "web-0", "--", "true"), ("logs", "web-0")):
+        code, _, errors = await kubectl(world, *words)
+        assert code != 0
+        assert f"the node has been silent since {since}" in errors

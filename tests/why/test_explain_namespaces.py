@@ -72,7 +72,7 @@ def test_one_that_a_lost_node_holds_names_the_pod_and_the_node():
     elsewhere = Pod(metadata=ObjectMeta(name="other", namespace="default"), spec=PodSpec(node_name="a"))
     cause = why(POD, elsewhere)
     assert cause.about == "ns/team"
-    assert cause.reason.message == "namespace team is being deleted, and holds 1 pods still"
+    assert cause.reason.message == "namespace team is being deleted, and holds 1 pod still"
     assert [each.about for each in cause.causes] == ["pod/team/web-0"]
     assert [each.about for each in cause.roots] == ["node/a"]
     assert "confirm-dead a" in next(cause.roots).next_step
@@ -82,7 +82,7 @@ def test_claims_are_explained_by_the_pods_that_use_them_or_by_themselves():
     claim = PersistentVolumeClaim(metadata=of_team("data"))
     cause = why(claim)
     assert [each.about for each in cause.causes] == ["pvc/team/data"]
-    assert "1 claims" in cause.reason.message
+    assert "1 claim" in cause.reason.message
 
 
 @pytest.mark.parametrize(

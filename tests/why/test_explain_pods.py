@@ -8,6 +8,9 @@ import pytest
 
 from mooring.kube.objects import (
     Condition,
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
     LabelSelectorRequirement,
     Node,
     NodeSelector,
@@ -22,12 +25,14 @@ from mooring.kube.objects import (
     PersistentVolumeSpec,
     Pod,
     PodSpec,
+    PodStatus,
     Volume,
     VolumeNodeAffinity,
 )
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.matching import BIND_COMPLETED
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.why.cause import Cause
 from mooring.why.explain_pods import explain_pod
 from mooring.why.snapshot import Snapshot
 
@@ -52,7 +57,7 @@ def pod(**spec: object) -> Pod:
     return Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"), spec=PodSpec(**spec))  # type: ignore[arg-type]
 
 
-def advice(unscheduled: Pod) -> str:
+def explained(unscheduled: Pod) -> Cause:
     plugins = PluginManager([], ControllerVolumeHost(now=lambda: datetime(2030, 1, 1, tzinfo=UTC)))
     known = Snapshot(
         plugins,
@@ -68,7 +73,11 @@ def advice(unscheduled: Pod) -> str:
         fences={},
         events={},
     )
-    return explain_pod(unscheduled, known).next_step
+    return explain_pod(unscheduled, known)
+
+
+def advice(unscheduled: Pod) -> str:
+    return explained(unscheduled).next_step
 
 
 @pytest.mark.parametrize(
@@ -84,3 +93,15 @@ def advice(unscheduled: Pod) -> str:
 def test_the_advice_follows_from_the_obstacle_and_not_from_words_of_its_message(unscheduled: Pod, words: str):
     """Both messages speak of affinity: one of the pod's, the other of the volume's."""
     assert words in advice(unscheduled)
+
+
+@pytest.mark.parametrize("problem", ["container main: there is no image", "there is no image"])
+def test_a_container_is_named_once(problem: str):
+    """The agent's message may begin with the container's name, or with nothing."""
+    state = ContainerState(waiting=ContainerStateWaiting(reason="ErrImageNeverPull", message=problem))
+    held_up = Pod(
+        metadata=ObjectMeta(name="p", namespace="default"),
+        spec=PodSpec(node_name="a"),
+        status=PodStatus(phase="Pending", container_statuses=(ContainerStatus(name="main", state=state),)),
+    )
+    assert explained(held_up).reason.message == "container main: there is no image"

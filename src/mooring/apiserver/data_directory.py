@@ -1,8 +1,9 @@
 """The files of a server's data directory: the store, the secret that tokens are made from, kubeconfigs.
 
 Guarantees: only the owner can read the secrets in it, even if the directory existed before and is open to
-others. A directory that has lost a file is refused with the file's name and left unchanged: an empty store in
-the place of a lost one would be taken for the truth, and all volumes for unused ones.
+others. One of a newer version of Mooring is refused, one of an older version is brought up to date
+(`mooring.data_schema`). A directory that has lost a file is refused with the file's name and left unchanged:
+an empty store in the place of a lost one would be taken for the truth, and all volumes for unused ones.
 """
 
 from __future__ import annotations
@@ -13,24 +14,29 @@ import os
 import secrets
 import sqlite3
 import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from mooring.apiserver.access.tokens import Tokens
+from mooring.data_schema import SchemaRefused, Step, check, nothing, upgrade
 
 STORE, TOKENS = "store.db", "tokens.json"
+STEPS: tuple[Step, ...] = (nothing,)
+"""From each schema to the next; the first one came with the numbers."""
 _SECRET_BYTES = 32
 _AGAIN = "restore the directory from a copy, or use another one for a new cluster"
 
 
 class DataDirectoryDamaged(Exception):
-    """A file of the data directory is missing or cannot be used; the message names it and says what to do."""
+    """A file of the data directory is missing or cannot be used, or is of a newer version; the message names
+    it and says what to do."""
 
 
 def prepare(data_dir: Path) -> None:
     """Makes the directory if it is missing. Raises DataDirectoryDamaged where a cluster was and its store is
-    lost.
+    lost, and where it is of a newer version.
 
     Called before the store is opened. The store is made before the tokens, so tokens without a store are a
     loss."""
@@ -40,11 +46,24 @@ def prepare(data_dir: Path) -> None:
         raise DataDirectoryDamaged(
             f"the data directory {data_dir} cannot be made: {error.strerror}"
         ) from error
+    _of_a_known_schema(data_dir, check)
     store = data_dir / STORE
     if (data_dir / TOKENS).exists() and not _is_store(store):
         raise DataDirectoryDamaged(
             f"{data_dir} had a cluster, but its store {store} is missing or empty: {_AGAIN}"
         )
+
+
+def bring_up_to_date(data_dir: Path) -> None:
+    """To the present schema. For who holds the store's lock. Raises DataDirectoryDamaged."""
+    _of_a_known_schema(data_dir, upgrade)
+
+
+def _of_a_known_schema(data_dir: Path, look: Callable[[Path, Sequence[Step]], int]) -> None:
+    try:
+        look(data_dir, STEPS)
+    except SchemaRefused as error:
+        raise DataDirectoryDamaged(str(error)) from error
 
 
 def _is_store(store: Path) -> bool:

@@ -19,6 +19,7 @@ from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.data_directory import (
     STORE,
     DataDirectoryDamaged,
+    bring_up_to_date,
     load_tokens,
     prepare,
     write_kubeconfig,
@@ -112,6 +113,7 @@ async def serve(
 
     log = SqliteLog(data_dir / STORE)
     try:
+        bring_up_to_date(data_dir)
         tokens = tokens or load_tokens(data_dir)
         proxy = NodeProxy(
             tokens,

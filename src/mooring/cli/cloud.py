@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.output import fail, log_lines, print_table
 from mooring.cli.parts import LOG_LEVEL, run_until_signalled
 from mooring.cli.tasks import answer_signal
@@ -49,7 +50,7 @@ SETTING = click.option(
 JSON = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -1,10 +1,9 @@
-"""`mooring up`, `down`, `status`, `demo`: a cluster on this machine."""
+"""`mooring up`, `down`, `demo`: a cluster on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -244,45 +243,6 @@ def down(data_dir: str | None) -> None:
 
 
 @click.command()
-@DATA_DIR
-@click.option("--volumes", is_flag=True, help="How full each pod's volumes are, instead.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-def status(data_dir: str | None, volumes: bool, output: str) -> None:
-    """Shows nodes, claims, pods and volumes once; the machines, as they are and as their BMCs say; storage
-    servers, and who is shut out of them."""
-    from mooring.cluster import fences, machine_states
-    from mooring.cluster.layout import open_layout
-    from mooring.cluster.storage import shown as storage_servers
-    from mooring.cluster.usage import usage
-    from mooring.cluster.view import as_json, sections, table, take
-    from mooring.kube import config
-    from mooring.kube.errors import Unreachable
-
-    layout = open_layout(data_dir)
-    if not layout.kubeconfig.exists():
-        fail(f"there is no cluster in {layout.root}: start one with `mooring up`")
-
-    async def read() -> None:
-        client = config.load(layout.kubeconfig)
-        try:
-            shown = await usage(client) if volumes else sections(await take(client))
-            shown += [] if volumes else await fences.section(client)
-            if not volumes:
-                for each in (machine_states, storage_servers):
-                    shown += await each.section(layout.control)
-        except Unreachable:
-            fail(f"the cluster in {layout.root} does not answer: start it with `mooring up`")
-        finally:
-            await client.close()
-        if output == "json":
-            click.echo(json.dumps(as_json(shown), indent=2))
-        else:
-            click.echo("\n\n".join(table(header, rows) for header, rows in shown) or "nothing to show")
-
-    asyncio.run(read())
-
-
-@click.command()
 @click.option("--keep", is_flag=True, help="Keep the data directory.")
 @click.option(
     "--out",
@@ -318,4 +278,4 @@ def demo(keep: bool, out: Path, cloud: bool, machines: str, fencing: bool) -> No
     )
 
 
-COMMANDS = (up, down, status, demo)
+COMMANDS = (up, down, demo)

@@ -11,12 +11,13 @@ import click
 
 from mooring import __version__
 from mooring.cli import csi_roles, csi_trace
+from mooring.cli.groups import Group
 from mooring.cli.output import fail, log_lines
 from mooring.cli.parts import LOG_LEVEL, run_until_signalled
 from mooring.cli.tasks import answer_signal
 
 
-@click.group()
+@click.group(cls=Group)
 def csi() -> None:
     """CSI drivers, and what Kubernetes needs beside them."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.nodes import DATA_DIR, KUBECONFIG, confirm_dead
 from mooring.cli.output import fail, print_table
 
@@ -24,7 +25,7 @@ OUTPUT = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def fence() -> None:
     """Cuts lost nodes off, so that what they had may move; says what was shown, and what is waited for."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import fail, log_lines, print_table
 from mooring.kube.printable import printable
@@ -22,7 +23,7 @@ ANSWER_S = 3.0
 HEADER = ("NAME", "POWER", "BMC SAYS", "PORT", "IPMI", "REDFISH", "SOCKET", "MISBEHAVES")
 
 
-@click.group()
+@click.group(cls=Group)
 def machine() -> None:
     """The machines from outside: how to reach their BMCs, what is true of their power."""
 

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 import click
 
 from mooring import __version__
+from mooring.cli.groups import Group
 from mooring.cli.output import fail
 
 ROOMS: Mapping[str, str] = {
-    **dict.fromkeys(("up", "down", "status", "demo"), "cluster"),
+    **dict.fromkeys(("up", "down", "demo"), "cluster"),
     **dict.fromkeys(("node", "delete", "break-attachment"), "nodes"),
     "fence": "fence",
     **dict.fromkeys(("install", "uninstall"), "install"),
     "machine": "machines",
+    "status": "status",
     "storage": "storage",
     "disk": "disks",
     "logs": "logs",
@@ -33,7 +35,7 @@ ROOMS: Mapping[str, str] = {
 """The module of each command, which has it in its `COMMANDS`."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """Loads the module of the command that was given, and no other: a machine that boots waits for it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

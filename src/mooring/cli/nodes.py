@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.output import fail
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ KUBECONFIG = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def node() -> None:
     """Stops, kills or starts a node's machine, cuts and heals its links; says that a node is dead."""
 

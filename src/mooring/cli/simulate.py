@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.output import fail
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ VIOLATIONS_SHOWN = 3
 SAME = "came out as the forerunner"
 
 
-class _RunByDefault(click.Group):
+class _RunByDefault(Group):
     """`mooring simulate FILE --seeds 5` is `mooring simulate run FILE --seeds 5`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

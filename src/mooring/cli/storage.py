@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
+from mooring.cli.groups import Group
 from mooring.cli.nodes import DATA_DIR
 from mooring.cli.output import log_lines, print_table
 from mooring.kube.printable import printable
 
 
-@click.group()
+@click.group(cls=Group)
 def storage() -> None:
     """Storage servers (NFS, iSCSI, NBD) with addresses of their own, for machines with a kernel of their
     own."""
@@ -72,12 +73,13 @@ def nbd(name: str, size: str, disks: int, data_dir: str | None) -> None:
 def list_servers(data_dir: str | None, output: str) -> None:
     """Shows each server: who is connected, who is shut out, and the commands with which a machine uses it."""
     from mooring.cluster.storage.shown import HEADER, SAID, row
+    from mooring.cluster.tables import text
 
     found: list[dict[str, Any]] = json.loads(_say(data_dir, SAID, ""))
     if output == "json":
         click.echo(json.dumps(found, indent=2))
         return
-    print_table([HEADER, *map(row, found)])
+    print_table([HEADER, *([text(cell) for cell in row(each)] for each in found)])
     for each in found:
         for command in each.get("commands", {}).values():
             click.echo(f"\n{printable(each['name'])}: {printable(command)}")

@@ -1,6 +1,7 @@
 """A cloud's data directory: its lock, its access key, and its address.
 
 <root>/lock               held by the process that serves
+<root>/schema.json        the number of the form in which all this is (`mooring.data_schema`)
 <root>/cloud.db           all records (`journal`)
 <root>/credentials.json   the access key (0600), made at the first start
 <root>/endpoint.json      where the process that serves, or served last, listens; a restart listens there
@@ -21,7 +22,10 @@ from typing import TypeVar
 import msgspec
 
 from mooring.cloud.errors import DataDirectoryError
+from mooring.data_schema import SchemaRefused, Step, nothing, upgrade
 
+STEPS: tuple[Step, ...] = (nothing,)
+"""From each schema to the next; the first one came with the numbers."""
 _T = TypeVar("_T")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
@@ -54,7 +58,8 @@ class DataDirectory:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Locks the directory while entered. Raises DataDirectoryError if another process holds the lock."""
+        """Locks the directory while entered, and brings it up to date. Raises DataDirectoryError if another
+        process holds the lock, or the directory is of a newer version."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o700)
@@ -70,6 +75,10 @@ class DataDirectory:
                 raise DataDirectoryError(
                     f"another `mooring cloud` serves from {self.root}: stop it first"
                 ) from None
+            try:
+                upgrade(self.root, STEPS)
+            except SchemaRefused as error:
+                raise DataDirectoryError(str(error)) from error
             yield
         finally:
             os.close(lock)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.cluster.layout import ClusterError
-from mooring.cluster.view import Section
+from mooring.cluster.tables import Row, Section
 from mooring.cluster.welcome import welcome
 from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
@@ -188,24 +188,33 @@ async def _try(client: Client, kinds: Mapping[str, Mechanism], record: FenceMech
     return Tried(record.name, scope, node.name, look.state, look.message, look.identity)
 
 
-async def section(client: Client) -> list[Section]:
-    """For `mooring status`: fences that are not over, and policies and mechanisms with which something is
-    wrong; none where nothing is."""
+async def read_section(client: Client) -> list[Section]:
+    """The same as `section`, read live; none in a cluster that does not know fences."""
     try:
-        open_ones = [each for each in await fences(client) if each.status.phase not in Phase.OVER]
+        found = await fences(client)
         policies = (await client.list(FencePolicy)).items
         mechanisms = (await client.list(FenceMechanism)).items
     except (ClusterError, NotFound):
         return []
-    rows = [
+    return section(found, policies, mechanisms)
+
+
+def section(
+    found: Sequence[NodeFence], policies: Sequence[FencePolicy], mechanisms: Sequence[FenceMechanism]
+) -> list[Section]:
+    """For `mooring status`: fences that are not over, and policies and mechanisms with which something is
+    wrong; none where nothing is."""
+    rows: list[Row] = [
         (f"nodefence of {each.spec.node_name}", each.status.phase or Phase.PENDING, each.status.message)
-        for each in open_ones
+        for each in found
+        if each.status.phase not in Phase.OVER
     ]
-    for kind, found in (("fencepolicy", policies), ("fencemechanism", mechanisms)):
-        for each in found:
+    for kind, objects in (("fencepolicy", policies), ("fencemechanism", mechanisms)):
+        for each in objects:
             wrong = (condition for condition in each.status.conditions if condition.status != "True")
             rows += [(f"{kind} {each.name}", said.reason, said.message) for said in wrong]
-    return [(("FENCING", "STATE", "WHAT IT WAITS FOR, OR WHAT IS WRONG"), rows)] if rows else []
+    header = ("FENCING", "STATE", "WHAT IT WAITS FOR, OR WHAT IS WRONG")
+    return [Section(header, rows)] if rows else []
 
 
 def as_json(fence: NodeFence) -> dict[str, Any]:

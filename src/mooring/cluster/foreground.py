@@ -8,34 +8,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from typing import TextIO
 
-import click
-
+from mooring.cluster.changes import changes, facts
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.options import Options
 from mooring.cluster.processes import load
+from mooring.cluster.screen import Screen, is_terminal
 from mooring.cluster.sweep import sweep
+from mooring.cluster.tables import lines as shown
+from mooring.cluster.tables import shortened
 from mooring.cluster.tails import Tail
-from mooring.cluster.view import (
-    Snapshot,
-    attachment_state,
-    node_state,
-    pod_state,
-    sections,
-    table,
-    take,
-    volume_of,
-)
+from mooring.cluster.view import Snapshot, legend, sections, take
 from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
-from mooring.kube.printable import printable
+from mooring.kube.printable import counted, printable
 
 LOOK_S = 1.0
 CALLS, LOG_LINES = 6, 4
@@ -78,7 +70,7 @@ def _welcome(cluster: Cluster) -> str:
     joining = f"\n  a machine of {join.network} joins by: mooring node join NAME" if join else ""
     taken = f" ({cluster.instead_of} is in use)" if cluster.instead_of else ""
     return (
-        f"cluster with {len(cluster.machines)} nodes on https://127.0.0.1:{cluster.port}{taken}\n"
+        f"cluster with {counted(len(cluster.machines), 'node')} on https://127.0.0.1:{cluster.port}{taken}\n"
         f"  export KUBECONFIG={cluster.options.kubeconfig_out or cluster.layout.kubeconfig}\n"
         f"  kubectl get nodes; mooring status --data-dir {cluster.layout.root}; Ctrl-C to stop"
         f"{joining}"
@@ -89,19 +81,19 @@ async def _show(cluster: Cluster, out: TextIO) -> None:
     """Looks once a second; on a terminal redraws, elsewhere prints what has changed."""
     client = cluster.client()
     drivers = DriversShown(cluster)
-    terminal = out.isatty()
+    terminal = is_terminal(out)
     before: dict[str, str] = {}
-    drawn = 0
+    screen = Screen(out)
     try:
         while True:
             with contextlib.suppress(KubeError):
                 snapshot = await take(client)
                 lines = drivers.look()
                 if terminal:
-                    drawn = _redraw(snapshot, cluster, drivers, out, drawn)
+                    _redraw(snapshot, cluster, drivers, screen)
                 else:
                     now = dict(_facts(snapshot, cluster))
-                    for line in [*_changes(before, now), *lines]:
+                    for line in [*changes(before, now, time.strftime("%H:%M:%S")), *lines]:
                         print(line, file=out, flush=True)
                     before = now
             await asyncio.sleep(LOOK_S)
@@ -132,29 +124,11 @@ class DriversShown:
         return ["", *map(printable, (*calls, *logs))] if calls or logs else []
 
 
-def _redraw(snapshot: Snapshot, cluster: Cluster, drivers: DriversShown, out: TextIO, drawn: int) -> int:
-    lines = "\n\n".join(table(header, rows) for header, rows in sections(snapshot)).splitlines()
-    lines += ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster)), *drivers.lines()]
-    width, height = os.get_terminal_size(out.fileno())
-    if len(lines) > height - 2:
-        lines = [*lines[: height - 3], "… (the window is too small for the rest: see `mooring status`)"]
-    print(f"\x1b[{drawn}F\x1b[J" if drawn else "", end="", file=out)
-    print("\n".join(_coloured(line[:width]) for line in lines), file=out, flush=True)
-    return len(lines)
-
-
-def _coloured(line: str) -> str:
-    words = {
-        "Unknown": "red",
-        "out-of-service": "red",
-        "detaching": "yellow",
-        "attaching": "yellow",
-        "Ready": "green",
-    }
-    for word, colour in words.items():
-        if word in line:
-            return line.replace(word, click.style(word, fg=colour), 1)
-    return line
+def _redraw(snapshot: Snapshot, cluster: Cluster, drivers: DriversShown, screen: Screen) -> None:
+    note = legend(snapshot)
+    below = ["", "  ".join(f"{name}: {state}" for name, state in _parts(cluster)), *drivers.lines()]
+    room = screen.size.lines - len(below) - (3 if note else 1)
+    screen.draw([*shown(shortened(sections(snapshot), room), note), *below], "see `mooring status`")
 
 
 def _parts(cluster: Cluster) -> Iterator[tuple[str, str]]:
@@ -168,26 +142,9 @@ def _parts(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def _facts(snapshot: Snapshot, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    for node in snapshot.nodes:
-        yield f"node {node.name}", node_state(node)
-    for claim in snapshot.claims:
-        yield f"claim {claim.key}", claim.status.phase
-    for pod in snapshot.pods:
-        yield f"pod {pod.key}", f"{pod_state(pod)} on {pod.spec.node_name or '(no node yet)'}"
-    for record in snapshot.attachments:
-        yield f"volume {volume_of(record)} on {record.spec.node_name}", attachment_state(record)
+    yield from facts(snapshot)
     for name, state in _parts(cluster):
         yield f"part {name}", state
-
-
-def _changes(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    stamp = time.strftime("%H:%M:%S")
-    for what, state in now.items():
-        if before.get(what) != state:
-            yield f"{stamp}  {what}: {state}"
-    for what in before:
-        if what not in now:
-            yield f"{stamp}  {what}: gone"
 
 
 def take_down(layout: Layout) -> list[str]:

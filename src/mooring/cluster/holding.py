@@ -1,4 +1,5 @@
-"""The data directory as one `mooring up` holds it: its lock, what it keeps for the next start, its port."""
+"""The data directory as one `mooring up` holds it: its lock and schema, what it keeps for the next start, its
+port."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mooring.apiserver import data_directory as apiserver_data
 from mooring.apiserver.process import HOST
+from mooring.cloud import data_directory as cloud_data
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import Running, free_port, load, save
+from mooring.data_schema import SchemaRefused, Step, check, nothing, upgrade
 
 USUAL_PORT = 7443
+STEPS: tuple[Step, ...] = (nothing,)
+"""From each schema of the whole directory to the next; its API server and its cloud have numbers of their
+own."""
 
 
 def hold(layout: Layout) -> Any:
-    """Takes the data directory for this process; ClusterError if another `up` has it."""
+    """Takes the data directory for this process, and brings it up to date; ClusterError if another `up` has
+    it, or if it, or a part of it, is of a newer version."""
     lock = layout.lock.open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,10 +39,27 @@ def hold(layout: Layout) -> Any:
         raise ClusterError(
             f"a cluster already runs on {layout.root}{who}: use it (`mooring status`), or give another --data-dir"
         ) from error
+    try:
+        _bring_up_to_date(layout)
+    except SchemaRefused as error:
+        lock.close()
+        raise ClusterError(str(error)) from error
     running = Running.of(os.getpid())
     assert running is not None
     save(layout.run / "up.json", running)
     return lock
+
+
+def _bring_up_to_date(layout: Layout) -> None:
+    """The parts do it themselves when they start: here they are only looked at, before anything is
+    changed."""
+    for directory, steps in (
+        (layout.root, STEPS),
+        (layout.apiserver, apiserver_data.STEPS),
+        (layout.cloud, cloud_data.STEPS),
+    ):
+        check(directory, steps)
+    upgrade(layout.root, STEPS)
 
 
 def release(layout: Layout, lock: Any) -> None:

@@ -2,6 +2,7 @@
 
 <data dir>/
   up.lock               held by the `mooring up` that runs
+  schema.json           the number of the form in which all this is (`mooring.data_schema`)
   cluster.json          nodes and port, for the next start
   kubeconfig            the admin's
   control.sock          commands of `mooring node …`

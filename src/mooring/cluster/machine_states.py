@@ -15,7 +15,7 @@ from pathlib import Path
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines.node_machine import NodeMachine
-from mooring.cluster.view import Section
+from mooring.cluster.tables import Section
 
 SAID = "machines"
 """The command at the control socket; its message is JSON."""
@@ -55,5 +55,5 @@ async def section(socket: Path) -> list[Section]:
     """The table, from the `mooring up` that runs; none if none does."""
     with contextlib.suppress(ClusterError):
         rows = json.loads(await control.say(socket, SAID, ""))
-        return [(HEADER, [tuple(map(str, row)) for row in rows])]
+        return [Section(HEADER, [tuple(map(str, row)) for row in rows])]
     return []

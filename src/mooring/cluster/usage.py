@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mooring.cluster.view import Section
+from mooring.cluster.tables import NO_NUMBER, Row, Section, Told, ordered
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, Unreachable
 from mooring.kube.objects import Node
@@ -17,7 +17,7 @@ _HEADER = ("MOUNTED VOLUME", "CLAIM", "POD", "NODE", "SIZE", "USED", "AVAILABLE"
 
 async def usage(client: Client) -> list[Section]:
     """One table. A node that does not answer has a row that says so."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for node in (await client.list(Node)).items:
         try:
             page = await client.request(
@@ -26,27 +26,27 @@ async def usage(client: Client) -> list[Section]:
         except Unreachable:
             raise
         except KubeError as error:
-            rows.append(("-", "-", "-", f"{node.name}: {error}", "-", "-", "-", "-"))
+            rows.append(("-", "-", "-", f"{node.name}: {error}", *[NO_NUMBER] * 4))
             continue
         rows += rows_of(json.loads(page))
-    return [(_HEADER, sorted(rows))] if rows else []
+    return [Section(_HEADER, ordered(rows))] if rows else []
 
 
-def rows_of(summary: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+def rows_of(summary: Mapping[str, Any]) -> Iterable[Row]:
     """The rows of one node's summary."""
     node = summary["node"]["nodeName"]
     for pod in summary["pods"]:
         name = f"{pod['podRef']['namespace']}/{pod['podRef']['name']}"
         for volume in pod["volume"]:
             capacity, used, free = (volume[key] for key in ("capacityBytes", "usedBytes", "availableBytes"))
-            share = f"{100 * used / capacity:.0f}" if capacity else "-"
+            share = round(100 * used / capacity) if capacity else NO_NUMBER
             claim = volume.get("pvcRef", {}).get("name", "-")
             yield (volume["name"], claim, name, node, _size(capacity), _size(used), _size(free), share)
 
 
-def _size(count: int) -> str:
-    """About three digits."""
+def _size(count: int) -> Told:
+    """About three digits for people, bytes for programs."""
     unit = 1
     while count // unit >= 1024 * 10:
         unit *= 1024
-    return format_bytes(count // unit * unit) if count else "0"
+    return Told(format_bytes(count // unit * unit) if count else "0", count)

@@ -1,11 +1,16 @@
-"""What a person sees of a running cluster: nodes, claims, pods, volumes. Pure: objects in, lines out."""
+"""What a person sees of a running cluster: nodes, claims, pods, volumes. Pure: objects in, tables out.
+
+What a node says of itself is known only while the node answers. Of a node that is silent it is what was known
+last, and is marked: `Running?`, for programs `"known": false`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from mooring.cluster.tables import Cell, LastKnown, Row, Section, ordered
 from mooring.controllers.attachdetach.decide import is_detached
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
@@ -32,6 +37,19 @@ async def take(client: Client) -> Snapshot:
         (await client.list(Pod)).items,
         (await client.list(VolumeAttachment)).items,
     )
+
+
+def silent(node: Node | None) -> bool:
+    """Whether nothing is heard of a node: its Ready condition is Unknown, or it has no Node object."""
+    return node is None or node.ready == "Unknown"
+
+
+def silent_nodes(snapshot: Snapshot) -> list[str]:
+    """The names of the silent nodes, and of those that pods or VolumeAttachments name and that are gone."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    named = {pod.spec.node_name for pod in snapshot.pods if not pod.finished}
+    named |= {record.spec.node_name for record in snapshot.attachments}
+    return sorted(name for name in {*nodes, *named} - {""} if silent(nodes.get(name)))
 
 
 def node_state(node: Node) -> str:
@@ -70,46 +88,66 @@ def volume_of(record: VolumeAttachment) -> str:
     return record.metadata.annotations.get(VOLUME_NAME) or record.spec.source.persistent_volume_name or ""
 
 
-Section = tuple[tuple[str, ...], list[tuple[str, ...]]]
-"""A table: its header and its rows."""
-
-
 def sections(snapshot: Snapshot) -> list[Section]:
     """Tables: header and rows."""
-    pods_on = [pod.spec.node_name for pod in snapshot.pods]
-    nodes = [_node_row(node, pods_on.count(node.name)) for node in snapshot.nodes]
-    claims = [(c.key, c.status.phase, c.spec.volume_name) for c in snapshot.claims]
-    pods = [(p.key, pod_state(p), p.spec.node_name or "-") for p in snapshot.pods]
-    volumes = [(volume_of(a), a.spec.node_name, attachment_state(a)) for a in snapshot.attachments]
-    tables: list[tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = [
-        (("NODE", "STATE", "PODS", "ATTACHED", "IN USE"), nodes),
-        (("CLAIM", "PHASE", "VOLUME"), claims),
-        (("POD", "STATE", "NODE"), pods),
-        (("VOLUME", "ON NODE", "STATE"), volumes),
+    mute = set(silent_nodes(snapshot))
+    pods_on = Counter(pod.spec.node_name for pod in snapshot.pods)
+    tables = [
+        Section(
+            ("NODE", "STATE", "PODS", "ATTACHED", "IN USE"),
+            [_node_row(node, pods_on[node.name], mute) for node in snapshot.nodes],
+            heard=True,
+        ),
+        Section(
+            ("CLAIM", "PHASE", "VOLUME"),
+            [(c.key, c.status.phase, c.spec.volume_name) for c in snapshot.claims],
+        ),
+        Section(
+            ("POD", "STATE", "NODE"),
+            [(p.key, pod_cell(p, mute), p.spec.node_name or "-") for p in snapshot.pods],
+            heard=True,
+        ),
+        Section(
+            ("VOLUME", "ON NODE", "STATE"),
+            [(volume_of(a), a.spec.node_name, volume_cell(a, mute)) for a in snapshot.attachments],
+            heard=True,
+        ),
     ]
-    return [(header, sorted(rows)) for header, rows in tables if rows]
+    return [each._replace(rows=ordered(each.rows)) for each in tables if each.rows]
 
 
-def _node_row(node: Node, pods: int) -> tuple[str, ...]:
-    status = node.status
-    counts = (pods, len(status.volumes_attached), len(status.volumes_in_use))
-    return (node.name, node_state(node), *(str(count) for count in counts))
+def _node_row(node: Node, pods: int, mute: Container[str]) -> Row:
+    in_use = len(node.status.volumes_in_use)
+    used = LastKnown(f"{in_use}?", in_use) if node.name in mute else in_use
+    return (node.name, node_state(node), pods, len(node.status.volumes_attached), used)
 
 
-def as_json(tables: Sequence[Section]) -> dict[str, Any]:
-    """The same for scripts."""
-    return {
-        header[0].lower() + "s": [
-            {k.lower().replace(" ", "_"): v for k, v in zip(header, row, strict=True)} for row in rows
-        ]
-        for header, rows in tables
-    }
+def pod_cell(pod: Pod, mute: Container[str]) -> Cell:
+    """A pod's state, as far as it is known. One that has ended does not go on, whatever its node does."""
+    state = pod_state(pod)
+    doubtful = pod.spec.node_name in mute and not pod.finished
+    return LastKnown(f"{state}?", state) if doubtful else state
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as kubectl prints them: as wide as needed, three spaces apart. Cells are made printable."""
-    lines = [header, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(
-        "   ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+def volume_cell(record: VolumeAttachment, mute: Container[str]) -> Cell:
+    """An attachment's state, as far as it is known. That a volume is detached the storage has confirmed."""
+    state = attachment_state(record)
+    word, colon, error = state.partition(":")
+    doubtful = record.spec.node_name in mute and not is_detached(record)
+    return LastKnown(f"{word}?{colon}{error}", state) if doubtful else state
+
+
+def legend(snapshot: Snapshot) -> str:
+    """What the question marks mean; "" if there are none."""
+    mute = silent_nodes(snapshot)
+    if not mute:
+        return ""
+    names = ", ".join(mute[:MOST_NAMED]) + (
+        f" and {len(mute) - MOST_NAMED} more" if mute[MOST_NAMED:] else ""
     )
+    verb = "does" if len(mute) == 1 else "do"
+    return f"? as last known: {printable(names)} {verb} not answer"
+
+
+MOST_NAMED = 5
+"""So many silent nodes are named, the others are counted."""

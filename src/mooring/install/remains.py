@@ -18,6 +18,7 @@ from mooring.controllers.provisioning.decide import BEGUN
 from mooring.install.check import EBS
 from mooring.kube.objects import Node, Object, PersistentVolumeClaim, VolumeAttachment
 from mooring.kube.objects.fencing import NodeFence
+from mooring.kube.printable import counted
 from mooring.volumes.out_of_service import TAINT
 
 PREFIXES = ("mooring.dev/", "fencing.mooring.dev/")
@@ -59,8 +60,8 @@ def _strangers(remains: Remains) -> Iterator[str]:
     marked = sum(unmarked(each) is not None for each in remains.objects)
     if marked and not remains.installed:
         yield (
-            f"{marked} objects have marks, and no component is installed: they are of `mooring up`, or of a `mooring "
-            "controller` somewhere; once nothing of it runs: mooring uninstall --nothing-runs --confirm"
+            f"marks are on {counted(marked, 'object')}, and no component is installed: they are of `mooring up`, or of "
+            "a `mooring controller` somewhere; once nothing of it runs: mooring uninstall --nothing-runs --confirm"
         )
 
 
@@ -91,8 +92,8 @@ def _attached(remains: Remains) -> Iterator[str]:
     ]
     if found:
         yield (
-            f"{len(found)} volumes of {EBS} are attached ({', '.join(found[:_NAMED])}): end the pods that use them, or "
-            "install another driver of that name first and take the label app.kubernetes.io/part-of off ours"
+            f"still attached: {counted(len(found), 'volume')} of {EBS} ({', '.join(found[:_NAMED])}): end the pods "
+            "that use them, or install another driver of that name first and take our app.kubernetes.io/part-of off"
         )
 
 

@@ -342,9 +342,11 @@ class Client:
         field_selector: str = "",
         timeout: float | None = None,
         gather: float = 0.0,
+        taken: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes after `resource_version`, with bookmarks, until the server ends the watch (after `timeout`
-        seconds). Those that come in `gather` seconds come together.
+        seconds). Those that come in `gather` seconds come together. `taken` is called when the server has
+        taken it.
 
         With `initial_events` all that is there comes first, as ADDED, then a bookmark that says so: a list
         that needs the memory of one object. Invalid from a server that does not know it. Gone when that
@@ -369,6 +371,7 @@ class Client:
             Request("GET", path, query, {"Accept": JSON}, stream=True, gather=gather, timeout=seconds + 30)
         )
         assert answer.stream is not None
+        taken()
         stream = answer.stream
         try:
             lines = _Lines()

@@ -49,6 +49,26 @@ def ruled(schema: Schema, **rules: str) -> Schema:
     return {**schema, "x-kubernetes-validations": written}
 
 
+def described(schema: Schema, texts: Mapping[str, str], path: str = "") -> Schema:
+    """The schema with the text of each field, by its path ("spec.nodes"; "" is the whole). Lists and maps
+    have no part in a path of their own. A field without a text stays as it is."""
+    found = dict(schema)
+    if "properties" in schema:
+        found["properties"] = {
+            name: described(field, texts, f"{path}.{name}".lstrip("."))
+            for name, field in schema["properties"].items()
+        }
+    for inner in ("items", "additionalProperties"):
+        if inner in schema:
+            found[inner] = _within(schema[inner], texts, path)
+    return {"description": texts[path], **found} if path in texts else found
+
+
+def _within(schema: Schema, texts: Mapping[str, str], path: str) -> Schema:
+    """What a list or a map holds: its fields have texts; the whole has that of the list or map."""
+    return described(schema, {name: text for name, text in texts.items() if name != path}, path)
+
+
 def definition(
     group: str,
     version: str,
@@ -60,19 +80,22 @@ def definition(
     *,
     short: Sequence[str] = (),
     annotations: Mapping[str, str] | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The body of a CustomResourceDefinition. `columns`: by name, type and JSON path."""
-    described: dict[str, Any] = {
+    """The body of a CustomResourceDefinition. `columns`: by name, type and JSON path. `texts`: what `kubectl
+    explain` says, as `described` takes it."""
+    schema: Schema = {"type": "object", "properties": dict(properties)}
+    served: dict[str, Any] = {
         "name": version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": dict(properties)}},
+        "schema": {"openAPIV3Schema": described(schema, texts or {})},
         "additionalPrinterColumns": [
             {"name": name, "type": type_, "jsonPath": path} for name, (type_, path) in columns.items()
         ],
     }
     if "status" in properties:
-        described["subresources"] = {"status": {}}
+        served["subresources"] = {"status": {}}
     return {
         "metadata": {
             "name": f"{plural}.{group}",
@@ -82,6 +105,6 @@ def definition(
             "group": group,
             "scope": scope,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)},
-            "versions": [described],
+            "versions": [served],
         },
     }

@@ -80,6 +80,10 @@ class Informer(Generic[T]):
         self._streams = True  # until the server says otherwise
         self._metrics = ReflectorMetrics(kind.RESOURCE.plural)
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self.failure = ""
+        """Why the last list or watch failed; "" once the server has taken a watch again."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when `failure` has changed."""
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a
@@ -167,12 +171,18 @@ class Informer(Generic[T]):
             log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
             return
         self._listed = self._listed and not isinstance(error, Gone)
+        self._fails(str(error))
         wait = self._retry * (0.5 + self._random.random())
         if isinstance(error, Throttled):
             wait = max(wait, error.retry_after)
         self._retry = min(self._retry * 2, LAST_RETRY_S)
         log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=wait)
         await asyncio.sleep(wait)
+
+    def _fails(self, failure: str) -> None:
+        if self.failure != failure:
+            self.failure = failure
+            self.on_failure()
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -212,6 +222,7 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             gather=self._gather_s,
+            taken=lambda: self._fails(""),
         )
         self._metrics.watches.inc()
         try:

@@ -63,11 +63,14 @@ def about(obj: Object) -> str:
 
 
 SHORT = {
+    "Deployment": "deploy",
     "Namespace": "ns",
     "PersistentVolumeClaim": "pvc",
     "PersistentVolume": "pv",
+    "StatefulSet": "sts",
     "StorageClass": "storageclass",
     "VolumeAttachment": "volumeattachment",
+    "VolumeSnapshot": "snapshot",
 }
 
 

@@ -12,7 +12,9 @@ from mooring.why.explain_fences import explain_fence
 from mooring.why.explain_namespaces import explain_namespace
 from mooring.why.explain_nodes import explain_node
 from mooring.why.explain_pods import explain_pod
+from mooring.why.explain_snapshots import explain_snapshot
 from mooring.why.explain_volumes import explain_volume
+from mooring.why.explain_workloads import explain_deployment, explain_stateful_set
 from mooring.why.snapshot import Snapshot
 
 KINDS = {
@@ -22,6 +24,9 @@ KINDS = {
     "node": ("nodes", False, explain_node),
     "nodefence": ("fences", False, explain_fence),
     "ns": ("namespaces", False, explain_namespace),
+    "sts": ("stateful_sets", True, explain_stateful_set),
+    "deploy": ("deployments", True, explain_deployment),
+    "snapshot": ("snapshots", True, explain_snapshot),
 }
 ALIASES = {
     "pods": "pod",
@@ -38,6 +43,13 @@ ALIASES = {
     "fence": "nodefence",
     "namespace": "ns",
     "namespaces": "ns",
+    "statefulset": "sts",
+    "statefulsets": "sts",
+    "deployment": "deploy",
+    "deployments": "deploy",
+    "volumesnapshot": "snapshot",
+    "volumesnapshots": "snapshot",
+    "vs": "snapshot",
 }
 
 
@@ -74,9 +86,9 @@ def _not_there(kind: str, name: str, namespace: str, objects: Mapping[str, Objec
 
 
 def stuck(known: Snapshot) -> Iterator[Cause]:
-    """Yields the explanation of every object with which something is wrong: nodes, volumes, claims, pods,
-    namespaces."""
-    for kind in ("node", "pv", "pvc", "pod", "ns"):
+    """Yields the explanation of every object with which something is wrong: nodes, volumes, claims, pods, the
+    sets that these are of, snapshots, namespaces."""
+    for kind in ("node", "pv", "pvc", "pod", "sts", "deploy", "snapshot", "ns"):
         held, _, how = _of(kind)
         objects: Mapping[str, Object] = getattr(known, held)
         for obj in objects.values():

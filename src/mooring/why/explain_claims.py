@@ -6,6 +6,7 @@ from typing import assert_never
 
 from mooring.controllers.binding.decide import Action, decide_claim
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.printable import counted
 from mooring.kube.reason import Reason
 from mooring.volumes.default_class import default_class
 from mooring.volumes.errors import VolumeError
@@ -149,7 +150,8 @@ def _candidates(claim: PersistentVolumeClaim, known: Snapshot) -> list[Cause]:
     volumes = sorted(known.volumes.values(), key=lambda pv: (pv.spec.storage_class_name != wanted, pv.name))
     unfit = [Cause(about(pv), Reason("DoesNotFit", _unfit(pv, claim))) for pv in volumes[:MOST_CANDIDATES]]
     if len(volumes) > MOST_CANDIDATES:
-        more = f"{len(volumes) - MOST_CANDIDATES} more volumes do not fit either"
+        rest = len(volumes) - MOST_CANDIDATES
+        more = f"{counted(rest, 'more volume')} {'does' if rest == 1 else 'do'} not fit either"
         unfit.append(Cause("pv", Reason("DoesNotFit", more)))
     return unfit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.kube.objects import Namespace
+from mooring.kube.printable import counted
 from mooring.kube.reason import Reason
 from mooring.why.cause import Cause, about, fine
 from mooring.why.explain_claims import explain_claim
@@ -32,7 +33,7 @@ def explain_namespace(namespace: Namespace, known: Snapshot) -> Cause:
     claims = [each for each in known.claims.values() if each.namespace == namespace.name]
     if not pods and not claims:
         return _by_conditions(namespace, since)
-    counts = (f"{len(held)} {what}" for what, held in (("pods", pods), ("claims", claims)) if held)
+    counts = (counted(len(held), what) for what, held in (("pod", pods), ("claim", claims)) if held)
     message = f"namespace {namespace.name} is being deleted, and holds {' and '.join(counts)} still"
     causes = (
         *(explain_pod(each, known) for each in pods[:MOST_EXPLAINED]),

@@ -213,6 +213,7 @@ def _container(pod: Pod, status: ContainerStatus, known: Snapshot) -> Cause:
         waiting.reason if waiting is not None else (last.reason if last is not None else "Error") or "Error"
     )
     problem = (waiting.message if waiting is not None else "") or (last.message if last is not None else "")
+    problem = problem.removeprefix(f"container {status.name}: ")  # as the agent begins some of its messages
     ended = f"its last run ended with exit code {last.exit_code}" if last is not None else ""
     message = f"container {status.name}: " + ("; ".join(each for each in (problem, ended) if each) or code)
     since = (last.finished_at if last is not None else "") or ""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
-from mooring.kube.client import Client, Listing
-from mooring.kube.errors import NotFound
+from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden, NotFound
 from mooring.kube.objects import (
     CSIDriver,
     CSINode,
+    Deployment,
     Event,
     Namespace,
     Node,
@@ -20,10 +21,13 @@ from mooring.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    ReplicaSet,
+    StatefulSet,
     StorageClass,
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import NodeFence
+from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.volumes import claims
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.errors import VolumeError
@@ -33,6 +37,30 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 T = TypeVar("T", bound=Object)
+
+KINDS: tuple[type[Object], ...] = (
+    Pod,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    Namespace,
+    Node,
+    VolumeAttachment,
+    CSIDriver,
+    CSINode,
+    Event,
+)
+"""Without these nothing can be explained."""
+OPTIONAL: tuple[type[Object], ...] = (
+    StatefulSet,
+    Deployment,
+    ReplicaSet,
+    NodeFence,
+    VolumeSnapshot,
+    VolumeSnapshotContent,
+    VolumeSnapshotClass,
+)
+"""Of these there are none in a cluster that does not know them, or does not show them to this user."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +82,16 @@ class Snapshot:
     """Empty in a cluster that does not know them."""
     events: Mapping[str, tuple[Event, ...]]
     """By the uid of the object that they are about, the latest last."""
+    stateful_sets: Mapping[str, StatefulSet] = field(default_factory=dict[str, StatefulSet])
+    deployments: Mapping[str, Deployment] = field(default_factory=dict[str, Deployment])
+    replica_sets: Mapping[str, ReplicaSet] = field(default_factory=dict[str, ReplicaSet])
+    snapshots: Mapping[str, VolumeSnapshot] = field(default_factory=dict[str, VolumeSnapshot])
+    snapshot_contents: Mapping[str, VolumeSnapshotContent] = field(
+        default_factory=dict[str, VolumeSnapshotContent]
+    )
+    snapshot_classes: Mapping[str, VolumeSnapshotClass] = field(
+        default_factory=dict[str, VolumeSnapshotClass]
+    )
 
     @cached_property
     def free(self) -> FreeVolumes:
@@ -79,6 +117,14 @@ class Snapshot:
     def attachability(self) -> Attachability:
         """Which volumes are attached, and what their storage guarantees."""
         return Attachability(self.plugins, self.drivers.get)
+
+    def knows_driver(self, name: str) -> bool:
+        """Whether there is a plugin or a registered CSI driver of that name."""
+        try:
+            self.plugins.find_plugin_by_name(name)
+        except VolumeError:
+            return name in self.drivers
+        return True
 
     def unique_name(self, spec: VolumeSpec) -> str:
         """The unique name of a volume that is attached, else ""."""
@@ -106,44 +152,56 @@ class Snapshot:
         return [pod for pod in self.pods.values() if claim.key in claims.claims_of(pod) and not pod.finished]
 
 
+class Source(Protocol):
+    """Where the objects of a kind come from."""
+
+    def __call__(self, kind: type[T], /) -> Iterable[T]: ...
+
+
 async def read(client: Client, plugins: PluginManager) -> Snapshot:
     """Reads everything that an explanation may need, with concurrent lists. Raises `KubeError`."""
-    list_of = client.list
-    pods, pvcs, pvs, classes, namespaces = await asyncio.gather(
-        list_of(Pod),
-        list_of(PersistentVolumeClaim),
-        list_of(PersistentVolume),
-        list_of(StorageClass),
-        list_of(Namespace),
-    )
-    nodes, records, drivers, csi_nodes, events = await asyncio.gather(
-        list_of(Node), list_of(VolumeAttachment), list_of(CSIDriver), list_of(CSINode), list_of(Event)
-    )
+    found: dict[type[Object], Sequence[Any]] = {}
+    half = len(KINDS) // 2
+    for kinds in (KINDS[:half], KINDS[half:], OPTIONAL):
+        found |= zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True)
+    return assemble(plugins, lambda kind: found[kind])
+
+
+async def _list(client: Client, kind: type[Object]) -> Sequence[Object]:
+    try:
+        return (await client.list(kind)).items
+    except (NotFound, Forbidden):
+        if kind in OPTIONAL:
+            return ()
+        raise
+
+
+def assemble(plugins: PluginManager, of: Source) -> Snapshot:
+    """Puts together what is known of `KINDS` and `OPTIONAL`."""
     return Snapshot(
         plugins,
-        pods=_by_key(pods),
-        claims=_by_key(pvcs),
-        volumes=_by_key(pvs),
-        classes=_by_key(classes),
-        nodes=_by_key(nodes),
-        namespaces=_by_key(namespaces),
-        attachments=_by_key(records),
-        drivers=_by_key(drivers),
-        csi_nodes=_by_key(csi_nodes),
-        fences=await _fences(client),
-        events=_by_subject(events.items),
+        pods=_by_key(of(Pod)),
+        claims=_by_key(of(PersistentVolumeClaim)),
+        volumes=_by_key(of(PersistentVolume)),
+        classes=_by_key(of(StorageClass)),
+        nodes=_by_key(of(Node)),
+        namespaces=_by_key(of(Namespace)),
+        attachments=_by_key(of(VolumeAttachment)),
+        drivers=_by_key(of(CSIDriver)),
+        csi_nodes=_by_key(of(CSINode)),
+        fences=_by_key(of(NodeFence)),
+        events=_by_subject(of(Event)),
+        stateful_sets=_by_key(of(StatefulSet)),
+        deployments=_by_key(of(Deployment)),
+        replica_sets=_by_key(of(ReplicaSet)),
+        snapshots=_by_key(of(VolumeSnapshot)),
+        snapshot_contents=_by_key(of(VolumeSnapshotContent)),
+        snapshot_classes=_by_key(of(VolumeSnapshotClass)),
     )
 
 
-async def _fences(client: Client) -> dict[str, NodeFence]:
-    try:
-        return _by_key(await client.list(NodeFence))
-    except NotFound:
-        return {}
-
-
-def _by_key(listing: Listing[T]) -> dict[str, T]:
-    return {each.key: each for each in listing.items}
+def _by_key(objects: Iterable[T]) -> dict[str, T]:
+    return {each.key: each for each in objects}
 
 
 def _by_subject(events: Iterable[Event]) -> dict[str, tuple[Event, ...]]:

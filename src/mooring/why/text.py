@@ -38,9 +38,18 @@ def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> I
 def one_line(cause: Cause, now: datetime, paint: Paint) -> str:
     """Returns the object, and where its chain of causes ends, in one line."""
     root = next(cause.roots)
+    return f"{_head(cause, root, now, paint)}  {_end(cause)}"
+
+
+def reason_line(cause: Cause) -> str:
+    """Returns where the chain of causes ends, without the object that it began with, and without times."""
+    return f"{printable(next(cause.roots).reason.code)}  {_end(cause)}"
+
+
+def _end(cause: Cause) -> str:
+    root = next(cause.roots)
     whence = "" if root is cause else f"{root.about}: "
-    message = printable(f"{whence}{' '.join(root.reason.message.split())}")
-    return f"{_head(cause, root, now, paint)}  {message}"
+    return printable(f"{whence}{' '.join(root.reason.message.split())}")
 
 
 def _head(about: Cause, why: Cause, now: datetime, paint: Paint) -> str:

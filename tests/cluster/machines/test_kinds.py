@@ -35,7 +35,7 @@ def test_each_node_has_a_kind(text: str, nodes: int | None, found: tuple[str, ..
         ("uml=51", None, "a number from 1 to 50"),
         ("uml=²", None, "a number from 1 to 50"),
         ("uml,namespace=1", None, "with several kinds each has a number"),
-        ("uml=2", 3, "are 2 machines, and there are to be 3 nodes"),
+        ("uml=2", 3, "uml=2': 2 machines, where there would be 3 nodes"),
         ("", None, "no kind of machine"),
     ],
 )

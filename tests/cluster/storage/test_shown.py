@@ -10,7 +10,7 @@ from typing import Any
 from mooring.cluster import control
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.storage.shown import section
-from mooring.cluster.view import as_json, table
+from mooring.cluster.tables import as_json, lines
 
 ISCSI: dict[str, Any] = {
     "name": "fast",
@@ -53,8 +53,8 @@ async def test_each_server_has_a_row_with_who_uses_it_and_who_is_shut_out(tmp_pa
             "server": "fast",
             "kind": "iscsi",
             "address": "10.88.0.3",
-            "size": "1Gi",
-            "disks": "2",
+            "size": 1 << 30,
+            "disks": 2,
             "connected": "node-2",
             "shut_out": "node-1, node-3",
             "state": "serves",
@@ -63,8 +63,8 @@ async def test_each_server_has_a_row_with_who_uses_it_and_who_is_shut_out(tmp_pa
             "server": "idle",
             "kind": "iscsi",
             "address": "-",
-            "size": "1Gi",
-            "disks": "2",
+            "size": 1 << 30,
+            "disks": 2,
             "connected": "-",
             "shut_out": "-",
             "state": "nbdkit is missing",
@@ -73,14 +73,14 @@ async def test_each_server_has_a_row_with_who_uses_it_and_who_is_shut_out(tmp_pa
             "server": "old",
             "kind": "-",
             "address": "-",
-            "size": "-",
-            "disks": "-",
+            "size": None,
+            "disks": None,
             "connected": "-",
             "shut_out": "-",
             "state": "it is no JSON",
         },
     ]
-    assert "node-1, node-3" in table(*sections[0])
+    assert "node-1, node-3" in "\n".join(lines(sections))
 
 
 async def test_a_cluster_without_servers_shows_no_table(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from mooring.apiserver.transport.node_endpoints import (
     kubelet_query,
 )
 from mooring.apiserver.transport.port_forward import Kubelet, forward
+from mooring.apiserver.transport.silent_nodes import silent
 from mooring.apiserver.values.dotted import objects_at, text_at
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
@@ -60,8 +61,10 @@ Get = Callable[[str], Awaitable[Response]]
 
 
 class _Agent(NamedTuple):
-    """Where a node's agent is, and what this server shows it: a header, or the certificate of `tls`."""
+    """Where a node's agent is, and what this server shows it: a header, or the certificate of `tls`. `node`
+    is its Node."""
 
+    node: Obj
     address: str
     port: int
     shown: Mapping[str, str]
@@ -114,7 +117,7 @@ class NodeProxy:
                     url, params=list(query), headers=agent.shown, ssl=agent.tls, allow_redirects=False
                 )
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
-            raise _silent(node, error) from error
+            raise silent(node, agent.node, error) from error
         if answer.status != 200:
             async with answer:
                 raise _refused(node, answer.status, await _beginning(answer))
@@ -134,6 +137,7 @@ class NodeProxy:
         url = agent.url(f"/{what}/{_path(pod, container)}")
         outer = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=LARGEST_MESSAGE)
         if not outer.can_prepare(incoming):
+            await self._reach(node, agent)
             raise BadRequest("commands are run over web sockets: use kubectl 1.31 or newer")
         wanted = [name.strip() for name in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
         protocols = [name for name in PROTOCOLS if name in wanted]
@@ -153,7 +157,7 @@ class NodeProxy:
         except aiohttp.WSServerHandshakeError as error:
             raise _refused(node, error.status, "") from error
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
-            raise _silent(node, error) from error
+            raise silent(node, agent.node, error) from error
         async with inner:
             outer = web.WebSocketResponse(
                 protocols=filter(None, [inner.protocol]), max_msg_size=LARGEST_MESSAGE
@@ -162,6 +166,16 @@ class NodeProxy:
             await _join(outer, inner)
         await outer.close()
         return outer
+
+    async def _reach(self, node: str, agent: _Agent) -> None:
+        """Raises the error of an agent that does not answer. kubectl asks again, for an older protocol, after
+        every error, and shows the second one only."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(agent.address, agent.port)
+        except (OSError, TimeoutError) as error:
+            raise silent(node, agent.node, error) from error
+        writer.close()
 
     async def forward(self, incoming: web.Request, pod: Obj) -> web.StreamResponse:
         """Joins the client with a port of a pod, where its node is a kubelet's."""
@@ -192,8 +206,8 @@ class NodeProxy:
         node = await self._find(f"/api/v1/nodes/{name}", f'nodes "{name}" not found')
         address, port = endpoint_of(node, self._allowed)
         if is_kubelet(node):
-            return _Agent(address, port, {}, self._kubelets())
-        return _Agent(address, port, {"Authorization": f"Bearer {self._tokens.endpoint(name)}"}, False)
+            return _Agent(node, address, port, {}, self._kubelets())
+        return _Agent(node, address, port, {"Authorization": f"Bearer {self._tokens.endpoint(name)}"}, False)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -239,10 +253,6 @@ def _place(pod: Obj) -> str:
 
 def _path(pod: Obj, container: str) -> str:
     return f"{text_at(pod, 'metadata.namespace')}/{text_at(pod, 'metadata.name')}/{container}"
-
-
-def _silent(node: str, error: Exception) -> Internal:
-    return Internal(f'the agent of node "{node}" does not answer: {str(error) or type(error).__name__}')
 
 
 def _refused(node: str, status: int, text: str) -> ApiError:

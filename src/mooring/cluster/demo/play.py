@@ -17,7 +17,8 @@ from mooring.cluster.demo import fence, shut_out, volume
 from mooring.cluster.demo.scene import GRACE_S, NODES, Demo
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
-from mooring.cluster.view import table
+from mooring.cluster.tables import table
+from mooring.kube.printable import counted
 
 
 async def run_demo(
@@ -40,7 +41,9 @@ async def run_demo(
     )
     if demo.failed:
         click.echo(
-            click.style(f"{len(demo.failed)} checks failed; everything is kept in {directory}", fg="red")
+            click.style(
+                f"{counted(len(demo.failed), 'check')} failed; everything is kept in {directory}", fg="red"
+            )
         )
     elif not keep:
         shutil.rmtree(directory)

@@ -11,6 +11,7 @@ from mooring.cluster.machines.qemu.command_line import Computing
 from mooring.cluster.machines.qemu.machine import QemuMachine
 from mooring.cluster.machines.uml import kernel as uml
 from mooring.cluster.machines.uml.machine import UmlMachine
+from mooring.kube.printable import counted
 
 NAMESPACE, UML, QEMU, QEMU_TCG = "namespace", "uml", "qemu", "qemu-tcg"
 CHECKS: Mapping[str, Callable[[], None]] = {
@@ -44,7 +45,9 @@ def parse(text: str, nodes: int | None) -> tuple[str, ...]:
             raise ValueError(f"{text!r}: with several kinds each has a number, as in namespace=2,uml=1")
         kinds += [kind] * (int(count) if equals else nodes or 3)
     if nodes is not None and len(kinds) != nodes:
-        raise ValueError(f"{text!r} are {len(kinds)} machines, and there are to be {nodes} nodes")
+        raise ValueError(
+            f"{text!r}: {counted(len(kinds), 'machine')}, where there would be {counted(nodes, 'node')}"
+        )
     return tuple(kinds)
 
 

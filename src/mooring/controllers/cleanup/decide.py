@@ -15,6 +15,7 @@ from enum import Enum
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import ObjectMeta, OwnerReference
+from mooring.kube.printable import counted
 from mooring.kube.reason import Reason
 
 FOREGROUND = "foregroundDeletion"
@@ -79,7 +80,8 @@ def _about_owner(metadata: ObjectMeta, dependents: Mapping[str, OwnerReference])
     if ORPHAN in metadata.finalizers:
         if dependents:
             return ObjectDecision(
-                Action.RELEASE_DEPENDENTS, Reason("Orphaning", f"{len(dependents)} objects name it as owner")
+                Action.RELEASE_DEPENDENTS,
+                Reason("Orphaning", f"named as owner by {counted(len(dependents), 'object')}"),
             )
         return ObjectDecision(
             Action.REMOVE_FINALIZER, Reason("Orphaned", "nothing names it as owner any more"), ORPHAN

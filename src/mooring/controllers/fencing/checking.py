@@ -18,6 +18,7 @@ from mooring.fence.interface import Look, Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.objects import Condition, Node
 from mooring.kube.objects.fencing import FenceMechanism, FenceTarget, MechanismNode
+from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time, parse_time
 
 CHECK_S = 12 * 3600.0
@@ -140,7 +141,7 @@ def _available(
     elif not said:
         status, reason, message = "Unknown", "NoNodes", "it knows no node that is ready"
     else:
-        status, reason, message = "True", "Answers", f"it answers for {len(said)} nodes"
+        status, reason, message = "True", "Answers", f"it answers for {counted(len(said), 'node')}"
     if absent and status == "True":
         message = f"{message}; there are no nodes {', '.join(absent[:5])}"
     held = next((each for each in record.status.conditions if each.type == "Available"), None)

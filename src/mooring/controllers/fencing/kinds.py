@@ -5,6 +5,7 @@ The rules in CEL say early what the controller enforces anyway: some servers run
 
 from __future__ import annotations
 
+from mooring.controllers.fencing import descriptions
 from mooring.controllers.fencing.ladder import MOST_RETRIES
 from mooring.kube.custom_kinds import (
     AGE,
@@ -217,6 +218,7 @@ FENCING_KINDS = (
             "Reason": ("string", ".status.conditions[?(@.type=='Ready')].message"),
             "Age": AGE,
         },
+        texts=descriptions.POLICY,
     ),
     definition(
         GROUP,
@@ -232,6 +234,7 @@ FENCING_KINDS = (
             "Reason": ("string", ".status.conditions[?(@.type=='Available')].message"),
             "Age": AGE,
         },
+        texts=descriptions.MECHANISM,
     ),
     definition(
         GROUP,
@@ -247,6 +250,7 @@ FENCING_KINDS = (
             "Message": ("string", ".status.message"),
             "Age": AGE,
         },
+        texts=descriptions.FENCE,
     ),
 )
 """Bodies of CustomResourceDefinitions."""

@@ -11,6 +11,7 @@ from mooring.controllers.fencing.detection import policies_of
 from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
+from mooring.kube.printable import counted
 from mooring.kube.selectors import InvalidSelector, label_selector_of
 from mooring.kube.times import Now, format_time
 
@@ -29,7 +30,7 @@ def judged_policy(
     mine = [each for each in nodes if policies_of(each, [policy])]
     problems = problems_of(policy, {each.name: each.status.scope for each in mechanisms})
     problems += _overlaps(policy, others, mine)
-    status, reason, message = "True", "Accepted", f"it covers {len(mine)} nodes"
+    status, reason, message = "True", "Accepted", f"it covers {counted(len(mine), 'node')}"
     if problems:
         status, reason, message = "False", "NotUsable", "; ".join(problems)
     elif policy.spec.paused:

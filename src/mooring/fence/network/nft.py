@@ -178,7 +178,7 @@ class _Session:
         if there := await self._there():
             await self._do("nft", "-f", "-", given=rules.removal(there))
         if left := await self._there():
-            return Answer(Outcome.UNKNOWN, "Shut", f"{self._name} is still there in {len(left)} families")
+            return Answer(Outcome.UNKNOWN, "Shut", f"{self._name} is still there, in families: {len(left)}")
         return Answer(Outcome.UNFENCED, "Open", f"there is no {self._name}", {"readAt": _now()})
 
     async def _there(self) -> list[tuple[str, str]]:

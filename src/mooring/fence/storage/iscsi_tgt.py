@@ -152,9 +152,9 @@ class _Session:
                 State.SHUT, "Shut", f"{self._target} does not let it in, and has no session of it", facts
             )
         if not lets_in:
-            message = f"{self._target} does not let it in again, and has {len(sessions)} sessions of it"
+            message = f"{self._target} does not let it in again, and has sessions of it: {len(sessions)}"
             return Look(State.OPEN, "Connected", message, facts)
-        return Look(State.OPEN, "Open", f"{self._target} lets it in; {len(sessions)} sessions", facts)
+        return Look(State.OPEN, "Open", f"{self._target} lets it in; sessions: {len(sessions)}", facts)
 
     async def shut(self) -> Answer:
         served = await self._served()

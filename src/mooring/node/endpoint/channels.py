@@ -16,8 +16,9 @@ import os
 import struct
 import termios
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from aiohttp import WSMsgType, web
 
 from mooring.node.runtime import RuntimeFailure, Stdio
@@ -28,6 +29,9 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DRAIN_S = 1.0
 """How long output is waited for after the command has ended: a process that it left behind may hold it
 open."""
+FIRST_SIZE_S = 0.5
+"""How long a command with a terminal waits for its size: what it reads of it at its very beginning is to be
+true, and a client that knows it says it at once."""
 PIECE = 32 * 1024
 
 Run = Callable[[Stdio], Coroutine[Any, Any, int]]
@@ -58,6 +62,20 @@ def failure(error: Exception) -> dict[str, Any]:
     }
 
 
+class _Size(msgspec.Struct, frozen=True):
+    height: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = msgspec.field(name="Height", default=0)
+    width: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = msgspec.field(name="Width", default=0)
+
+
+def size_of(data: bytes) -> tuple[int, int] | None:
+    """Rows and columns of a message about the terminal's size; None of one that says nothing sensible."""
+    try:
+        size = msgspec.json.decode(data, type=_Size)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return size.height, size.width
+
+
 class Session:
     """One command and its socket. `terminal` is (master, slave) of a terminal, or None for three pipes."""
 
@@ -69,6 +87,7 @@ class Session:
         self._ours: list[int] = []
         self._outputs: list[tuple[int, int]] = []  # channel, descriptor
         self._input: int | None = None
+        self._sized = asyncio.Event()
         self.stdio = self._terminal_stdio() if terminal else self._pipes(stdin=stdin)
 
     def _terminal_stdio(self) -> Stdio:
@@ -111,12 +130,19 @@ class Session:
 
     async def _run(self, command: Run) -> dict[str, Any]:
         try:
+            await self._first_size()
             return status_of(await command(self.stdio))
         except RuntimeFailure as error:
             return failure(error)
         finally:
             for descriptor in set(self.stdio):
                 os.close(descriptor)
+
+    async def _first_size(self) -> None:
+        if self._terminal is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_SIZE_S):
+                    await self._sized.wait()
 
     async def _send_result(self, status: dict[str, Any]) -> None:
         if self._socket.ws_protocol != FIRST_PROTOCOL:
@@ -139,10 +165,9 @@ class Session:
             await _write(self._input, data)
         elif channel == CLOSE and data[:1] == bytes([STDIN]) and self._terminal is None:
             self._close_input()
-        elif channel == RESIZE and self._terminal is not None:
-            size = json.loads(data)
-            packed = struct.pack("HHHH", size.get("Height", 0), size.get("Width", 0), 0, 0)
-            fcntl.ioctl(self._terminal[0], termios.TIOCSWINSZ, packed)
+        elif channel == RESIZE and self._terminal is not None and (size := size_of(data)) is not None:
+            fcntl.ioctl(self._terminal[0], termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+            self._sized.set()
 
     def _close_input(self) -> None:
         if self._input is not None and self._terminal is None:
