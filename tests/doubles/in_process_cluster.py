@@ -12,7 +12,7 @@ from typing import Any
 
 import waiting
 
-from machines import StoryMachine
+from mooring.testing.played_node import PlayedNode
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import (
@@ -84,8 +84,8 @@ class InProcessCluster:
         self.processes: list[Process] = []
         self._seeds = 0
 
-    def _machine(self, name: str, root: Path) -> StoryMachine:
-        return StoryMachine(name, self.server, self.array, root / name, self.now, self.make_plugins)
+    def _machine(self, name: str, root: Path) -> PlayedNode:
+        return PlayedNode(name, self.server, self.array, root / name, self.now, self.make_plugins)
 
     async def start(
         self, nodes: int = 2, controllers: Iterable[Iterable[str]] = (ATTACHING, PLACING, WATCHING)
