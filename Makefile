@@ -47,7 +47,7 @@ test: $(STAMP) tools
 
 # Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it.
 test-cluster: $(STAMP) tools
-	@$(BIN)/pytest -q tests/cluster -m cluster -n auto
+	@$(BIN)/pytest -q tests/cluster tests/testing -m cluster -n auto
 
 # Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools

@@ -12,7 +12,6 @@ from typing import Any
 
 import waiting
 
-from mooring.testing.played_node import PlayedNode
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import (
@@ -30,6 +29,7 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.faulty_transport import FaultyTransport, admin, faulty_client
 from mooring.simulation.parts.plugins import MakePlugins, array_plugins
+from mooring.testing.played_node import PlayedNode
 from mooring.volumes.out_of_service import TAINT
 
 GRACE_S = 10.0

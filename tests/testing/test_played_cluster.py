@@ -86,7 +86,9 @@ def test_a_job_ends_when_the_test_says_that_its_pod_does(cluster: PlayedCluster)
     template = {"spec": {**pod()["spec"], "restartPolicy": "Never"}}
     spec = {"template": template}
     cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}, "spec": spec})
-    running = cluster.eventually(lambda: [p for p in cluster.list("pods") if p["status"]["phase"] == "Running"])
+    running = cluster.eventually(
+        lambda: [p for p in cluster.list("pods") if p["status"]["phase"] == "Running"]
+    )
     cluster.exit(running[0]["metadata"]["name"])
     cluster.eventually(lambda: (cluster.get("job/once") or {})["status"].get("succeeded") == 1)
 
@@ -179,13 +181,21 @@ def test_a_fault_strikes_calls_of_a_driver_until_its_context_is_left(driver: str
     with routed(), in_process(Options(csi={DRIVER: driver})) as cluster:
         with cluster.csi_fault(DRIVER, "CreateVolume", "RESOURCE_EXHAUSTED"):
             apply_folders(cluster)
-            cluster.eventually(lambda: any("a fault that was asked for" in e for e in cluster.events("pvc/data")))
+            cluster.eventually(
+                lambda: any("a fault that was asked for" in e for e in cluster.events("pvc/data"))
+            )
             assert not list((tmp_path / "volumes").glob("*.size"))
         cluster.eventually(lambda: phase(cluster, "pvc/data") == "Bound")
 
 
 def test_a_fault_that_cannot_be_says_which_there_are(cluster: PlayedCluster):
-    with pytest.raises(ValueError, match="is no method of CSI"), cluster.csi_fault("x", "MakeVolume", "UNKNOWN"):
+    with (
+        pytest.raises(ValueError, match="is no method of CSI"),
+        cluster.csi_fault("x", "MakeVolume", "UNKNOWN"),
+    ):
         pass
-    with pytest.raises(ValueError, match="no CSI driver 'x'"), cluster.csi_fault("x", "CreateVolume", "UNKNOWN"):
+    with (
+        pytest.raises(ValueError, match="no CSI driver 'x'"),
+        cluster.csi_fault("x", "CreateVolume", "UNKNOWN"),
+    ):
         pass

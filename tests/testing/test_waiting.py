@@ -42,7 +42,7 @@ def test_a_failure_says_which_assertion_did_not_hold():
 
 
 def test_an_error_of_the_api_server_is_waited_out():
-    answers = iter([NotFound("no pod"), "there"])
+    answers = iter([NotFound("no pod", status=404), "there"])
 
     def ask() -> str:
         answer = next(answers)

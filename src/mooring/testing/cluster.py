@@ -84,13 +84,7 @@ class Cluster(ABC):
 
     def events(self, target: str, namespace: str = "default") -> Sequence[str]:
         """The events about KIND/NAME as `Reason: message`, in no certain order."""
-        kind, _, name = target.partition("/")
-        return [
-            f"{event.get('reason', '')}: {event.get('message', '')}"
-            for event in self.list("events", namespace)
-            if event["involvedObject"].get("name") == name
-            and event["involvedObject"].get("kind", "").lower() in (kind.lower(), kind.lower().removesuffix("s"))
-        ]
+        return self._do(lambda objects: objects.events(target, namespace))
 
     # --- waiting
 

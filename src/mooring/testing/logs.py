@@ -20,7 +20,7 @@ def routed() -> Generator[None]:
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.processors.format_exc_info,
-            structlog.stdlib.render_to_log_kwargs,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
         ],
         cache_logger_on_first_use=False,
     )

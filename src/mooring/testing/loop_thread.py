@@ -13,7 +13,7 @@ _END_S = 10.0
 
 
 class LoopThread:
-    """Use as a context; leaving cancels what still runs on the loop."""
+    """A context; leaving it cancels what still runs on the loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

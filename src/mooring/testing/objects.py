@@ -7,7 +7,7 @@ Kinds are found by discovery, and looked for again when one is not known: its de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +17,7 @@ import yaml
 from mooring.kube.client import APPLY, Client
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Resource
+from mooring.kube.objects.meta import version_path
 
 MANAGER = "mooring-testing"
 ESTABLISHING_S = 10.0
@@ -49,7 +50,7 @@ class Objects:
         self._client = client
         self._kinds: list[_Kind] = []
 
-    async def apply(self, manifest: Manifest) -> list[dict[str, Any]]:
+    async def apply(self, manifest: Manifest) -> Sequence[dict[str, Any]]:
         """Server-side apply of each object, as `kubectl apply --server-side --force-conflicts`; they are
         returned as they are then. Raises KubeError, UnknownKind."""
         return [await self._apply(each) for each in documents(manifest)]
@@ -60,9 +61,7 @@ class Objects:
         namespace = metadata.get("namespace") or "default"
         path = kind.path(namespace if kind.namespaced else "", str(metadata.get("name", "")))
         query = [("fieldManager", MANAGER), ("force", "true")]
-        return _decoded(
-            await self._client.request("PATCH", path, query=query, body=body, content_type=APPLY)
-        )
+        return _decoded(await self._client.request("PATCH", path, query=query, body=body, content_type=APPLY))
 
     async def get(self, target: str, namespace: str) -> dict[str, Any] | None:
         """The object KIND/NAME; None if it is not there. Raises KubeError, UnknownKind."""
@@ -71,12 +70,21 @@ class Objects:
         except NotFound:
             return None
 
-    async def list(self, kind: str, namespace: str) -> list[dict[str, Any]]:
+    async def list(self, kind: str, namespace: str) -> Sequence[dict[str, Any]]:
         """All objects of a kind in a namespace, or of the cluster if it has none. Raises KubeError,
         UnknownKind."""
         resource = await self._find(kind)
         answer = await self._client.request("GET", resource.path(namespace if resource.namespaced else ""))
-        return cast("list[dict[str, Any]]", _decoded(answer)["items"])
+        return cast("Sequence[dict[str, Any]]", _decoded(answer)["items"])
+
+    async def events(self, target: str, namespace: str) -> Sequence[str]:
+        """The events about KIND/NAME, as `Reason: message`. Raises KubeError, UnknownKind."""
+        resource, name = await self._named(target)
+        return [
+            f"{event.get('reason', '')}: {event.get('message', '')}"
+            for event in await self.list("events", namespace)
+            if (of := event["involvedObject"]).get("name") == name and of.get("kind") == resource.kind
+        ]
 
     async def patch(self, target: str, body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         """A merge patch. Raises KubeError, UnknownKind."""
@@ -92,11 +100,14 @@ class Objects:
             return
 
     async def _path(self, target: str, namespace: str) -> str:
+        resource, name = await self._named(target)
+        return resource.path(namespace if resource.namespaced else "", name)
+
+    async def _named(self, target: str) -> tuple[Resource, str]:
         kind, slash, name = target.partition("/")
         if not (kind and slash and name):
             raise ValueError(f"{target!r} is not of the form KIND/NAME, as in pod/web-0")
-        resource = await self._find(kind)
-        return resource.path(namespace if resource.namespaced else "", name)
+        return await self._find(kind), name
 
     async def _find(self, name: str, api_version: str = "", patience: float = 0.0) -> Resource:
         loop = asyncio.get_running_loop()
@@ -114,13 +125,13 @@ class Objects:
                 await asyncio.sleep(0.05)
 
 
-async def _discovered(client: Client):
+async def _discovered(client: Client) -> AsyncIterator[_Kind]:
     """All kinds, those of the core group first."""
     groups = _decoded(await client.request("GET", "/apis"))["groups"]
     versions = ["v1", *(each["groupVersion"] for group in groups for each in group["versions"])]
     for version in versions:
-        root = "/api/v1" if version == "v1" else f"/apis/{version}"
-        for kind in _kinds(version, _decoded(await client.request("GET", root))):
+        group, _, number = version.rpartition("/")
+        for kind in _kinds(version, _decoded(await client.request("GET", version_path(group, number)))):
             yield kind
 
 
@@ -130,7 +141,12 @@ def _kinds(version: str, listed: Mapping[str, Any]) -> Iterator[_Kind]:
         if "/" in each["name"]:
             continue  # a subresource
         resource = Resource(group, number, each["name"], each["kind"], each["namespaced"])
-        names = {each["name"], each["kind"].lower(), each.get("singularName", ""), *each.get("shortNames", ())}
+        names = {
+            each["name"],
+            each["kind"].lower(),
+            each.get("singularName", ""),
+            *each.get("shortNames", ()),
+        }
         yield _Kind(resource, frozenset(names - {""}))
 
 

@@ -132,7 +132,7 @@ class PlayedCluster(Cluster):
         work: asyncio.Task[None] | None = None
         try:
             client = self._admin()
-            if (names := self._controllers()):
+            if names := self._controllers():
                 await self._install(client)
                 work = asyncio.create_task(
                     run_controllers(names, client, self._settings(array), leader_elect=False)
@@ -179,7 +179,9 @@ class PlayedCluster(Cluster):
             self._nodes[name] = node
             node.start_agent()
         async with asyncio.timeout(READY_S):
-            while sum(node.ready == "True" for node in (await self._admin().list(Node)).items) < len(self._nodes):
+            while sum(node.ready == "True" for node in (await self._admin().list(Node)).items) < len(
+                self._nodes
+            ):
                 for node in self._nodes.values():
                     node.check()
                 await asyncio.sleep(0.01)

@@ -120,7 +120,9 @@ class Drivers:
         """Settings `<driver name>: <address>`, and those above. Raises EndpointError, ValueError."""
         settings = host.settings(CSI_PLUGIN)
         faults = [parse_fault(each) for each in settings.get(FAULTS, "").split()]
-        made = cls(connect, float(settings.get(TIMEOUT, timeout_s)), _faulty(faults, settings.get(FAULT_FILE)))
+        made = cls(
+            connect, float(settings.get(TIMEOUT, timeout_s)), _faulty(faults, settings.get(FAULT_FILE))
+        )
         if trace := settings.get(TRACE):
             made.observers.append(tracer(Path(trace), host.node_name or "controller", host.now))
         for name, address in settings.items():
