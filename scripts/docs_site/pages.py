@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?://|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
-_CODE = re.compile(r"(`+[^`]*`+)")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _ITEM = re.compile(r"^(\s*)([-*]|\d+\.) ")
 
@@ -38,15 +37,21 @@ def write(folder: Path) -> None:
 def page(text: str, source: Path) -> str:
     """The text of a page, for the site."""
     lines: list[str] = []
+    prose: list[str] = []  # a link may go on on the next line
     for line, is_code in _lines(text):
         if is_code:
+            lines += _linked(prose, source)
+            prose = []
             lines.append(line)
             continue
-        if _ITEM.match(line) and lines and lines[-1].strip() and not _within_list(lines):
-            lines.append("")  # where GitHub needs no empty line before a list
-        parts = _CODE.split(line) if "](" not in line else [line]
-        lines.append("".join(part if part.startswith("`") else _links(part, source) for part in parts))
-    return "\n".join(lines) + "\n"
+        if _ITEM.match(line) and prose and prose[-1].strip() and not _within_list(prose):
+            prose.append("")  # where GitHub needs no empty line before a list
+        prose.append(line)
+    return "\n".join([*lines, *_linked(prose, source)]) + "\n"
+
+
+def _linked(prose: list[str], source: Path) -> list[str]:
+    return _LINK.sub(lambda found: _link(found, source), "\n".join(prose)).split("\n") if prose else []
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -73,10 +78,6 @@ def _within_list(lines: list[str]) -> bool:
         if not line.startswith(" "):
             return False
     return False
-
-
-def _links(line: str, source: Path) -> str:
-    return _LINK.sub(lambda found: _link(found, source), line)
 
 
 def _link(found: re.Match[str], source: Path) -> str:
