@@ -22,7 +22,13 @@ METRICS = {
     "Histogram": "histogram",
     "GaugeMetricFamily": "gauge",
     "CounterMetricFamily": "counter",
+    "Metric": "counter",
+    "CallMetrics": "histogram",
 }
+TOTALS = {"Counter", "CounterMetricFamily"}
+"""Which are scraped under a name that ends in `_total`."""
+NAMED_SECOND = {"CallMetrics"}
+"""Whose name is the second argument, and whose text and labels are those of `csi/metrics.py`."""
 _CODE = re.compile(r"[A-Za-z][A-Za-z-]*")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = tuple[ast.AST, ...]
@@ -78,19 +84,20 @@ def reasons() -> dict[str, Declared]:
 
 def metrics() -> list[Metric]:
     """All metrics, by name."""
-    found = {
-        (name := _template(call.args[0], scope)): Metric(
-            name,
-            METRICS[_name(call.func)],
-            _template(call.args[1], scope) if len(call.args) > 1 else "",
-            _labels(call, tree),
-            module,
-        )
-        for module, tree in modules().items()
-        for call, scope in _calls(tree, ())
-        if _name(call.func) in METRICS and call.args and isinstance(call.args[0], ast.Constant | ast.JoinedStr)
-    }
-    return [found[name] for name in sorted(found) if name]
+    found: dict[str, Metric] = {}
+    for module, tree in modules().items():
+        for call, scope in _calls(tree, ()):
+            kind = _name(call.func)
+            if kind not in METRICS or len(call.args) < 2:
+                continue
+            name_at, text_at = call.args[:2] if kind not in NAMED_SECOND else (call.args[1], None)
+            name = _written(name_at, scope)
+            if kind in TOTALS:
+                name = f"{name.removesuffix('_total')}_total"
+            if name and " " not in name:
+                about = _written(text_at, scope) if text_at is not None else ""
+                found[name] = Metric(name, METRICS[kind], about, _labels(call, tree), module)
+    return [found[name] for name in sorted(found)]
 
 
 @cache
@@ -247,6 +254,20 @@ def _template(node: ast.expr, scope: Scope) -> str:
         case ast.Name(id=name) if scope:
             written = [value for value in _assigned(name, scope[-1]) if not isinstance(value, ast.Name)]
             return _template(written[0], scope) if len(written) == 1 else ""
+    return ""
+
+
+def _written(node: ast.expr, scope: Scope) -> str:
+    """A text, with variables as they were last set before it; `{...}` for those that are not written down."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in values]
+            return "".join(_written(part, scope) or "{...}" for part in parts)
+        case ast.Name(id=name) if scope:
+            before = [value for value in _assigned(name, scope[-1]) if value.lineno <= node.lineno]
+            return _written(max(before, key=lambda value: value.lineno), scope) if before else ""
     return ""
 
 

@@ -8,11 +8,9 @@ from .commands import cell
 from .declared import Metric, metrics
 from .reasons import FOLDER, advice, file_of, shown
 
-FAMILIES = {
-    "kubelet_volume_stats_{...}": "How full the volume of a claim is: capacity, available and used bytes and inodes.",
-    "mooring_node_volumes_unanswered": "Volumes that did not say how full they are.",
-}
-"""What is said of metrics whose text is not written where they are made."""
+CALLS = "Seconds that calls of CSI drivers took."
+"""What is said of metrics that have neither text nor labels where they are made."""
+LABELS_OF_CALLS = ("driver_name", "method_name", "grpc_status_code")
 
 
 def metrics_page() -> str:
@@ -20,7 +18,7 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Names are upstream's where upstream has the metric. `{...}` is a part of the name that differs.",
+        "Names are upstream's where upstream has the metric. `…` is a part of the name that differs.",
         "",
         "| metric | kind | labels | what it is | of |",
         "|---|---|---|---|---|",
@@ -30,9 +28,9 @@ def metrics_page() -> str:
 
 
 def _row(metric: Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    about = metric.about or FAMILIES.get(metric.name, "")
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {cell(about)} | {_of(metric.where)} |"
+    labels = ", ".join(f"`{label}`" for label in metric.labels or (() if metric.about else LABELS_OF_CALLS))
+    about = cell((metric.about or CALLS).replace("{...}", "…"))
+    return f"| `{metric.name.replace('{...}', '…')}` | {metric.kind} | {labels} | {about} | {_of(metric.where)} |"
 
 
 def _of(module: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -48,6 +50,19 @@ def test_its_nodes_are_ready(mooring_cluster):
     nodes = api.list_node().items
     assert [node.metadata.name for node in nodes] == list(mooring_cluster.nodes)
     assert all(c.status == "True" for node in nodes for c in node.status.conditions if c.type == "Ready")
+""")
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl on the PATH")
+def test_kubectl_uses_its_kubeconfig(pytester: pytest.Pytester):
+    pytester.makepyfile("""
+import subprocess
+
+def test_its_nodes_are_ready(mooring_cluster):
+    words = ["kubectl", "--kubeconfig", mooring_cluster.kubeconfig, "get", "nodes", "--no-headers"]
+    lines = subprocess.check_output(words, text=True).splitlines()
+    assert [line.split()[:2] for line in lines] == [["node-1", "Ready"], ["node-2", "Ready"]]
 """)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
