@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock dist image clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock docs man dist image clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -47,7 +47,7 @@ test: $(STAMP) tools
 
 # Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it.
 test-cluster: $(STAMP) tools
-	@$(BIN)/pytest -q tests/cluster -m cluster -n auto
+	@$(BIN)/pytest -q tests/cluster tests/testing -m cluster -n auto
 
 # Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools
@@ -108,8 +108,16 @@ soak: $(STAMP) tools
 mutation: $(STAMP) tools
 	@$(BIN)/python -m tests.mutation --resume mutation-out $(MUTATION)
 
+# The documentation as a site, build/site/index.html: it is read without a network (docs/index.md).
+docs: $(STAMP)
+	@scripts/docs
+
+# A man page for each command, in build/man; `make dist` puts them into the wheel.
+man: $(STAMP)
+	@$(BIN)/python -m scripts.docs_site man build/man
+
 # The source distribution and the wheel, in dist/.
-dist: $(STAMP)
+dist: man
 	@$(BIN)/python -m hatchling build -d dist
 
 # The image of deploy/, as an OCI archive; with IMAGE="--name registry.example.com/mooring:1", ... as deploy/image/build says.
@@ -119,7 +127,7 @@ image: $(STAMP)
 # Refreshes the pinned, hash-checked requirements from pyproject.toml: what the image has follows what is developed with.
 lock: $(STAMP)
 	@$(BIN)/pip install -q --disable-pip-version-check uv
-	@for group in dev audit; do \
+	@for group in dev audit docs; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --no-emit-index-url --no-header \
@@ -132,4 +140,4 @@ stateful: $(STAMP) tools
 	@$(BIN)/python -m tests.machines.stateful $(STATEFUL)
 
 clean:
-	@rm -rf $(VENV) dist .pytest_cache .ruff_cache demo-out soak-out mutation-out
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache demo-out soak-out mutation-out

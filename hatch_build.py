@@ -1,4 +1,5 @@
-"""Build hook: generates Python modules and their type stubs from the `.proto` files, beside them.
+"""Build hook: generates Python modules and their type stubs from the `.proto` files, beside them; and takes the man
+pages of `make man` along, if they were made.
 
 It runs for wheels and for editable installs; `make` runs it again after a `.proto` file was changed.
 """
@@ -12,11 +13,16 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "src"
+MAN = "build/man"
 
 
 class GenerateMessages(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         generate()
+        if (ROOT / MAN).is_dir() and self.target_name == "wheel":
+            build_data["shared_data"][MAN] = "share/man/man1"
+        elif (ROOT / MAN).is_dir():
+            build_data["force_include"][MAN] = MAN
 
 
 def generate() -> None:

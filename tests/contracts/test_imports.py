@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-EXEMPT = {"mooring.cli", "mooring.cluster", "mooring.simulation"}
+EXEMPT = {"mooring.cli", "mooring.cluster", "mooring.simulation", "mooring.testing"}
 """May import everything (docs/architecture.md, rule 4)."""
 
 

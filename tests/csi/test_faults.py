@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from mooring.csi.client import Client
 from mooring.csi.errors import Code, CsiError
-from mooring.csi.faults import Fault, Faulty, parse_fault
+from mooring.csi.faults import Fault, FaultFile, Faulty, parse_fault, write_faults
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import METHODS
 
@@ -106,3 +107,26 @@ def test_what_is_written_is_what_is_read(method: str, code: Code, after: bool, s
 def test_what_cannot_be_read_is_told(text: str, words: str):
     with pytest.raises(ValueError, match=words):
         parse_fault(text)
+
+
+async def test_faults_of_a_file_strike_while_they_are_in_it(tmp_path: Path):
+    driver, file = CountingDriver(), tmp_path / "faults"
+    caller = Client(Faulty(driver, FaultFile(file, "a.example.com"), Random(1)))
+    assert await probe(caller) is Code.OK
+    write_faults(file, [("a.example.com", "Probe:UNAVAILABLE")])
+    assert await probe(caller) is Code.UNAVAILABLE
+    write_faults(file, [])
+    assert await probe(caller) is Code.OK
+
+
+async def test_a_fault_of_a_file_is_of_one_driver(tmp_path: Path):
+    write_faults(tmp_path / "faults", [("a.example.com", "Probe:UNAVAILABLE")])
+    other = FaultFile(tmp_path / "faults", "b.example.com")
+    assert await probe(Client(Faulty(CountingDriver(), other, Random(1)))) is Code.OK
+
+
+def test_what_is_no_fault_is_not_written(tmp_path: Path):
+    write_faults(tmp_path / "faults", [("a.example.com", "Probe:UNAVAILABLE")])
+    with pytest.raises(ValueError, match="no method of CSI"):
+        write_faults(tmp_path / "faults", [("a.example.com", "Prob:UNAVAILABLE")])
+    assert list(FaultFile(tmp_path / "faults", "a.example.com")) == [parse_fault("Probe:UNAVAILABLE")]

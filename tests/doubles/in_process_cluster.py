@@ -12,7 +12,6 @@ from typing import Any
 
 import waiting
 
-from machines import StoryMachine
 from mooring.apiserver import Server
 from mooring.kube.client import Client
 from mooring.kube.objects import (
@@ -30,6 +29,7 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.faulty_transport import FaultyTransport, admin, faulty_client
 from mooring.simulation.parts.plugins import MakePlugins, array_plugins
+from mooring.testing.played_node import PlayedNode
 from mooring.volumes.out_of_service import TAINT
 
 GRACE_S = 10.0
@@ -84,8 +84,8 @@ class InProcessCluster:
         self.processes: list[Process] = []
         self._seeds = 0
 
-    def _machine(self, name: str, root: Path) -> StoryMachine:
-        return StoryMachine(name, self.server, self.array, root / name, self.now, self.make_plugins)
+    def _machine(self, name: str, root: Path) -> PlayedNode:
+        return PlayedNode(name, self.server, self.array, root / name, self.now, self.make_plugins)
 
     async def start(
         self, nodes: int = 2, controllers: Iterable[Iterable[str]] = (ATTACHING, PLACING, WATCHING)

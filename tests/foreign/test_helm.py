@@ -7,19 +7,18 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from mooring.kube.objects import ConfigMap, Pod, Secret, StatefulSet
+from mooring.testing import PlayedCluster
 
 CHART = Path(__file__).parent / "chart"
 Until = Callable[[Callable[[], bool], str], None]
 
 
 class Helm:
-    def __init__(self, program: Path, cluster: Any) -> None:
+    def __init__(self, program: Path, cluster: PlayedCluster) -> None:
         self.program = program
-        folder: Path = cluster.folder
-        places = {f"HELM_{name}_HOME": str(folder / "helm" / name) for name in ("CACHE", "CONFIG", "DATA")}
+        folder = cluster.data_dir / "helm"
+        places = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
         self.environment = os.environ | places | {"KUBECONFIG": str(cluster.kubeconfig)}
 
     def __call__(self, *words: str) -> str:
@@ -38,17 +37,21 @@ class Helm:
         return [each["status"] for each in json.loads(self("history", "records", "-o", "json"))]
 
 
-def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(cluster: Any, helm: Path, until: Until):
-    run, client = Helm(helm, cluster), cluster.client
+def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(
+    cluster: PlayedCluster, helm: Path, until: Until
+):
+    run = Helm(helm, cluster)
 
     def pods() -> list[str]:
-        return sorted(pod.name for pod in cluster.call(client.list(Pod, "default")).items if not pod.deleting)
-
-    def statefulset() -> StatefulSet | None:
-        return cluster.call(client.find(StatefulSet, "records", "default"))
+        living = [
+            pod["metadata"] for pod in cluster.list("pods") if "deletionTimestamp" not in pod["metadata"]
+        ]
+        return sorted(metadata["name"] for metadata in living)
 
     def hooked() -> str:
-        return cluster.call(client.get(ConfigMap, "records-revision", "default")).data["revision"]
+        found = cluster.get("configmap/records-revision")
+        assert found is not None
+        return found["data"]["revision"]
 
     run("install", "records", str(CHART))
     until(lambda: pods() == ["records-0"], "the pod of the first revision")
@@ -66,7 +69,10 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(cluster: An
     assert run.history()[-1] == "deployed"
 
     run("uninstall", "records")
-    until(lambda: statefulset() is None and pods() == [], "the end of the release's objects")
+    until(
+        lambda: cluster.get("statefulset/records") is None and pods() == [],
+        "the end of the release's objects",
+    )
     assert json.loads(run("list", "--all", "-o", "json")) == []
-    secrets = cluster.call(client.list(Secret, "default", label_selector="owner=helm")).items
-    assert secrets == []
+    secrets = [secret["metadata"].get("labels", {}) for secret in cluster.list("secrets")]
+    assert not [labels for labels in secrets if labels.get("owner") == "helm"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,11 +13,10 @@ import pytest
 
 pytest.importorskip("kopf", reason="needs the framework: pip install kopf")
 
-from mooring.kube.errors import Invalid, NotFound
+from mooring.kube.errors import Invalid
+from mooring.testing import PlayedCluster
 
 OPERATOR = Path(__file__).parent / "operators" / "doubling.py"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-NUMBERS = "/apis/test.mooring.dev/v1/namespaces/default/numbers"
 Until = Callable[[Callable[[], bool], str], None]
 
 SCHEMA = {
@@ -52,47 +50,26 @@ DEFINITION = {
 class Numbers:
     """Objects of our kind, as a user without any library's types handles them."""
 
-    def __init__(self, cluster: Any) -> None:
+    def __init__(self, cluster: PlayedCluster) -> None:
         self.cluster = cluster
 
-    def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        work = self.cluster.client.request(method, path, body=body, content_type=content_type)
-        return json.loads(self.cluster.call(work))
-
-    def create(self, name: str, number: Any) -> Any:
+    def apply(self, name: str, number: Any) -> None:
         body = {"apiVersion": "test.mooring.dev/v1", "kind": "Number", "metadata": {"name": name}}
-        return self.ask("POST", NUMBERS, {**body, "spec": {"number": number}})
+        self.cluster.apply({**body, "spec": {"number": number}})
 
     def doubled(self, name: str) -> Any:
-        return self.ask("GET", f"{NUMBERS}/{name}").get("status", {}).get("doubled")
-
-    def exists(self, name: str) -> bool:
-        try:
-            self.ask("GET", f"{NUMBERS}/{name}")
-        except NotFound:
-            return False
-        return True
-
-    @property
-    def served(self) -> bool:
-        try:
-            self.ask("GET", NUMBERS)
-        except NotFound:
-            return False
-        return True
+        return (self.cluster.get(f"number/{name}") or {}).get("status", {}).get("doubled")
 
 
 @pytest.fixture
-def numbers(cluster: Any, until: Until) -> Numbers:
-    found = Numbers(cluster)
-    found.ask("POST", DEFINITIONS, DEFINITION)
-    until(lambda: found.served, "the new kind is served")
-    return found
+def numbers(cluster: PlayedCluster) -> Numbers:
+    cluster.apply(DEFINITION)
+    return Numbers(cluster)
 
 
 @pytest.fixture
-def operator(cluster: Any, numbers: Numbers) -> Generator[Path]:
-    log = cluster.folder / "operator.log"
+def operator(cluster: PlayedCluster, numbers: Numbers) -> Generator[Path]:
+    log = cluster.data_dir / "operator.log"
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
     command = [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", "default", str(OPERATOR)]
     with log.open("w") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as process:
@@ -101,17 +78,18 @@ def operator(cluster: Any, numbers: Numbers) -> Generator[Path]:
         process.wait(20)
 
 
-def test_the_operator_does_its_work_from_creation_to_deletion(operator: Path, numbers: Numbers, until: Until):
-    numbers.create("n", 21)
+def test_the_operator_does_its_work_from_creation_to_deletion(
+    cluster: PlayedCluster, operator: Path, numbers: Numbers, until: Until
+):
+    numbers.apply("n", 21)
     until(lambda: numbers.doubled("n") == 42, f"the operator doubles: {operator.read_text()[-2000:]}")
-    patch = {"spec": {"number": 4}}
-    numbers.ask("PATCH", f"{NUMBERS}/n", patch, "application/merge-patch+json")
+    numbers.apply("n", 4)
     until(lambda: numbers.doubled("n") == 8, "the operator doubles what was changed")
-    numbers.ask("DELETE", f"{NUMBERS}/n")
-    until(lambda: not numbers.exists("n"), "the operator's finalizer lets the object go")
+    cluster.delete("number/n")
+    until(lambda: cluster.get("number/n") is None, "the operator's finalizer lets the object go")
     assert "farewell to n" in operator.read_text()
 
 
 def test_an_object_against_the_schema_is_refused(numbers: Numbers):
     with pytest.raises(Invalid, match=r"spec\.number"):
-        numbers.create("n", "many")
+        numbers.apply("n", "many")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scripts.docs_site import commands, man
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("_pb2.py", "_pb2.pyi")
@@ -26,6 +27,7 @@ def built(source: Path, target: str, out: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("distribution")
+    man.write(ROOT / "build/man")  # as `make dist` does it
     with tarfile.open(built(ROOT, "sdist", folder / "sdist")) as archive:
         archive.extractall(folder / "source", filter="data")
     (source,) = (folder / "source").iterdir()
@@ -50,6 +52,11 @@ def test_the_wheel_has_the_manifests_and_not_how_the_image_is_built(wheel: Path)
     found = {each for each in files(wheel) if each.startswith("mooring/install/manifests/")}
     assert "mooring/install/manifests/ebs-driver/base/controller.yaml" in found
     assert not [each for each in found if "/image/" in each]
+
+
+def test_the_wheel_has_a_man_page_for_each_command(wheel: Path):
+    found = {each.rpartition("/")[2] for each in files(wheel) if "/share/man/man1/" in each}
+    assert found == {f"{man.name(command)}.1" for command in commands.walk(commands.tree())}
 
 
 def test_the_wheel_has_what_was_generated_for_it(wheel: Path):

@@ -78,7 +78,12 @@ class Running:
         """Stops answering, ends the watches, finishes the writes under way."""
         for listener in self._listeners:
             listener.close()
+        handlers = self._runner.server
+        connections = [each.transport for each in handlers.connections] if handlers is not None else []
         await self._runner.cleanup()
+        for transport in connections:
+            if transport is not None:
+                transport.abort()  # else the end of TLS waits for a client that says nothing
         await self._proxy.close()
         await self.server.close()
 

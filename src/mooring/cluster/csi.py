@@ -15,7 +15,7 @@ HOLE = "{node}"
 REGISTERED = "registered"
 """Instead of an address: the driver registers with the nodes' agents, and its controllers are started by its
 user."""
-RESERVED = frozenset({"timeout", "faults", "trace"})
+RESERVED = frozenset({"timeout", "faults", "faultfile", "trace"})
 
 
 @dataclass(frozen=True)

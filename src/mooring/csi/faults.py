@@ -5,14 +5,17 @@
     ControllerPublishVolume:2.5s:0.5      half of the calls, at random, are 2.5 seconds late
 
 Guarantee: an error with `after-` lets the driver finish; an error without it keeps the call from the driver.
+Faults may be in a file that changes while the driver is called (`FaultFile`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from mooring.csi.client import Channel
@@ -58,12 +61,50 @@ def parse_fault(text: str) -> Fault:
     return Fault(method, probability, code=Code[name], after=what.startswith(_AFTER))
 
 
-class Faulty:
-    """A channel that injects faults into calls of another channel."""
+class FaultFile:
+    """The faults of one driver, as a file has them at the moment: a line `DRIVER METHOD:WHAT:PROBABILITY`
+    each.
 
-    def __init__(self, channel: Channel, faults: Sequence[Fault], random: Random) -> None:
+    There are none where there is no file. Iterating raises ValueError for a line that is none.
+    """
+
+    def __init__(self, path: Path, driver: str) -> None:
+        self._path, self._driver = path, driver
+        self._read: tuple[int, int] | None = None
+        self._faults: tuple[Fault, ...] = ()
+
+    def __iter__(self) -> Iterator[Fault]:
+        try:
+            state = os.stat(self._path)
+        except FileNotFoundError:
+            return iter(())
+        if self._read != (state.st_ino, state.st_mtime_ns):
+            lines = (line.split() for line in self._path.read_text().splitlines())
+            self._faults = tuple(parse_fault(text) for driver, text in lines if driver == self._driver)
+            self._read = (state.st_ino, state.st_mtime_ns)
+        return iter(self._faults)
+
+
+def write_faults(path: Path, faults: Iterable[tuple[str, str]]) -> None:
+    """Replaces the file of a `FaultFile` as a whole: each fault is a driver's name and METHOD:WHAT. Raises
+    ValueError, and leaves the file as it is, if one of them is none."""
+    lines: list[str] = []
+    for driver, text in faults:
+        parse_fault(text)
+        if driver.split() != [driver]:
+            raise ValueError(f"{driver!r} is no name of a driver")
+        lines.append(f"{driver} {text}\n")
+    new = path.with_name(f"{path.name}.new")
+    new.write_text("".join(lines))
+    new.replace(path)
+
+
+class Faulty:
+    """A channel that injects faults into calls of another channel. `faults` are looked up at each call."""
+
+    def __init__(self, channel: Channel, faults: Iterable[Fault], random: Random) -> None:
         self._channel = channel
-        self._faults = tuple(faults)
+        self._faults = faults
         self._random = random
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request, timeout_s: float) -> Reply:

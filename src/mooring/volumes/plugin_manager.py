@@ -229,10 +229,10 @@ class PluginManager:
         return "".join(f" ({error})" for error in self.errors)
 
 
-def load_plugins(host: VolumeHost) -> PluginManager:
+def load_plugins(host: VolumeHost, further: Iterable[VolumePlugin] = ()) -> PluginManager:
     """All plugins that are installed: the entry points of the group `mooring.volume_plugins`, each a factory
-    or a plugin instance. One that cannot be loaded is among `PluginManager.errors`."""
-    plugins: list[VolumePlugin] = []
+    or a plugin instance; and `further` ones. One that cannot be loaded is among `PluginManager.errors`."""
+    plugins = list(further)
     errors: list[InvalidPlugin] = []
     for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         try:

@@ -162,7 +162,12 @@ class PlayedRuntime:
         raise NotImplementedError
 
     async def run(self, uid: str, container: str, argv: Sequence[str]) -> ExecResult:
-        raise NotImplementedError
+        """Every command succeeds, and does nothing."""
+        return ExecResult(0, "")
+
+    def exit(self, uid: str, code: int) -> None:
+        """The pod's containers that run end by themselves."""
+        self._end(uid, code)
 
     def open_terminal(self, uid: str) -> tuple[int, int]:
         raise NotImplementedError

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from mooring.csi.client import Channel, Client, Exchange
 from mooring.csi.errors import Code, CsiError, NotConnected, Outcome
-from mooring.csi.faults import Fault, Faulty, parse_fault
+from mooring.csi.faults import Fault, FaultFile, Faulty, parse_fault
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller, Identity, Node, Rpc
 from mooring.csi.trace import tracer
@@ -35,6 +35,8 @@ Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 Connect = Callable[[str], Channel]
 """Takes a driver's address. Raises EndpointError."""
+Spoil = Callable[[str, Channel], Channel]
+"""Takes a driver's name and the channel to it, and injects faults into that."""
 CallObserver = Callable[[str, Exchange], None]
 """Called after each call of a driver, with the driver's name."""
 
@@ -42,9 +44,10 @@ CONTROLLER_TIMEOUT_S = 15.0
 """As upstream's attacher."""
 NODE_TIMEOUT_S = 120.0
 """As the kubelet."""
-TIMEOUT, FAULTS, TRACE = "timeout", "faults", "trace"
+TIMEOUT, FAULTS, FAULT_FILE, TRACE = "timeout", "faults", "faultfile", "trace"
 """Settings that are not names of drivers: seconds that a call may take; faults (`mooring.csi.faults`),
-separated by blanks; a file to which all calls are written (`mooring.csi.trace`)."""
+separated by blanks; a file of faults, which may change; a file to which all calls are written
+(`mooring.csi.trace`)."""
 
 ControllerAbility = csi.ControllerServiceCapability.RPC
 NodeAbility = csi.NodeServiceCapability.RPC
@@ -104,9 +107,10 @@ class Driver:
 class Drivers:
     """All drivers of this process. Drivers are added, removed and replaced while it runs."""
 
-    def __init__(self, connect: Connect, timeout_s: float) -> None:
+    def __init__(self, connect: Connect, timeout_s: float, spoil: Spoil | None = None) -> None:
         self._connect = connect
         self._timeout_s = timeout_s
+        self._spoil = spoil
         self._drivers: dict[str, Driver] = {}
         self.observers: list[CallObserver] = []
         """Called after each call of a driver. May be added to at any time."""
@@ -116,11 +120,13 @@ class Drivers:
         """Settings `<driver name>: <address>`, and those above. Raises EndpointError, ValueError."""
         settings = host.settings(CSI_PLUGIN)
         faults = [parse_fault(each) for each in settings.get(FAULTS, "").split()]
-        made = cls(_faulty(connect, faults) if faults else connect, float(settings.get(TIMEOUT, timeout_s)))
+        made = cls(
+            connect, float(settings.get(TIMEOUT, timeout_s)), _faulty(faults, settings.get(FAULT_FILE))
+        )
         if trace := settings.get(TRACE):
             made.observers.append(tracer(Path(trace), host.node_name or "controller", host.now))
         for name, address in settings.items():
-            if name not in (TIMEOUT, FAULTS, TRACE):
+            if name not in (TIMEOUT, FAULTS, FAULT_FILE, TRACE):
                 made.add(name, address)
         return made
 
@@ -134,7 +140,8 @@ class Drivers:
             for observer in self.observers:
                 observer(name, exchange)
 
-        client = Client(self._connect(address), [observe])
+        channel = self._connect(address)
+        client = Client(self._spoil(name, channel) if self._spoil else channel, [observe])
         driver = self._drivers[name] = Driver(name, client, self._timeout_s)
         return driver
 
@@ -175,9 +182,15 @@ def cannot(driver: Driver, what: str) -> InvalidSpec:
     return InvalidSpec(f"CSI driver {driver.name} does not {what}")
 
 
-def _faulty(connect: Connect, faults: Sequence[Fault]) -> Connect:
+def _faulty(faults: Sequence[Fault], file: str | None) -> Spoil | None:
+    """What injects these faults, and those of the file, if any were asked for."""
     random = Random()
-    return lambda address: Faulty(connect(address), faults, random)
+
+    def spoil(name: str, channel: Channel) -> Channel:
+        channel = Faulty(channel, faults, random) if faults else channel
+        return Faulty(channel, FaultFile(Path(file), name), random) if file else channel
+
+    return spoil if faults or file else None
 
 
 def over_grpc(address: str) -> Channel:

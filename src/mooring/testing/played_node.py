@@ -1,4 +1,8 @@
-"""The simulation's machines, for stories: on a wire where single requests can be held back."""
+"""A node without a machine: the production agent, on processes, mounts and power that are only played.
+
+A pod's containers run as soon as its volumes are there, until they are told to end; nothing is executed. So a
+probe that is a command succeeds, and one that asks by network fails: nothing listens.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from mooring.simulation.parts.faulty_transport import FaultyTransport
 from mooring.simulation.parts.plugins import MakePlugins
 
 
-class StoryMachine(machine.Machine):
+class PlayedNode(machine.Machine):
     """One node. `agent_dies` leaves processes and mounts; `power_off` does not."""
 
     def __init__(
@@ -33,7 +37,13 @@ class StoryMachine(machine.Machine):
         self.wire = FaultyTransport(InProcess(server.call, server.tokens.node(name)))
         self._agent: asyncio.Task[None] | None = None
 
+    @property
+    def on(self) -> bool:
+        """Whether its agent has been started, and not ended since."""
+        return self._agent is not None and not self._agent.done()
+
     def start_agent(self) -> None:
+        """Also where it is not on: an agent comes with the power."""
         self._agent = asyncio.create_task(self.agent(self.wire).run(asyncio.Event()))
 
     def restart_agent(self) -> None:
@@ -42,16 +52,19 @@ class StoryMachine(machine.Machine):
         self.start_agent()
 
     async def agent_dies(self) -> None:
+        """As by kill -9."""
         assert self._agent is not None
         self._agent.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._agent
 
     async def power_off(self) -> None:
+        """Nothing of it is left but what the agent wrote down."""
         await self.agent_dies()
         self.lose_power()
 
     def power_on(self) -> None:
+        """It boots."""
         self.start_agent()
 
     def check(self) -> None:
