@@ -75,6 +75,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._retry = FIRST_RETRY_S  # until the next event of a watch
         self._version = 0
+        self._trouble: KubeError | None = None
         self._synced = asyncio.Event()
         self._listed = False  # the cache is what was there at _version
         self._streams = True  # until the server says otherwise
@@ -127,6 +128,11 @@ class Informer(Generic[T]):
         """Everything up to this resourceVersion has been applied from list or watch."""
         return self._version
 
+    @property
+    def trouble(self) -> KubeError | None:
+        """Why the last try brought nothing; None once anything has come since."""
+        return self._trouble
+
     async def synced(self) -> None:
         """Returns when the first list has arrived."""
         await self._synced.wait()
@@ -167,6 +173,7 @@ class Informer(Generic[T]):
             log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
             return
         self._listed = self._listed and not isinstance(error, Gone)
+        self._trouble = error
         wait = self._retry * (0.5 + self._random.random())
         if isinstance(error, Throttled):
             wait = max(wait, error.retry_after)
@@ -279,6 +286,7 @@ class Informer(Generic[T]):
 
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
+        self._trouble = None
         self._metrics.version.set(self._version)
         if not self._waiters:
             return

@@ -28,7 +28,7 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
         reason = Reason(NAME_HELD, f"{where}: {second.message}")
         return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
     if node.ready == "True" and not node.spec.unschedulable:
-        pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
+        pods = len(known.pods_on(node.name))
         attached = len(node.status.volumes_attached)
         run, are = "runs" if pods == 1 else "run", "is" if attached == 1 else "are"
         has = f"{counted(pods, 'pod')} {run} there, {counted(attached, 'volume')} {are} attached"
