@@ -42,9 +42,10 @@ def volume_life(key: str, model: Model) -> dict[str, Any] | None:
     objects: list[Object] = [each for each in (claim, pv) if each is not None]
     objects += [*records, *pods]
     steps = [*_of_objects(objects, world), *(_seen(at, change) for at, change in seen)]
-    row = model.tables["volumes"].get(name(key)) or {}
+    row = model.tables["volumes"].get(name(pv.name if pv is not None else key)) or {}
+    way = _milestones(claim, pv, records, pods, row, steps, seen, attaches=bool(unique))
     return {
-        "milestones": list(_milestones(claim, pv, records, pods, row, steps, attaches=bool(unique))),
+        "milestones": list(way),
         "steps": _in_order(steps),
     }
 
@@ -82,6 +83,7 @@ def _milestones(
     pods: list[Pod],
     row: Row,
     steps: list[Row],
+    seen: list[tuple[int, Change]],
     *,
     attaches: bool,
 ) -> Iterator[Row]:
@@ -89,7 +91,7 @@ def _milestones(
     yield _milestone("claimed", claim is not None, _at(claim))
     yield _milestone("provisioned", pv is not None, _at(pv))
     bound = claim is not None and claim.status.phase == "Bound"
-    yield _milestone("bound", bound, _first(steps, "bound", "in-use", "attaching"))
+    yield _milestone("bound", bound, _left_claim(seen))
     wanted = [pod for pod in pods if pod.spec.node_name and not pod.finished]
     yield _milestone("wanted", bool(wanted), min(map(_scheduled_at, wanted), default=0), ", ".join(
         dict.fromkeys(name(pod.spec.node_name) for pod in wanted)
@@ -97,10 +99,10 @@ def _milestones(
     states = {place["state"] for place in row.get("on", ())}
     if attaches:
         held = bool(states & {"attached", "in-use", "detaching"})
-        since = _first_event(steps, "SuccessfulAttachVolume") or _first(steps, "attached", "in-use")
+        since = _since(seen, "attached", "in-use") or _last_event(steps, "SuccessfulAttachVolume")
         yield _milestone("attached", held, since or _at(records[0] if records else None))
     mounted = bool(states & {"in-use", "used"})
-    yield _milestone("mounted", mounted, _first(steps, "in-use", "used"))
+    yield _milestone("mounted", mounted, _since(seen, "in-use", "used"))
     ready = [at for pod in pods if (at := _ready_at(pod))]
     yield _milestone("running", bool(ready), min(ready, default=0))
 
@@ -128,12 +130,22 @@ def _ready_at(pod: Pod) -> int:
     return int(since.timestamp() * 1000) if since is not None else 0
 
 
-def _first(steps: Iterable[Row], *words: str) -> int:
-    """When the page first saw the volume in one of these phases, in this stay."""
-    return min((step["at"] for step in steps if step.get("to") in words), default=0)
+def _since(seen: Iterable[tuple[int, Change]], *states: str) -> int:
+    """When the volume last came into one of these states on a node; 0 if the page has not seen that."""
+    came = (at for at, each in seen if _in(each.after, states) and not _in(each.before, states))
+    return max(came, default=0)
 
 
-def _first_event(steps: Iterable[Row], reason: str) -> int:
+def _in(row: Row | None, states: tuple[str, ...]) -> bool:
+    return any(place["state"] in states for place in (row or {}).get("on", ()))
+
+
+def _left_claim(seen: Iterable[tuple[int, Change]]) -> int:
+    """When the row of the claim alone went: from then on its volume has one."""
+    return max((at for at, each in seen if each.key.startswith(CLAIM) and each.after is None), default=0)
+
+
+def _last_event(steps: Iterable[Row], reason: str) -> int:
     return max((step["at"] for step in steps if step["by"] == "event" and step["what"] == reason), default=0)
 
 

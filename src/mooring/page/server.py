@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,15 +27,15 @@ from mooring.page.export import standalone
 from mooring.page.history import History
 from mooring.page.life import node_life, volume_life
 from mooring.page.model import Model
-from mooring.page.reasons import MOST_CAUSES
 from mooring.page.streams import Streams
 
 LOOPBACK = "127.0.0.1"
 MOST_STREAMS = 32
 MOST_EXPORTED = 20_000
 """So many of the latest changes go into an exported file."""
-MOST_LIVES = 40
-"""And the lives of so many of the volumes and nodes that are stuck."""
+MOST_LIVES = 100
+"""And the lives of so many volumes and nodes: what is stuck, and what that concerns, goes first."""
+MOST_CHOSEN = 8
 FILES = {"/page.css": "text/css", "/page.js": "text/javascript", "/page.svg": "image/svg+xml"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -190,15 +191,25 @@ class PageServer:
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     def _lives(self, chosen: list[str]) -> dict[str, Any]:
-        of = [("volumes", key) for key in chosen[:MOST_CAUSES]]
-        of += [tuple(row["of"]) for row in self._model.tables["stuck"].values() if "of" in row]
         lives: dict[str, Any] = {}
-        for table, key in dict.fromkeys(of[:MOST_LIVES]):
+        for table, key in islice(dict.fromkeys(self._worth_telling(chosen)), MOST_LIVES):
             if table == "volumes":
                 lives[f"volume={key}"] = volume_life(key, self._model)
-            elif table == "nodes":
+            else:
                 lives[f"node={key}"] = node_life(key, self._model)
         return {key: life for key, life in lives.items() if life is not None}
+
+    def _worth_telling(self, chosen: list[str]) -> Iterator[tuple[str, str]]:
+        tables = self._model.tables
+        yield from (("volumes", key) for key in chosen[:MOST_CHOSEN])
+        for row in tables["stuck"].values():
+            table, key = row.get("of", ("", ""))
+            if table == "pods":
+                yield from (("volumes", each) for each in tables["pods"].get(key, {}).get("volumes", ()))
+            elif table:
+                yield table, key
+        yield from (("nodes", key) for key in tables["nodes"])
+        yield from (("volumes", key) for key in tables["volumes"])
 
 
 def shown(history: History, most: int = 0) -> list[Any]:

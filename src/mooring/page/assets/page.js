@@ -11,7 +11,7 @@ const SIGNS = {
     available: ["dashed", "idle", "available"], pending: ["diamond", "move", "no volume yet"], released: ["box", "idle", "released"],
     failed: ["cross", "bad", "failed"], lost: ["cross", "bad", "lost"], deleting: ["bar", "move", "being deleted"],
   },
-  pods: { ok: ["disc", "ok", "ready"], wait: ["up", "move", "waits"], bad: ["cross", "bad", "fails"], done: ["tick", "idle", "done"] },
+  pods: { ok: ["disc", "ok", "ready"], wait: ["up", "move", "not ready"], bad: ["cross", "bad", "failing"], done: ["tick", "idle", "done"] },
 };
 const TRUE_WORDS = { on: "power on", off: "no power" };
 const MILESTONES = {
@@ -110,7 +110,7 @@ function put(table, key, after) {
   searchText.delete(`${table} ${key}`);
   if (table === "volumes" || table === "pods") place(table, key, before, after);
   if (table === "stuck") marked.stuck = true;
-  if (table !== "stuck" && (!before !== !after || (before && before.phase !== after.phase) || table === "pods")) marked.counts = true;
+  if (table !== "stuck" && (!before !== !after || (before && before.phase !== after.phase) || before?.differs !== after?.differs || table === "pods")) marked.counts = true;
   marked.list = true;
   changed.add(`${table} ${key}`);
 }
@@ -259,7 +259,7 @@ function nodeNames() {
 function matches(table, key, node) {
   const row = state.tables[table].get(key);
   if (!row) return false;
-  if (filter && !passes(table, key, row)) return false;
+  if (filter && !passes(table, key, row, node)) return false;
   if (!query) return true;
   const cached = `${table} ${key}`;
   let text = searchText.get(cached);
@@ -267,12 +267,12 @@ function matches(table, key, node) {
     text = [key, row.claim, row.class, row.driver, word(table, table === "pods" ? row.tone : row.phase), row.phase, row.zone, row.differs, ...(row.pods || []), ...(row.marks || [])].filter(Boolean).join(" ").toLowerCase();
     searchText.set(cached, text);
   }
-  const reason = stuckOf.get(cached);
+  const reason = reasonFor(table, key, node);
   return text.includes(query) || (node !== UNATTACHED && node !== UNPLACED && table !== "nodes" && node.toLowerCase().includes(query)) || (reason ? reason[2].includes(query) : false);
 }
-function passes(table, key, row) {
+function passes(table, key, row, node) {
   const [of, phase] = filter;
-  if (of === "stuck") return stuckOf.has(`${table} ${key}`);
+  if (of === "stuck") return reasonFor(table, key, node) !== undefined;
   if (of === "differs") return Boolean(row.differs);
   return of === table && (table === "pods" ? row.tone : row.phase) === phase;
 }
@@ -329,7 +329,7 @@ function gatherStuck() {
     if (of && !stuckOf.has(of)) stuckOf.set(of, [about, row, row.chain.map((link) => `${link.code} ${link.message}`).join(" ").toLowerCase()]);
   }
 }
-const sinceOf = (row) => parseTime(row.chain[0].since) || row.seen;
+const sinceOf = (row) => parseTime(row.chain.find((link) => link.since)?.since) || row.seen;
 const settled = (row) => shownTime() - sinceOf(row) > SETTLE_MS;
 
 const list = $("list"), rows = $("rows"), pool = [];
@@ -352,6 +352,16 @@ function drawRows() {
   const active = chosen !== undefined && chosen >= first && chosen < last ? pool[chosen % count].element.id : "";
   if (active) list.setAttribute("aria-activedescendant", active); else list.removeAttribute("aria-activedescendant");
 }
+// Why a row waits: its own reason, or of a volume that of a pod which has it there.
+function reasonFor(kind, key, node) {
+  const own = stuckOf.get(`${kind} ${key}`);
+  if (own || kind !== "volumes") return own;
+  for (const pod of state.tables.volumes.get(key)?.pods || []) {
+    const found = stuckOf.get(`pods ${pod}`), where = state.tables.pods.get(pod)?.node;
+    if (found && (!where || where === node || node === UNATTACHED)) return found;
+  }
+  return undefined;
+}
 let itemNumber = 0;
 function newItem() {
   const arrow = make("span", { class: "arrow", "aria-hidden": "true" });
@@ -365,7 +375,7 @@ function newItem() {
 function drawItem(item, index) {
   const [kind, key, node] = entries[index];
   const row = state.tables[kind].get(key) || {};
-  const stuck = stuckOf.get(`${kind} ${key}`);
+  const stuck = reasonFor(kind, key, node);
   const age = stuck ? lasting(shownTime() - sinceOf(stuck[1])) : "";
   const isSelected = selected === idOf(kind, key, node);
   if (item.index !== index) { item.index = index; item.element.style.transform = `translateY(${index * rowHeight}px)`; item.moved = true; }
@@ -437,7 +447,8 @@ function drawVolume(item, key, row, node) {
   const reported = reportedOn(row, node) || row.phase;
   const recorded = reportedOn(row, node);
   setSign(item, "volumes", recorded || "bound");
-  item.words.textContent = key.startsWith("claim ") ? key.slice(6) : key;
+  item.words.textContent = nameOf(key, row);
+  item.words.title = key;
   item.marks.textContent = [row.size, row.phase !== reported && ["deleting", "failed", "released"].includes(row.phase) ? word("volumes", row.phase) : ""].filter(Boolean).join(", ");
   const pods = (row.pods || []).map((pod) => [pod, state.tables.pods.get(pod)]).filter(([, found]) => !found || node === UNATTACHED || !found.node || found.node === node);
   item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).map(([pod, found]) => podTag(pod, found)) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : "no claim" })]));
@@ -451,15 +462,17 @@ function drawVolume(item, key, row, node) {
   setTrue(item, actual, here && row.differs);
   return [`volume ${key}`, words, actual && `true: ${actual}`, here && `differs: ${row.differs}`, row.claim && `claim ${row.claim}`, pods.length && `pods ${pods.map(([pod, found]) => `${pod} ${found ? found.phase : ""}`).join(", ")}`].filter(Boolean).join(", ");
 }
+// People know a volume by its claim; one without a claim by its own name.
+const nameOf = (key, row) => (row?.claim || (key.startsWith("claim ") ? key.slice(6) : key)).replace(/^default\//, "");
 function podTag(pod, found) {
   const tag = make("span", { class: "tag", title: found ? `${pod}: ${found.phase}` : pod }, sign("pods", found ? found.tone : ""), make("span", { textContent: pod.replace(/^default\//, "") }));
   return tag;
 }
 function drawPod(item, key, row) {
   setSign(item, "pods", row.tone);
-  item.words.textContent = key;
+  item.words.textContent = key.replace(/^default\//, "");
   item.marks.textContent = "";
-  item.who.replaceChildren(make("span", { class: "faint", textContent: (row.volumes || []).length ? `waits for ${row.volumes.map((each) => each.replace(/^claim /, "")).join(", ")}` : "no volume of a claim" }));
+  item.who.replaceChildren(make("span", { class: "faint", textContent: (row.volumes || []).length ? `claim ${row.volumes.map((each) => nameOf(each, state.tables.volumes.get(each))).join(", ")}` : "no volume of a claim" }));
   item.state.textContent = row.phase;
   item.state.title = row.phase;
   setTrue(item, "", "");
@@ -483,13 +496,13 @@ function drawStrip(canvas, name) {
   const [context, width, height] = prepare(canvas);
   const keys = groups.has(name) ? ordered(name).volumes : [];
   if (!keys.length || !width) return;
-  const pitch = Math.max(3, Math.min(11, Math.floor(width / keys.length))), cell = Math.max(2, pitch - 2), shown = Math.floor(width / pitch);
+  const pitch = Math.max(3, Math.min(14, Math.floor(width / keys.length))), cell = Math.max(2, pitch - 2), shown = Math.floor(width / pitch);
   const top = Math.floor(height / 2) - 8;
   keys.slice(0, shown).forEach((key, index) => {
     const row = state.tables.volumes.get(key), x = index * pitch;
     if (!row) return;
     const phase = reportedOn(row, name), [shape, tone] = signOf("volumes", phase || "bound");
-    const bad = stuckOf.has(`volumes ${key}`) && settled(stuckOf.get(`volumes ${key}`)[1]);
+    const reason = reasonFor("volumes", key, name), bad = reason !== undefined && settled(reason[1]);
     context.fillStyle = context.strokeStyle = bad ? colours.bad : colours[tone] || colours.idle;
     const y = top + 5, size = 11;
     if (shape === "half") { context.strokeRect(x + .5, y + .5, cell - 1, size - 1); context.fillRect(x, y + size / 2, cell, size / 2); }
@@ -684,18 +697,18 @@ async function askLife() {
 function drawLife() {
   const { table, key, kind } = shownLife;
   const row = state.tables[table].get(key);
-  const reason = stuckOf.get(`${table} ${key}`) || (table === "volumes" ? reasonOfPods(row) : null);
+  const own = stuckOf.get(`${table} ${key}`), reason = own || (table === "volumes" ? reasonOfPods(row) : null);
   const moment = state.past ? state.at : Infinity;
   const signature = JSON.stringify([table, key, row, reason && reason[1].chain, lifeAnswer, state.past ? state.at : 0, table === "volumes" && (row?.on || []).map((place) => state.tables.nodes.get(place.node)?.phase)]);
   if (signatures.life === signature) return;
   signatures.life = signature;
   const held = document.activeElement?.id;
   const phase = table === "pods" ? row?.tone : row?.phase;
-  const name = key.startsWith("claim ") ? key.slice(6) : key;
+  const name = table === "volumes" ? nameOf(key, row) : key;
   const title = make("h2", {}, sign(table, phase), make("span", { class: "words mono", textContent: name }), make("button", { type: "button", id: "close-life", textContent: "Close", title: "Close (Esc)", onclick: closeLife }));
-  const parts = [title, make("p", { class: "faint", textContent: `${key.startsWith("claim ") ? "claim" : kind}, ${row ? (table === "pods" ? row.phase : word(table, phase)) : "gone"}${(row?.marks || []).length ? `, ${row.marks.join(", ")}` : ""}` })];
+  const parts = [title, make("p", { class: "faint", textContent: `${key.startsWith("claim ") ? "claim" : table === "volumes" ? key : kind}, ${row ? (table === "pods" ? row.phase : word(table, phase)) : "gone"}${(row?.marks || []).length ? `, ${row.marks.join(", ")}` : ""}` })];
   if (row?.differs) parts.push(make("p", { class: "differs-note", textContent: row.differs }));
-  if (reason) parts.push(make("h3", { textContent: settled(reason[1]) ? "Why it is stuck" : "What it waits for" }), explanation(reason));
+  if (reason) parts.push(make("h3", { textContent: !own ? "What its pod waits for" : settled(reason[1]) ? "Why it is stuck" : "What it waits for" }), explanation(reason));
   if (lifeAnswer?.milestones) parts.push(make("h3", { textContent: "Its way" }), way(lifeAnswer.milestones, moment, reason));
   if (table === "volumes" && row) parts.push(...places(row));
   const facts = factsOf(table, row);
@@ -783,11 +796,16 @@ function drawTime() {
 }
 function drawBars(start, end) {
   const [context, width, height] = prepare($("bars"));
-  const pitch = 4, counts = new Array(Math.max(1, Math.floor(width / pitch))).fill(0), bad = counts.slice();
+  const pitch = 4, counts = new Array(Math.max(1, Math.floor(width / pitch))).fill(0), bad = counts.slice(), began = new Map();
   for (const [at, changes] of state.history) {
     const index = Math.min(counts.length - 1, Math.max(0, Math.floor(((at - start) / (end - start)) * counts.length)));
-    for (const change of changes) { if (change[0] === "stuck") { if (change[3] && !change[2]) bad[index] += 1; } else counts[index] += 1; }
+    for (const change of changes) {
+      if (change[0] !== "stuck") counts[index] += 1;
+      else if (change[3] && !change[2]) began.set(change[1], [at, index]);
+      else if (!change[3] && began.has(change[1])) { if (at - began.get(change[1])[0] < SETTLE_MS) began.delete(change[1]); else { bad[began.get(change[1])[1]] += 1; began.delete(change[1]); } }
+    }
   }
+  for (const [at, index] of began.values()) if (end - at > SETTLE_MS) bad[index] += 1;
   const most = Math.max(4, ...counts);
   context.fillStyle = colours.line;
   context.fillRect(0, height - 1, width, 1);
@@ -883,7 +901,7 @@ function showKeys() {
     make("h2", { id: "keys-title", textContent: "Keys" }), make("div", { class: "two" }, ...keys.map(([key, text]) => make("div", {}, make("kbd", { textContent: key }), make("span", { textContent: text })))),
     make("h2", { textContent: "Nodes" }), make("div", { class: "two" }, ...rowsOf("nodes")), make("h2", { textContent: "Volumes" }), make("div", { class: "two" }, ...rowsOf("volumes")),
     make("h2", { textContent: "Pods" }), make("div", { class: "two" }, ...rowsOf("pods")),
-    make("p", { class: "faint", textContent: "In the line of a node each cell is a volume, the stroke above it its pods, and a stroke below it says that true differs from reported." }), make("p", {}, close),
+    make("p", { class: "faint", textContent: "In the line of a node each cell is a volume, the stroke above it its pods, and a stroke below it says that true differs from reported." }), make("p", { class: "close" }, close),
   );
   $("keys").showModal();
 }
