@@ -86,14 +86,14 @@ class Following:
         self._woken.set()
 
     async def _work(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            waiting = [group.create_task(each.synced()) for each in self.informers]
-            await asyncio.wait(waiting, timeout=BEGIN_S)
-            for task in waiting:
-                task.cancel()
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + BEGIN_S
+        while any(not each.version and each.trouble is None for each in self.informers):
+            if loop.time() > latest:
+                break
+            await asyncio.sleep(FLUSH_S)
         self._model.record()
         self.begun.set()
-        loop = asyncio.get_running_loop()
         while True:
             await self._woken.wait()
             await asyncio.sleep(FLUSH_S)

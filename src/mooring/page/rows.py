@@ -123,7 +123,9 @@ def volume_row(pv: PersistentVolume, world: World) -> Row:
     """The row of a PersistentVolume."""
     unique, claim = world.unique_name(pv.name), world.claim_key(pv.name)
     users = tuple(world.pods_by_claim.of(claim)) if claim is not None else ()
-    places = _recorded(pv, unique, world) or _unrecorded(users, world)
+    places = _recorded(pv, unique, world)
+    if not unique or not world.attachability.attach_required(unique):
+        places = places or _unrecorded(users, world)
     return _row(
         phase=_phase(pv, [place["state"] for place in places]),
         claim=name(claim or ""),

@@ -264,7 +264,7 @@ function matches(table, key, node) {
   const cached = `${table} ${key}`;
   let text = searchText.get(cached);
   if (text === undefined) {
-    text = [key, row.claim, row.class, row.driver, word(table, table === "pods" ? row.tone : row.phase), row.phase, row.zone, row.differs, ...(row.pods || []), ...(row.marks || [])].filter(Boolean).join(" ").toLowerCase();
+    text = [key, row.claim, row.class, row.driver, word(table, table === "pods" ? row.tone : row.phase), row.phase, row.zone, row.differs, ...(Array.isArray(row.pods) ? row.pods : []), ...(row.marks || [])].filter(Boolean).join(" ").toLowerCase();
     searchText.set(cached, text);
   }
   const reason = reasonFor(table, key, node);
@@ -366,9 +366,9 @@ let itemNumber = 0;
 function newItem() {
   const arrow = make("span", { class: "arrow", "aria-hidden": "true" });
   const words = make("span", { class: "words" }), marks = make("span", { class: "marks" });
-  const title = make("span", { class: "title" }, arrow, sign("nodes", ""), words, marks);
+  const title = make("span", { class: "title" }, arrow, sign("nodes", ""), words, " ", marks);
   const parts = { who: make("span", { class: "who" }), state: make("span", { class: "state" }), true: make("span", { class: "true" }), why: make("span", { class: "why" }) };
-  const element = make("div", { class: "row item", id: `row-${(itemNumber += 1)}`, role: "treeitem" }, title, parts.who, parts.state, parts.true, parts.why);
+  const element = make("div", { class: "row item", id: `row-${(itemNumber += 1)}`, role: "treeitem" }, title, " ", parts.who, " ", parts.state, " ", parts.true, " ", parts.why);
   rows.append(element);
   return { element, arrow, words, marks, title, ...parts, used: false, signature: "", index: -1 };
 }
@@ -397,9 +397,11 @@ function drawItem(item, index) {
   if (kind === "nodes") element.setAttribute("aria-expanded", String(!isFolded(key) || Boolean(query || filter))); else element.removeAttribute("aria-expanded");
   const label = kind === "nodes" ? drawNode(item, key, row) : kind === "volumes" ? drawVolume(item, key, row, node) : drawPod(item, key, row);
   const why = stuck ? stuck[1].chain[0].code : "";
-  item.why.replaceChildren(...(stuck ? [make("b", { textContent: why }), make("span", { textContent: age })] : []));
+  item.why.replaceChildren(...(stuck ? [make("b", { textContent: why }), " ", make("span", { textContent: age })] : []));
   item.why.title = stuck ? stuck[1].chain[0].message : "";
-  element.setAttribute("aria-label", stuck ? `${label}; ${settled(stuck[1]) ? "stuck" : "waits"} for ${age}: ${stuck[1].chain[0].message}` : label);
+  const seen = [item.words, item.marks, ...item.who.children, item.state, item.true, ...item.why.children].map((part) => part.textContent).filter(Boolean).join(" ");
+  const reason = stuck && `${settled(stuck[1]) ? "stuck" : "waits"} for ${age}: ${stuck[1].chain[0].message}`;
+  element.setAttribute("aria-label", [seen, label, reason].filter(Boolean).join("; ")); // begins with what is seen
 }
 function touchesGroup(name) {
   const held = groups.get(name);
@@ -437,7 +439,7 @@ function drawNode(item, key, row) {
   item.state.title = numbers;
   const power = row.true ? TRUE_WORDS[row.true] || row.true : "";
   setTrue(item, power, row.differs);
-  return [pseudo || `node ${key}`, words, row.true && power, row.differs && `differs: ${row.differs}`, ...(row.marks || []), numbers].filter(Boolean).join(", ");
+  return [pseudo ? "" : "node", row.differs && `differs: ${row.differs}`, numbers].filter(Boolean).join(", ");
 }
 function reportedOn(row, node) {
   const place = (row.on || []).find((each) => each.node === node);
@@ -451,7 +453,7 @@ function drawVolume(item, key, row, node) {
   item.words.title = key;
   item.marks.textContent = [row.size, row.phase !== reported && ["deleting", "failed", "released"].includes(row.phase) ? word("volumes", row.phase) : ""].filter(Boolean).join(", ");
   const pods = (row.pods || []).map((pod) => [pod, state.tables.pods.get(pod)]).filter(([, found]) => !found || node === UNATTACHED || !found.node || found.node === node);
-  item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).map(([pod, found]) => podTag(pod, found)) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : "no claim" })]));
+  item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).flatMap(([pod, found]) => [podTag(pod, found), " "]) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : "no claim" })]));
   if (pods.length > 4) item.who.append(make("span", { class: "faint", textContent: `+${pods.length - 4 + (row.morePods || 0)}` }));
   const silent = node !== UNATTACHED && state.tables.nodes.get(node)?.phase === "silent";
   const words = recorded ? word("volumes", recorded) + (silent ? ", node silent" : "") : "nothing recorded";
@@ -460,7 +462,7 @@ function drawVolume(item, key, row, node) {
   const actual = row.true ? row.true[node] || (node === UNATTACHED ? "" : "not attached") : "";
   const here = row.differs && row.differs.split("; ").some((part) => part.includes(node) || part.startsWith("mounted on "));
   setTrue(item, actual, here && row.differs);
-  return [`volume ${key}`, words, actual && `true: ${actual}`, here && `differs: ${row.differs}`, row.claim && `claim ${row.claim}`, pods.length && `pods ${pods.map(([pod, found]) => `${pod} ${found ? found.phase : ""}`).join(", ")}`].filter(Boolean).join(", ");
+  return [`volume ${key}`, `reported: ${words}`, actual && `true: ${actual}`, here && `differs: ${row.differs}`, pods.length && `pods: ${pods.map(([pod, found]) => `${pod} ${found ? found.phase : ""}`).join(", ")}`].filter(Boolean).join(", ");
 }
 // People know a volume by its claim; one without a claim by its own name.
 const nameOf = (key, row) => (row?.claim || (key.startsWith("claim ") ? key.slice(6) : key)).replace(/^default\//, "");
@@ -476,7 +478,7 @@ function drawPod(item, key, row) {
   item.state.textContent = row.phase;
   item.state.title = row.phase;
   setTrue(item, "", "");
-  return `pod ${key}, ${row.phase}`;
+  return "pod";
 }
 // A node's volumes as cells, each with its pods as a line on top.
 const colours = {};
