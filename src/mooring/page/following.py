@@ -92,17 +92,20 @@ class Following:
             if loop.time() > latest:
                 break
             await asyncio.sleep(FLUSH_S)
+        while self._model.behind:
+            self._model.flush()
+            await asyncio.sleep(0)
         self._model.record()
         self.begun.set()
         while True:
             await self._woken.wait()
             await asyncio.sleep(FLUSH_S)
             self._woken.clear()
-            self._pass_on(self._model.flush())
             while self._model.busy:
                 self._pass_on(self._model.flush())
-                end = loop.time() + SLICE_S
-                self._pass_on(self._model.explain(lambda end=end: loop.time() > end))
+                if not self._model.behind:  # what is seen goes before why it is so
+                    end = loop.time() + SLICE_S
+                    self._pass_on(self._model.explain(lambda end=end: loop.time() > end))
                 await asyncio.sleep(0)
 
     def _pass_on(self, batch: Batch | None) -> None:

@@ -11,7 +11,7 @@ Pure: time comes in. It must not know of the API, of HTTP, or of the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from mooring.kube.objects import Object, PersistentVolume
@@ -25,6 +25,8 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain import NoSuchObject, explain
 
 TABLES = ("nodes", "volumes", "pods", "stuck")
+MOST_AT_ONCE = 1000
+"""Objects whose rows are made anew in one go."""
 EXPLAINED = ("node", "pv", "pvc", "pod", "ns")
 """What `mooring why --all` explains."""
 
@@ -56,7 +58,8 @@ class Model:
 
     def record(self) -> None:
         """From now on changes are kept as history; what came until now is how it began."""
-        self.flush()
+        while self._touched:
+            self.flush()
         self._recording = True
 
     def see(self, seen: Seen) -> None:
@@ -74,6 +77,11 @@ class Model:
     # --- what goes out
 
     @property
+    def behind(self) -> bool:
+        """Whether something waits to be shown."""
+        return bool(self._touched)
+
+    @property
     def busy(self) -> bool:
         """Whether something waits to be shown or explained."""
         return bool(self._touched or self._unexplained)
@@ -83,8 +91,10 @@ class Model:
         return {"version": self.version, **self.tables}
 
     def flush(self) -> Batch | None:
-        """Makes the touched rows anew; returns what has changed, None if nothing has."""
-        touched, self._touched = self._touched, {}
+        """Makes touched rows anew, at most MOST_AT_ONCE; returns what has changed, None if nothing has."""
+        touched = list(islice(self._touched, MOST_AT_ONCE))
+        for ref in touched:
+            del self._touched[ref]
         rows = dict(chain.from_iterable(self._rows(ref) for ref in touched))
         self._unexplained |= dict.fromkeys(ref for ref in touched if ref[0] in EXPLAINED)
         return self._put(rows)

@@ -107,6 +107,9 @@ class Known(Snapshot):
         held = (self.attachments[key] for key in self.world.may_be_about(volume))
         return [each for each in held if is_about(each, volume)]
 
+    def held_by(self, node: str) -> tuple[list[VolumeAttachment], list[Pod]]:
+        return self.world.records_on(node), self.world.bound_to(node)
+
     def pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.world.bound_to(node) if not pod.finished]
 

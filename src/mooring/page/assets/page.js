@@ -48,7 +48,9 @@ function sign(table, phase) {
 }
 const signOf = (table, phase) => (SIGNS[table] && Object.hasOwn(SIGNS[table], phase) ? SIGNS[table][phase] : ["ring", "idle", phase || "?"]);
 const word = (table, phase) => signOf(table, phase)[2];
-const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+const numbers = new Intl.NumberFormat("en");
+const figure = (number) => (number < 1000 ? String(number) : numbers.format(number));
+const plural = (count, noun) => `${figure(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 function clock(at, fine = false) {
   const date = new Date(at);
@@ -94,12 +96,28 @@ function placesOf(table, row) {
 }
 function place(table, key, before, after) {
   const old = before ? placesOf(table, before) : [], fresh = after ? placesOf(table, after) : [];
+  if (old.length === fresh.length && old.every((name, index) => name === fresh[index])) {
+    if (table === "pods" && String(before.volumes) !== String(after.volumes)) regroup(old[0]);
+    if (table === "volumes" && before.claim !== after.claim) old.forEach(regroup);
+    return;
+  }
+  marked.list = true;
   for (const name of old) if (!fresh.includes(name)) { group(name)[table].delete(key); group(name).order = null; }
   for (const name of fresh) if (!old.includes(name)) { group(name)[table].add(key); group(name).order = null; }
   for (const name of old) {
     const held = groups.get(name);
     if (held && !held.volumes.size && !held.pods.size) groups.delete(name);
   }
+}
+function regroup(name) { const held = groups.get(name); if (held) held.order = null; marked.list = true; }
+// How many rows of each phase there are, and how many differ from what is true.
+const counts = { nodes: new Map(), volumes: new Map(), pods: new Map() };
+let differing = 0;
+function count(table, row, by) {
+  if (!row || table === "stuck") return;
+  const phase = table === "pods" ? row.tone : row.phase, number = (counts[table].get(phase) || 0) + by;
+  if (number) counts[table].set(phase, number); else counts[table].delete(phase);
+  if (row.differs) differing += by;
 }
 // The one way in which a row changes, forward or back.
 function put(table, key, after) {
@@ -110,8 +128,13 @@ function put(table, key, after) {
   searchText.delete(`${table} ${key}`);
   if (table === "volumes" || table === "pods") place(table, key, before, after);
   if (table === "stuck") marked.stuck = true;
-  if (table !== "stuck" && (!before !== !after || (before && before.phase !== after.phase) || before?.differs !== after?.differs || table === "pods")) marked.counts = true;
-  marked.list = true;
+  else if (!before || !after || before.phase !== after.phase || before.tone !== after.tone || before.differs !== after.differs) {
+    count(table, before, -1);
+    count(table, after, 1);
+    marked.counts = true;
+  }
+  if (table === "nodes" && !before !== !after) marked.list = true;
+  if (table === "volumes" && !before !== !after) for (const pod of (after || before).pods || []) regroup(state.tables.pods.get(pod)?.node || UNPLACED);
   changed.add(`${table} ${key}`);
 }
 const marked = { list: true, stuck: true, counts: true };
@@ -119,9 +142,17 @@ const changed = new Set();
 
 function load(found) {
   for (const table of TABLES) {
-    for (const key of [...state.tables[table].keys()]) if (!(key in found[table])) put(table, key, null);
-    for (const [key, row] of Object.entries(found[table])) put(table, key, row);
+    for (const key of [...state.tables[table].keys()]) if (!Object.hasOwn(found[table], key)) put(table, key, null);
+    for (const key of Object.keys(found[table])) {
+      const row = found[table][key], before = state.tables[table].get(key);
+      if (before) { put(table, key, row); continue; }
+      state.tables[table].set(key, row);
+      if (table === "volumes" || table === "pods") place(table, key, null, row);
+      count(table, row, 1);
+    }
   }
+  Object.assign(marked, { list: true, stuck: true, counts: true });
+  for (const held of groups.values()) held.order = null;
   Object.assign(state, { version: found.version, epoch: found.epoch, past: false });
   takeFacts(found.facts);
 }
@@ -194,14 +225,20 @@ async function begin() {
     if (answer.status === 401) return lost("open the address that mooring page has printed");
     const found = await answer.json();
     if (!found.facts.begun) { link("lost", "reading the cluster"); return setTimeout(begin, 250); }
-    const past = await (await fetch("/api/history", { cache: "no-store" })).json();
-    state.history = past.filter(([version]) => version <= found.version).map(([, at, changes]) => [at, changes]);
-    state.position = state.history.length;
+    state.history = [];
+    state.position = 0;
     load(found);
-    if (!chosenFold) foldAll(found.volumes && Object.keys(found.volumes).length > 300);
+    if (!chosenFold) foldAll(state.tables.volumes.size > 300);
     follow();
     draw();
     requestAnimationFrame(() => { document.body.dataset.painted = String(Math.round(performance.now())); });
+    const past = await (await fetch("/api/history", { cache: "no-store" })).json();
+    const before = past.filter(([version]) => version <= found.version).map(([, at, changes]) => [at, changes]);
+    if (state.epoch !== found.epoch) return; // begun anew meanwhile
+    state.history = [...before, ...state.history];
+    state.position += before.length;
+    timeSignature = "";
+    draw();
   } catch { lost("no answer"); setTimeout(begin, 1000); }
 }
 function follow() {
@@ -241,8 +278,13 @@ function fold(name, yes) { if (isFolded(name) !== yes) { if (folded.has(name)) f
 function ordered(name) {
   const found = group(name);
   if (!found.order) {
-    const sorted = (keys) => [...keys].sort(collator.compare);
-    found.order = { volumes: sorted(found.volumes), pods: sorted(found.pods) };
+    const called = (key) => nameOf(key, state.tables.volumes.get(key));
+    const sorted = (keys) => {
+      const named = [...keys].map((key) => [called(key), key]);
+      return named.sort((a, b) => collator.compare(a[0], b[0]) || (a[1] < b[1] ? -1 : 1)).map(([, key]) => key);
+    };
+    const loose = [...found.pods].filter((key) => name === UNPLACED || !hasVolume(state.tables.pods.get(key)));
+    found.order = { volumes: sorted(found.volumes), pods: sorted(loose) };
   }
   return found.order;
 }
@@ -267,8 +309,9 @@ function matches(table, key, node) {
     text = [key, row.claim, row.class, row.driver, word(table, table === "pods" ? row.tone : row.phase), row.phase, row.zone, row.differs, ...(Array.isArray(row.pods) ? row.pods : []), ...(row.marks || [])].filter(Boolean).join(" ").toLowerCase();
     searchText.set(cached, text);
   }
-  const reason = reasonFor(table, key, node);
-  return text.includes(query) || (node !== UNATTACHED && node !== UNPLACED && table !== "nodes" && node.toLowerCase().includes(query)) || (reason ? reason[2].includes(query) : false);
+  if (text.includes(query)) return true;
+  const reason = stuckOf.size ? reasonFor(table, key, node) : undefined;
+  return (reason ? reason[1].chain.some((link) => `${link.code} ${link.message}`.toLowerCase().includes(query)) : false);
 }
 function passes(table, key, row, node) {
   const [of, phase] = filter;
@@ -282,11 +325,12 @@ function rebuild() {
   for (const name of [...nodeNames(), UNATTACHED, UNPLACED]) {
     const held = groups.get(name);
     const order = held ? ordered(name) : { volumes: [], pods: [] };
-    const pods = order.pods.filter((key) => !hasVolume(state.tables.pods.get(key)) || name === UNPLACED);
+    const pods = order.pods; // those that have a volume are shown with it
     if ((name === UNATTACHED || name === UNPLACED) && !order.volumes.length && !pods.length) continue;
     if (narrow) {
-      const volumes = order.volumes.filter((key) => matches("volumes", key, name));
-      const found = pods.filter((key) => matches("pods", key, name));
+      const whole = !filter && query && name.toLowerCase().includes(query); // of a node that is called so, all
+      const volumes = whole ? order.volumes : order.volumes.filter((key) => matches("volumes", key, name));
+      const found = whole ? pods : pods.filter((key) => matches("pods", key, name));
       if (!volumes.length && !found.length && !matches("nodes", name, name)) continue;
       entries.push(["nodes", name, name]);
       for (const key of volumes) entries.push(["volumes", key, name]);
@@ -311,8 +355,8 @@ function draw() { if (!frame) frame = requestAnimationFrame(render); }
 function render() {
   frame = 0;
   const began = performance.now();
-  if (marked.stuck) { gatherStuck(); marked.list = true; }
-  if (marked.list) rebuild();
+  if (marked.stuck) gatherStuck();
+  if (marked.list || ((query || filter) && (marked.stuck || changed.size))) rebuild();
   drawRows();
   if (marked.counts || marked.stuck) drawSummary();
   if (marked.stuck || changed.size) drawPanel();
@@ -326,7 +370,7 @@ function gatherStuck() {
   stuckOf = new Map();
   for (const [about, row] of state.tables.stuck) {
     const of = row.of && `${row.of[0]} ${row.of[1]}`;
-    if (of && !stuckOf.has(of)) stuckOf.set(of, [about, row, row.chain.map((link) => `${link.code} ${link.message}`).join(" ").toLowerCase()]);
+    if (of && !stuckOf.has(of)) stuckOf.set(of, [about, row]);
   }
 }
 const sinceOf = (row) => parseTime(row.chain.find((link) => link.since)?.since) || row.seen;
@@ -336,9 +380,11 @@ const list = $("list"), rows = $("rows"), pool = [];
 let rowHeight = 30;
 function measureRow() { rowHeight = parseInt(getComputedStyle(document.documentElement).getPropertyValue("--row"), 10) || 30; }
 function drawRows() {
-  rows.style.height = `${entries.length * rowHeight}px`;
-  const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - OVERSCAN);
-  const last = Math.min(entries.length, Math.ceil((list.scrollTop + list.clientHeight) / rowHeight) + OVERSCAN);
+  const tall = `${entries.length * rowHeight}px`;
+  if (rows.style.height !== tall) rows.style.height = tall;
+  const top = list.scrollTop, seen = sizeOf("list", list)[1];
+  const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
+  const last = Math.min(entries.length, Math.ceil((top + seen) / rowHeight) + OVERSCAN);
   while (pool.length < last - first) pool.push(newItem());
   const count = pool.length;
   for (const item of pool) item.used = false;
@@ -358,7 +404,7 @@ function reasonFor(kind, key, node) {
   if (own || kind !== "volumes") return own;
   for (const pod of state.tables.volumes.get(key)?.pods || []) {
     const found = stuckOf.get(`pods ${pod}`), where = state.tables.pods.get(pod)?.node;
-    if (found && (!where || where === node || node === UNATTACHED)) return found;
+    if (found && (where === node || node === UNATTACHED)) return found;
   }
   return undefined;
 }
@@ -409,7 +455,10 @@ function touchesGroup(name) {
   if (changed.has(`nodes ${name}`)) return true;
   for (const id of changed) {
     const at = id.indexOf(" "), table = id.slice(0, at), key = id.slice(at + 1);
-    if (table === "stuck" || (held[table] && held[table].has(key)) || !state.tables[table].has(key)) return true;
+    if (table === "stuck") {
+      const of = state.tables.stuck.get(key)?.of;
+      if (!of || (held[of[0]] ? held[of[0]].has(of[1]) : of[1] === name)) return true;
+    } else if ((held[table] && held[table].has(key)) || !state.tables[table].has(key)) return true;
   }
   return false;
 }
@@ -426,7 +475,7 @@ function setTrue(item, text, differs) {
 }
 function drawNode(item, key, row) {
   const pseudo = key === UNATTACHED ? "Not on a node" : key === UNPLACED ? "Pods without a node" : "";
-  const held = groups.get(key), counts = { volumes: held ? held.volumes.size : 0, pods: held ? held.pods.size : 0 };
+  const held = groups.get(key);
   if (pseudo) { item.title.children[1].dataset.shape = "ring"; item.title.children[1].dataset.tone = "idle"; } else setSign(item, "nodes", row.phase);
   item.words.textContent = pseudo || key;
   item.marks.textContent = (row.marks || []).join(", ");
@@ -434,7 +483,7 @@ function drawNode(item, key, row) {
   item.who.replaceChildren(canvas);
   drawStrip(canvas, key);
   const words = pseudo ? "" : word("nodes", row.phase);
-  const numbers = [counts.volumes ? plural(counts.volumes, "volume") : "", counts.pods ? plural(counts.pods, "pod") : ""].filter(Boolean).join(", ");
+  const numbers = [held?.volumes.size ? plural(held.volumes.size, "volume") : "", held?.pods.size ? plural(held.pods.size, "pod") : ""].filter(Boolean).join(", ");
   item.state.textContent = pseudo ? numbers : words;
   item.state.title = numbers;
   const power = row.true ? TRUE_WORDS[row.true] || row.true : "";
@@ -452,7 +501,7 @@ function drawVolume(item, key, row, node) {
   item.words.textContent = nameOf(key, row);
   item.words.title = key;
   item.marks.textContent = [row.size, row.phase !== reported && ["deleting", "failed", "released"].includes(row.phase) ? word("volumes", row.phase) : ""].filter(Boolean).join(", ");
-  const pods = (row.pods || []).map((pod) => [pod, state.tables.pods.get(pod)]).filter(([, found]) => !found || node === UNATTACHED || !found.node || found.node === node);
+  const pods = (row.pods || []).map((pod) => [pod, state.tables.pods.get(pod)]).filter(([, found]) => !found || node === UNATTACHED || found.node === node);
   item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).flatMap(([pod, found]) => [podTag(pod, found), " "]) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : "no claim" })]));
   if (pods.length > 4) item.who.append(make("span", { class: "faint", textContent: `+${pods.length - 4 + (row.morePods || 0)}` }));
   const silent = node !== UNATTACHED && state.tables.nodes.get(node)?.phase === "silent";
@@ -486,8 +535,15 @@ function readColours() {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["ok", "move", "bad", "idle", "line", "faint", "focus", "true"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
 }
-function prepare(canvas) {
-  const ratio = Math.min(window.devicePixelRatio || 1, 2), width = canvas.clientWidth, height = canvas.clientHeight;
+// Sizes are read once after each change of the window: reading one makes the browser lay everything out.
+const sizes = new Map();
+function sizeOf(kind, element) {
+  let found = sizes.get(kind);
+  if (!found || !found[0]) sizes.set(kind, (found = [element.clientWidth, element.clientHeight]));
+  return found;
+}
+function prepare(canvas, kind) {
+  const ratio = Math.min(window.devicePixelRatio || 1, 2), [width, height] = sizeOf(kind, canvas);
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) { canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio); }
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -495,11 +551,13 @@ function prepare(canvas) {
   return [context, width, height];
 }
 function drawStrip(canvas, name) {
-  const [context, width, height] = prepare(canvas);
+  const [context, width, height] = prepare(canvas, "strip");
   const keys = groups.has(name) ? ordered(name).volumes : [];
   if (!keys.length || !width) return;
   const pitch = Math.max(3, Math.min(14, Math.floor(width / keys.length))), cell = Math.max(2, pitch - 2), shown = Math.floor(width / pitch);
   const top = Math.floor(height / 2) - 8;
+  // What a node that does not answer has is only what was last heard of it.
+  context.globalAlpha = ["silent", "gone"].includes(state.tables.nodes.get(name)?.phase) ? 0.45 : 1;
   keys.slice(0, shown).forEach((key, index) => {
     const row = state.tables.volumes.get(key), x = index * pitch;
     if (!row) return;
@@ -522,26 +580,21 @@ function drawStrip(canvas, name) {
       context.fillRect(x, top, cell, 3);
     }
   });
+  context.globalAlpha = 1;
   if (keys.length > shown) { context.fillStyle = colours.faint; context.font = "11px system-ui"; context.textAlign = "right"; context.clearRect(width - 44, 0, 44, height); context.fillText(`+${keys.length - shown + Math.ceil(44 / pitch)}`, width, height / 2 + 4); }
 }
 
 // ---- counts, which filter
 
 function drawSummary() {
-  const counts = {};
-  for (const table of ["nodes", "volumes", "pods"]) {
-    const found = (counts[table] = {});
-    for (const row of state.tables[table].values()) { const phase = table === "pods" ? row.tone : row.phase; found[phase] = (found[phase] || 0) + 1; }
-  }
   const parts = [];
   for (const table of ["nodes", "volumes", "pods"]) {
     parts.push(make("h2", { textContent: table[0].toUpperCase() + table.slice(1) }));
     const order = Object.keys(SIGNS[table]);
-    for (const phase of Object.keys(counts[table]).sort((a, b) => order.indexOf(a) - order.indexOf(b))) parts.push(chip(table, phase, counts[table][phase], sign(table, phase), word(table, phase)));
-    if (!Object.keys(counts[table]).length) parts.push(make("span", { class: "faint", textContent: "none" }));
+    for (const phase of [...counts[table].keys()].sort((a, b) => order.indexOf(a) - order.indexOf(b))) parts.push(chip(table, phase, counts[table].get(phase), sign(table, phase), word(table, phase)));
+    if (!counts[table].size) parts.push(make("span", { class: "faint", textContent: "none" }));
   }
-  const stuck = [...stuckOf.values()].length;
-  const differing = [...state.tables.nodes.values(), ...state.tables.volumes.values()].filter((row) => row.differs).length;
+  const stuck = stuckOf.size;
   if (stuck || differing || filter) parts.push(make("h2", { textContent: "Only" }));
   if (stuck || filter?.[0] === "stuck") parts.push(chip("stuck", "", stuck, mark("bar", "bad"), "waiting"));
   if (differing || filter?.[0] === "differs") parts.push(chip("differs", "", differing, make("b", { textContent: "≠" }), "reported ≠ true"));
@@ -552,7 +605,7 @@ function drawSummary() {
 function mark(shape, tone) { const element = make("span", { class: "sign" }); element.dataset.shape = shape; element.dataset.tone = tone; return element; }
 function chip(table, phase, count, glyph, text) {
   const pressed = filter !== null && filter[0] === table && filter[1] === phase;
-  const button = make("button", { type: "button", "aria-pressed": String(pressed) }, glyph, make("b", { textContent: count.toLocaleString("en") }), make("span", { textContent: text }));
+  const button = make("button", { type: "button", "aria-pressed": String(pressed) }, glyph, make("b", { textContent: figure(count) }), make("span", { textContent: text }));
   button.dataset.chip = `${table} ${phase}`;
   button.addEventListener("click", () => { filter = pressed ? null : [table, phase]; marked.list = marked.counts = true; list.scrollTop = 0; draw(); });
   return button;
@@ -578,7 +631,11 @@ function drawPanel() {
 // The end of the chain of first causes: what all of it waits for.
 function rootOf(row) {
   let found = row.chain[0];
-  for (const link of row.chain.slice(1)) { if ((link.depth || 0) <= (found.depth || 0)) break; found = link; }
+  for (const link of row.chain.slice(1)) {
+    if ((link.depth || 0) <= (found.depth || 0)) break;
+    if (found.code === "FailedScheduling" && link.about.startsWith("node/")) break; // one of several that will not do
+    found = link;
+  }
   return found;
 }
 function drawWaiting() {
@@ -591,8 +648,8 @@ function drawWaiting() {
     found.since = Math.min(found.since, parseTime(root.since) || row.seen);
     found.seen = Math.min(found.seen, row.seen);
   }
-  const found = [...roots.values()].sort((a, b) => a.seen - b.seen || collator.compare(a.root.about, b.root.about));
-  const signature = JSON.stringify([found.map((each) => [each.root, each.waits.map(([about]) => about), settledSince(each.since)]), state.facts.reads]);
+  const found = together([...roots.values()]).sort((a, b) => rank(a) - rank(b) || a.seen - b.seen || collator.compare(a.root.about, b.root.about));
+  const signature = JSON.stringify([found.map((each) => [each.root, each.waits.map(([about]) => about), each.alike?.length, settledSince(each.since)]), state.facts.reads]);
   const place = $("waiting");
   if (signatures.waiting !== signature) {
     signatures.waiting = signature;
@@ -607,6 +664,21 @@ function drawWaiting() {
   }
   for (const age of place.querySelectorAll(".age")) { const text = lasting(shownTime() - Number(age.dataset.since)); if (age.textContent !== text) age.textContent = text; }
 }
+// Many of the same kind, for the same reason, are one card.
+const MOST_ALIKE = 4;
+function together(roots) {
+  const byReason = new Map();
+  for (const each of roots) {
+    const id = `${each.root.about.split("/")[0]} ${each.root.code}`;
+    byReason.set(id, [...(byReason.get(id) || []), each]);
+  }
+  return [...byReason.values()].flatMap((alike) => {
+    if (alike.length <= MOST_ALIKE) return alike;
+    const first = alike.reduce((a, b) => (b.since < a.since ? b : a));
+    return [{ ...first, waits: [], alike, seen: Math.min(...alike.map((each) => each.seen)) }];
+  });
+}
+const rank = (each) => (each.root.about.startsWith("node/") ? 0 : settledSince(each.since) ? 1 : 2);
 const settledSince = (since) => shownTime() - since > SETTLE_MS;
 function notes() {
   const reads = (state.facts.reads || []);
@@ -617,14 +689,23 @@ function notes() {
     ...(others.length && others.length < 8 ? [make("p", { class: "note", textContent: `Not read at present: ${others.map((each) => each.message).join("; ")}` })] : []),
   ];
 }
-function card({ root, waits, own, since }) {
+function card({ root, waits, own, since, alike }) {
   const element = make("article", { class: "card", "aria-label": `${root.about}: ${root.code}` });
   element.dataset.tone = settledSince(since) ? "bad" : "move";
   const age = make("span", { class: "age", textContent: lasting(shownTime() - since) });
   age.dataset.since = String(since);
   const target = own?.of || targetOf(root.about);
   const about = target ? make("button", { type: "button", textContent: root.about, class: "mono", onclick: () => open(target[0], target[1]) }) : make("b", { class: "mono", textContent: root.about });
-  element.append(make("header", {}, about, age), make("p", {}, make("span", { class: "code", textContent: root.code }), document.createTextNode(` ${root.message}`)), ...advice(root));
+  element.append(make("header", {}, alike ? make("b", { textContent: `${figure(alike.length)} × ${root.about.split("/")[0]}` }) : about, age), make("p", {}, make("span", { class: "code", textContent: root.code }), document.createTextNode(` ${alike ? "such as: " : ""}${root.message}`)), ...advice(root));
+  if (alike) {
+    const row = make("div", { class: "waits" });
+    for (const each of alike.slice(0, 12)) {
+      const where = each.own?.of || targetOf(each.root.about);
+      row.append(make("button", { type: "button", textContent: each.root.about.split("/").slice(1).join("/"), title: each.root.message, onclick: () => where && open(where[0], where[1]) }));
+    }
+    if (alike.length > 12) row.append(make("span", { textContent: `and ${figure(alike.length - 12)} more` }));
+    element.append(row);
+  }
   if (waits.length) {
     const row = make("div", { class: "waits" }, make("span", { textContent: `${waits.length === 1 ? "waits" : "wait"} for this:` }));
     for (const [name, each] of waits.slice(0, 8)) row.append(make("button", { type: "button", textContent: name, title: each.chain[0].message, onclick: () => each.of && open(each.of[0], each.of[1]) }));
@@ -780,7 +861,7 @@ function stepItem(step) {
 
 const scrub = $("scrub");
 const span = () => { const end = now(), start = Math.min(state.history[0]?.[0] ?? end, end - 60e3); return [Math.max(start - 5000, end - 3600e3), end]; };
-let timeSignature = "";
+let timeSignature = "", barsDrawn = 0;
 function drawTime() {
   const [start, end] = span(), length = Math.max(1, Math.round((end - start) / 100));
   document.body.dataset.past = state.past ? "yes" : "no";
@@ -793,11 +874,11 @@ function drawTime() {
   const text = state.past ? `${clock(state.at, true)}` : `last ${lasting(end - start)}`;
   if ($("moment").textContent !== text) $("moment").textContent = text;
   scrub.setAttribute("aria-valuetext", state.past ? `${clock(state.at)}, ${lasting(end - state.at)} ago` : "now");
-  const signature = `${state.history.length} ${Math.round(start / 1000)} ${Math.round(end / 1000)} ${scrub.clientWidth} ${colours.ok}`;
-  if (signature !== timeSignature) { timeSignature = signature; drawBars(start, end); }
+  const signature = `${state.history.length} ${Math.round(end / 1000)} ${colours.ok}`;
+  if (signature !== timeSignature && (timeSignature === "" || performance.now() - barsDrawn > 900)) { timeSignature = signature; barsDrawn = performance.now(); drawBars(start, end); }
 }
 function drawBars(start, end) {
-  const [context, width, height] = prepare($("bars"));
+  const [context, width, height] = prepare($("bars"), "bars");
   const pitch = 4, counts = new Array(Math.max(1, Math.floor(width / pitch))).fill(0), bad = counts.slice(), began = new Map();
   for (const [at, changes] of state.history) {
     const index = Math.min(counts.length - 1, Math.max(0, Math.floor(((at - start) / (end - start)) * counts.length)));
@@ -908,8 +989,8 @@ function showKeys() {
   $("keys").showModal();
 }
 for (const query of ["(prefers-color-scheme: dark)", "(max-width: 820px)"]) matchMedia(query).addEventListener("change", refit);
-new ResizeObserver(refit).observe(list);
-function refit() { readColours(); measureRow(); for (const item of pool) { item.signature = ""; item.index = -1; } timeSignature = ""; marked.list = true; draw(); }
+for (const element of [list, $("bars")]) new ResizeObserver(refit).observe(element);
+function refit() { sizes.clear(); readColours(); measureRow(); for (const item of pool) { item.signature = ""; item.index = -1; } timeSignature = ""; marked.list = true; draw(); }
 setInterval(() => { forgetOld(); marked.stuck = marked.stuck || state.tables.stuck.size > 0; draw(); if (shownLife && !state.alone && !state.past) askLife(); }, 1000);
 
 // ---- beginning
