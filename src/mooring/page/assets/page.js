@@ -474,7 +474,7 @@ function setTrue(item, text, differs) {
   item.true.title = differs || "";
 }
 function drawNode(item, key, row) {
-  const pseudo = key === UNATTACHED ? "Not on a node" : key === UNPLACED ? "Pods without a node" : "";
+  const pseudo = key === UNATTACHED ? "Not on a node" : key === UNPLACED ? "No node yet" : "";
   const held = groups.get(key);
   if (pseudo) { item.title.children[1].dataset.shape = "ring"; item.title.children[1].dataset.tone = "idle"; } else setSign(item, "nodes", row.phase);
   item.words.textContent = pseudo || key;
