@@ -53,7 +53,7 @@ class Noted:
 
 class Stage:
     def __init__(self, server: Server, forbidden: tuple[str, ...]) -> None:
-        self.api, _ = faulty_client(server)
+        self.api, self.wire = faulty_client(server)
         self.noted = Noted(self.api.transport, forbidden)
         self.model = made.model()
         self.streams = Streams(self.model)
@@ -109,6 +109,20 @@ def test_a_right_that_is_missing_is_said_and_the_rest_is_shown(run: Run, now: No
         assert stage.following.connected()
 
     play(run, now, story, kind)
+
+
+def test_an_api_server_that_does_not_answer_is_said(run: Run, now: Now):
+    async def story(stage: Stage):
+        await stage.api.create(Node, NODE)
+        stage.wire.down = True
+        await until(lambda: not stage.following.connected(), "all kinds have met with that")
+        assert stage.following.begun.is_set()
+        assert not [each for each in stage.following.reads() if "right" in each]
+        stage.wire.down = False
+        await until(lambda: stage.rows("nodes") == ["n"], "nodes are shown")
+        assert stage.following.connected()
+
+    play(run, now, story)
 
 
 def test_a_right_that_is_given_later_ends_that(run: Run, now: Now):

@@ -142,6 +142,15 @@ def test_truth_that_differs_is_a_change_of_the_row():
     assert page.tables["volumes"]["v-0-0"]["differs"] == "node-0 has no power: nothing is mounted there"
 
 
+def test_a_trouble_of_a_machine_is_a_change_of_its_row():
+    page = settle(model(), *made.cluster(1, 1))
+    page.see(Seen({"node-0": "on"}, troubles={"node-0": "frozen"}))
+    page.flush()
+    page.see(Seen({"node-0": "on"}))
+    page.flush()
+    assert "trouble" not in page.tables["nodes"]["node-0"]
+
+
 def test_the_same_truth_again_touches_nothing():
     page = settle(model(), *made.cluster(1, 1))
     seen = Seen({"node-0": "on"}, {"v-0-0": {"node-0": "mounted"}})

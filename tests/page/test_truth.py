@@ -23,6 +23,14 @@ def test_a_node(phase: str, power: str, differs: str):
     assert row.get("differs", "") == differs
 
 
+def test_what_is_wrong_with_a_machine_is_told_beside_its_power():
+    row = node_truth(
+        "n", {"phase": "ready"}, Seen({"n": "on"}, troubles={"n": "cut: api (both ways)", "m": "frozen"})
+    )
+    assert (row["true"], row["trouble"]) == ("on", "cut: api (both ways)")
+    assert "differs" not in row
+
+
 def test_of_a_node_that_is_no_machine_of_ours_nothing_true_is_said():
     assert node_truth("n", {"phase": "ready"}, Seen({"m": "on"})) == {"phase": "ready"}
 

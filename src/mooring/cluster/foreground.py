@@ -72,8 +72,8 @@ async def run(layout: Layout, options: Options, out: TextIO = sys.stdout) -> Non
 async def _page(cluster: Cluster) -> AsyncGenerator[str, None]:
     """Serves the live page; its address."""
     client = cluster.client()
-    nodes, cloud = list(cluster.machines), cluster.options.cloud is not None
-    looks = TrueState(cluster.layout, cluster.array, nodes, cloud=cloud)
+    cloud = cluster.options.cloud is not None
+    looks = TrueState(cluster.layout, cluster.array, cluster.machines, cloud=cloud)
     name = f"https://127.0.0.1:{cluster.port}"
     try:
         async with showing(client, port=0, cluster=name, now=wall_clock, looks=looks) as server:

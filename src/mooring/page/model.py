@@ -65,6 +65,9 @@ class Model:
     def see(self, seen: Seen) -> None:
         """Takes what is true now, and touches the rows for which that is another truth than before."""
         before, self.seen = self.seen, seen
+        for node in {*before.troubles, *seen.troubles}:
+            if before.troubles.get(node) != seen.troubles.get(node):
+                self._touched[("node", node)] = None
         for node in {*before.nodes, *seen.nodes}:
             if before.nodes.get(node) != seen.nodes.get(node):
                 self._touched[("node", node)] = None

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mooring.page.rows import Row
+from mooring.page.text import message
 
 
 @dataclass(frozen=True)
 class Seen:
     """What is true now. `nodes`: the power of each machine, "on" or another word. `volumes`: by
-    PersistentVolume and node, "attached" or "mounted"; a node that is left out has not got it."""
+    PersistentVolume and node, "attached" or "mounted"; a node that is left out has not got it. `troubles`: by
+    node, what is wrong with the machine or its links, in words."""
 
     nodes: Mapping[str, str] = field(default_factory=dict[str, str])
     volumes: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Looks(Protocol):
@@ -36,7 +39,8 @@ def node_truth(key: str, row: Row, seen: Seen) -> Row:
     power = seen.nodes.get(key)
     if power is None:
         return row
-    return {**row, "true": power, **_differs(_of_node(row["phase"], power))}
+    trouble = {"trouble": message(seen.troubles[key])} if seen.troubles.get(key) else {}
+    return {**row, "true": power, **trouble, **_differs(_of_node(row["phase"], power))}
 
 
 def _of_node(phase: str, power: str) -> str:

@@ -49,8 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Shown:
     """A page in a browser, and the model behind it."""
 
-    def __init__(self, browser: Any, model: Model, *, truth: bool) -> None:
-        self.model, self.browser, self.truth = model, browser, truth
+    def __init__(self, browser: Any, model: Model, *, truth: bool, explained: bool) -> None:
+        self.model, self.browser, self.truth, self.explained = model, browser, truth, explained
         self.streams = Streams(model)
         self.streams.facts = self.facts
         self.server = PageServer(model, self.streams, self.facts)
@@ -93,7 +93,7 @@ class Shown:
         self.tell()
 
     def tell(self) -> None:
-        for batch in (self.model.flush(), self.model.explain(lambda: False)):
+        for batch in (self.model.flush(), self.model.explain(lambda: False) if self.explained else None):
             if batch is not None:
                 self.streams.tell(batch)
 
@@ -116,11 +116,16 @@ def show(browser: Any) -> Show:
     """Serves a page about these objects, in which all is well until something is changed."""
 
     @contextlib.asynccontextmanager
-    async def showing(*objects: Object, truth: bool = False) -> AsyncGenerator[Shown, None]:
+    async def showing(
+        *objects: Object, truth: bool = False, explained: bool = True
+    ) -> AsyncGenerator[Shown, None]:
         moment = iter(range(made.NOW_MS, made.NOW_MS + 10**9, 10))
-        shown = Shown(browser, made.model(now=lambda: next(moment)), truth=truth)
-        made.settle(shown.model, *objects)
+        shown = Shown(browser, made.model(now=lambda: next(moment)), truth=truth, explained=explained)
+        for each in objects:
+            shown.model.apply(None, each)
         shown.model.record()
+        shown.model.explain(lambda: not explained)
+        shown.model.history.forget(10**15)  # all is as it began
         async with shown.server.serving(0):
             yield shown
             await shown.close()

@@ -28,7 +28,8 @@ async def rows(page: Any) -> list[str]:
 async def has(page: Any, text: str, where: str = "body") -> None:
     """Waits until the text is to be read there."""
     await page.wait_for_function(
-        "([where, text]) => document.querySelector(where).innerText.includes(text)", arg=[where, text]
+        "([where, text]) => document.querySelector(where).innerText.replace(/\\s+/g, ' ').includes(text)",
+        arg=[where, text],
     )
 
 
@@ -171,6 +172,27 @@ async def test_only_what_is_seen_is_drawn(show: Show):
         assert await page.eval_on_selector_all(".item", "found => found.length") < 80
         await page.evaluate("document.querySelector('#list').scrollTop = 1e9")
         await has(page, "v-4-49", "#rows")
+
+
+async def test_twenty_thousand_volumes_are_shown_live(show: Show):
+    async with show(*made.cluster(400, 50), explained=False) as shown:
+        page = await shown.open()
+        await has(page, "20,000 in use", "#summary")
+        assert len(await rows(page)) < 60  # nodes begin folded
+        shown.change(None, made.attachment("v-0-0", "node-0", deleting=True))
+        await has(page, "1 detaching", "#summary")
+        await page.fill("#search", "v-399-49")
+        await shows(page, ["node-399 ready", "v-399-49 1Gi p-v-399-49 in use"])
+
+
+async def test_who_has_fallen_too_far_behind_begins_anew(show: Show):
+    async with show(*made.cluster(1, 1)) as shown:
+        page = await shown.open()
+        shown.model.apply(None, made.volume("unsaid", phase="Available"))
+        shown.model.flush()
+        shown.model.history.forget(10**15)
+        shown.change(None, made.volume("said", phase="Available"))
+        await has(page, "unsaid", "#rows")
 
 
 async def test_search_and_counts_narrow_the_list(show: Show):

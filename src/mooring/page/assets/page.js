@@ -22,6 +22,7 @@ const UNPLACED = "\u0000unplaced", UNATTACHED = "\u0000unattached"; // groups be
 const TABLES = ["nodes", "volumes", "pods", "stuck"];
 const SETTLE_MS = 8000; // what waits for less than this is on its way rather than stuck
 const OVERSCAN = 6;
+const MOST_CHANGES = 60000; // that are remembered
 
 const $ = (id) => document.getElementById(id);
 const collator = new Intl.Collator("en", { numeric: true });
@@ -212,6 +213,8 @@ function forgetOld() {
   const oldest = now() - 3600e3;
   let gone = 0;
   while (gone < state.history.length && state.history[gone][0] < oldest) gone += 1;
+  let changes = 0; // the newest of them, up to a bound
+  for (let index = state.history.length - 1; index >= gone; index -= 1) { changes += state.history[index][1].length; if (changes > MOST_CHANGES) { gone = index + 1; break; } }
   if (gone) { state.history.splice(0, gone); state.position -= gone; }
 }
 
@@ -471,7 +474,7 @@ function setSign(item, table, phase) {
 function setTrue(item, text, differs) {
   item.true.classList.toggle("differs", Boolean(differs));
   item.true.replaceChildren(make("span", { textContent: text }));
-  item.true.title = differs || "";
+  item.true.title = differs || text;
 }
 function drawNode(item, key, row) {
   const pseudo = key === UNATTACHED ? "Not on a node" : key === UNPLACED ? "No node yet" : "";
@@ -486,7 +489,7 @@ function drawNode(item, key, row) {
   const numbers = [held?.volumes.size ? plural(held.volumes.size, "volume") : "", held?.pods.size ? plural(held.pods.size, "pod") : ""].filter(Boolean).join(", ");
   item.state.textContent = pseudo ? numbers : words;
   item.state.title = numbers;
-  const power = row.true ? TRUE_WORDS[row.true] || row.true : "";
+  const power = row.true ? [TRUE_WORDS[row.true] || row.true, row.trouble].filter(Boolean).join(", ") : "";
   setTrue(item, power, row.differs);
   return [pseudo ? "" : "node", row.differs && `differs: ${row.differs}`, numbers].filter(Boolean).join(", ");
 }
@@ -847,7 +850,7 @@ function factsOf(table, row) {
   const add = (what, value) => { if (value) found.push([what, String(value)]); };
   if (row && table === "volumes") { add("claim", row.claim); add("size", row.size); add("class", row.class); add("driver", row.driver); add("pods", (row.pods || []).join(", ")); }
   if (row && table === "pods") { add("state", row.phase); add("node", row.node); add("volumes", (row.volumes || []).join(", ")); }
-  if (row && table === "nodes") { add("since", row.since && clock(parseTime(row.since))); add("zone", row.zone); add("pods", row.pods); add("attached", row.attached); add("in use", row.inUse); add("power", row.true); }
+  if (row && table === "nodes") { add("since", row.since && clock(parseTime(row.since))); add("zone", row.zone); add("pods", row.pods); add("attached", row.attached); add("in use", row.inUse); add("power", row.true); add("wrong", row.trouble); }
   for (const [what, value] of lifeAnswer?.facts || []) add(what, what === "last status" ? clock(parseTime(value)) : value);
   return found;
 }
