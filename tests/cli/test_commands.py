@@ -15,6 +15,7 @@ from mooring.cli.durations import parse_delay, parse_percent
 from mooring.cli.logs import parse_duration
 from mooring.cli.main import ROOMS, cli
 from mooring.cli.parts import parse_address, parse_settings
+from mooring.kube.config import NoKubeconfig
 
 
 def invoke(*words: str) -> tuple[int, str]:
@@ -131,3 +132,10 @@ def test_an_address_for_machines_is_one_of_a_link(text: str) -> None:
     command = click.Command("x")
     with pytest.raises(click.BadParameter):
         parse_address(click.Context(command), click.Option(["--machines-address"]), text)
+
+
+def test_the_page_without_a_kubeconfig_names_the_place_that_was_tried(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["page", "--kubeconfig", str(tmp_path / "none")])
+    assert isinstance(result.exception, NoKubeconfig)
+    assert str(tmp_path / "none") in str(result.exception)
+    assert "token" not in result.output

@@ -29,6 +29,7 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
     may = {
         "mooring.install": {"mooring.kube"},
         "mooring.why": {"mooring.kube", "mooring.volumes"},
+        "mooring.page": {"mooring.kube", "mooring.volumes", "mooring.why"},
         "mooring.kube": set[str](),
         "mooring.mounts": set[str](),
         "mooring.apiserver": set[str](),

@@ -12,6 +12,7 @@ import waiting
 from hypothesis import HealthCheck, given, settings
 
 from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Unreachable
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, ObjectMeta
 from mooring.kube.transport import Request, Response
@@ -357,9 +358,11 @@ def test_an_unreachable_server_is_tried_until_it_answers(play: Play):
         await asyncio.sleep(300)
         assert not watched.task.done()
         assert watched.values() == {}
+        assert isinstance(watched.informer.trouble, Unreachable)
         api.wire.down = False
         await watched.synced()
         assert watched.values() == {"m": "1"}
+        assert watched.informer.trouble is None
 
     play(story)
 

@@ -137,6 +137,9 @@ def _examine(data_dir: str | None) -> None:
     help="With --bmc: nodes that are lost are switched off by these devices, and what they had moves by itself: "
     "`mooring fence`.",
 )
+@click.option(
+    "--page", is_flag=True, help="Also serve the live page, with reported against true: `mooring page`."
+)
 def up(
     nodes: int | None,
     machines: str,
@@ -158,6 +161,7 @@ def up(
     fencing: bool,
     force_detach_after: float,
     node_deletion_confirms_death: str,
+    page: bool,
 ) -> None:
     """A cluster on this machine, in the foreground, until Ctrl-C.
 
@@ -223,6 +227,7 @@ def up(
         cloud=CloudOptions(cloud_set) if cloud else None,
         bmc=bmc or fencing,
         fencing=fencing,
+        page=page,
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(layout, options))

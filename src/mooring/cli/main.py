@@ -24,6 +24,7 @@ ROOMS: Mapping[str, str] = {
     "logs": "logs",
     "version": "version",
     "why": "why",
+    "page": "page",
     "simulate": "simulate",
     "completion": "completion",
     "csi": "csi_driver",

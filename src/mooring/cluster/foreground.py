@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TextIO
 
 from mooring.cluster.changes import changes, facts
@@ -24,10 +24,13 @@ from mooring.cluster.sweep import sweep
 from mooring.cluster.tables import lines as shown
 from mooring.cluster.tables import shortened
 from mooring.cluster.tails import Tail
+from mooring.cluster.true_state import TrueState
 from mooring.cluster.view import Snapshot, legend, sections, take
 from mooring.csi.trace import call_line
 from mooring.kube.errors import KubeError
 from mooring.kube.printable import counted, printable
+from mooring.kube.times import wall_clock
+from mooring.page.page import showing
 
 LOOK_S = 1.0
 CALLS, LOG_LINES = 6, 4
@@ -43,15 +46,32 @@ async def run(layout: Layout, options: Options, out: TextIO = sys.stdout) -> Non
         loop.add_signal_handler(number, stop.set)
     async with Cluster(layout, options) as cluster:
         print(_welcome(cluster), file=out, flush=True)
-        shown = asyncio.create_task(_show(cluster, out))
-        await stop.wait()
-        shown.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await shown
+        async with contextlib.AsyncExitStack() as stack:
+            if options.page:
+                print(f"  {await stack.enter_async_context(_page(cluster))}", file=out, flush=True)
+            shown = asyncio.create_task(_show(cluster, out))
+            await stop.wait()
+            shown.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await shown
         print("shutting down: machines first (Ctrl-C again cuts their power)", file=out, flush=True)
         stop.clear()
         await _stop(cluster, stop)
     print(f"stopped; the next `mooring up` resumes on {layout.root}", file=out, flush=True)
+
+
+@contextlib.asynccontextmanager
+async def _page(cluster: Cluster) -> AsyncGenerator[str, None]:
+    """Serves the live page; its address."""
+    client = cluster.client()
+    cloud = cluster.options.cloud is not None
+    looks = TrueState(cluster.layout, cluster.array, cluster.machines, cloud=cloud)
+    name = f"https://127.0.0.1:{cluster.port}"
+    try:
+        async with showing(client, port=0, cluster=name, now=wall_clock, looks=looks) as server:
+            yield server.address
+    finally:
+        await client.close()
 
 
 async def _stop(cluster: Cluster, again: asyncio.Event) -> None:

@@ -45,6 +45,8 @@ class Options:
     cloud: CloudOptions | None = None
     bmc: bool = False
     fencing: bool = False
+    page: bool = False
+    """Whether the live page is served, too."""
 
     @property
     def kinds(self) -> Mapping[str, str]:

@@ -51,7 +51,7 @@ class Following:
     def silence(self) -> str:
         """Why nothing new is heard of one of the kinds, so that what is known may be old; "" while all are
         watched."""
-        return next((each.failure for each in self._informers.values() if each.failure), "")
+        return next((str(each.trouble) for each in self._informers.values() if each.trouble), "")
 
     def _note(self) -> None:
         self.revision += 1
@@ -72,7 +72,7 @@ class Following:
             if await self._is_known(kind):
                 informer = Informer(self._client, kind, random=self._random)
                 informer.add_handler(lambda old, new: self._note())
-                informer.on_failure = self.touch
+                informer.on_trouble = self.touch
                 self._informers[kind] = informer
         self._tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
         try:

@@ -75,15 +75,14 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._retry = FIRST_RETRY_S  # until the next event of a watch
         self._version = 0
+        self._trouble: KubeError | None = None
         self._synced = asyncio.Event()
         self._listed = False  # the cache is what was there at _version
         self._streams = True  # until the server says otherwise
         self._metrics = ReflectorMetrics(kind.RESOURCE.plural)
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self.failure = ""
-        """Why the last list or watch failed; "" once the server has taken a watch again."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called when `failure` has changed."""
+        self.on_trouble: Callable[[], None] = lambda: None
+        """Called when `trouble` says something else."""
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a
@@ -131,6 +130,11 @@ class Informer(Generic[T]):
         """Everything up to this resourceVersion has been applied from list or watch."""
         return self._version
 
+    @property
+    def trouble(self) -> KubeError | None:
+        """Why the last list or watch failed; None once the server has taken a watch again, or listed."""
+        return self._trouble
+
     async def synced(self) -> None:
         """Returns when the first list has arrived."""
         await self._synced.wait()
@@ -171,7 +175,7 @@ class Informer(Generic[T]):
             log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
             return
         self._listed = self._listed and not isinstance(error, Gone)
-        self._fails(str(error))
+        self._has(error)
         wait = self._retry * (0.5 + self._random.random())
         if isinstance(error, Throttled):
             wait = max(wait, error.retry_after)
@@ -179,10 +183,10 @@ class Informer(Generic[T]):
         log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=wait)
         await asyncio.sleep(wait)
 
-    def _fails(self, failure: str) -> None:
-        if self.failure != failure:
-            self.failure = failure
-            self.on_failure()
+    def _has(self, trouble: KubeError | None) -> None:
+        before, self._trouble = self._trouble, trouble
+        if str(before or "") != str(trouble or ""):
+            self.on_trouble()
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -222,7 +226,7 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             gather=self._gather_s,
-            taken=lambda: self._fails(""),
+            taken=lambda: self._has(None),
         )
         self._metrics.watches.inc()
         try:
@@ -290,6 +294,7 @@ class Informer(Generic[T]):
 
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
+        self._has(None)
         self._metrics.version.set(self._version)
         if not self._waiters:
             return

@@ -28,7 +28,7 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
         reason = Reason(NAME_HELD, f"{where}: {second.message}")
         return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
     if node.ready == "True" and not node.spec.unschedulable:
-        pods = sum(pod.spec.node_name == node.name and not pod.finished for pod in known.pods.values())
+        pods = len(known.pods_on(node.name))
         attached = len(node.status.volumes_attached)
         run, are = "runs" if pods == 1 else "run", "is" if attached == 1 else "are"
         has = f"{counted(pods, 'pod')} {run} there, {counted(attached, 'volume')} {are} attached"
@@ -57,7 +57,7 @@ def explain_absence(name: str, known: Snapshot) -> Cause:
 
 def _deletion(node: Node, known: Snapshot) -> Cause | None:
     """What its deletion waits for, where the controller `fencing` holds it; None if it does not."""
-    left = what_is_left(node, known.attachments.values(), known.pods.values())
+    left = what_is_left(node, *known.held_by(node.name))
     decision = decide_deletion(node, left, covered=True)
     if decision.action is not Keep.WAIT:
         return None

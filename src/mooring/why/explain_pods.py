@@ -122,7 +122,7 @@ def _pod_volume(key: str, pod: Pod, known: Snapshot) -> PodVolume:
 
 
 def _load(node: str, known: Snapshot) -> Load:
-    pods = [pod for pod in known.pods.values() if pod.spec.node_name == node and not pod.finished]
+    pods = known.pods_on(node)
     claims = (known.claims.get(key) for pod in pods for key in claims_of(pod))
     volumes = (known.volumes.get(claim.spec.volume_name or "") for claim in claims if claim is not None)
     places = {place for pv in volumes if pv is not None and (place := attachable(pv)) is not None}

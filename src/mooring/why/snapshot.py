@@ -147,6 +147,17 @@ class Snapshot:
         """Returns all VolumeAttachments of the volume of that unique name."""
         return [each for each in self.attachments.values() if is_about(each, volume)]
 
+    def held_by(self, node: str) -> tuple[list[VolumeAttachment], list[Pod]]:
+        """The node's VolumeAttachments, and all pods that are bound to it."""
+        return (
+            [each for each in self.attachments.values() if each.spec.node_name == node],
+            [pod for pod in self.pods.values() if pod.spec.node_name == node],
+        )
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """Pods that are bound to the node and have not ended."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name == node and not pod.finished]
+
     def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
         """Pods that name the claim and have not ended."""
         return [pod for pod in self.pods.values() if claim.key in claims.claims_of(pod) and not pod.finished]

@@ -1,0 +1,376 @@
+"""A cluster's objects as the API last showed them, indexed so that one change costs what it concerns.
+
+`Known` is the snapshot on which `mooring why` explains, kept current instead of read once: the explanations
+are the same functions, and so are their answers. `apply` returns what a change may concern, as references: a
+kind by its short name ("node", "pv", "pvc", "pod", "ns") and a key.
+
+Pure; it must not know of the API, of time, or of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mooring.kube.objects import (
+    CSIDriver,
+    CSINode,
+    Event,
+    Namespace,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.kube.objects.fencing import NodeFence
+from mooring.volumes.attachability import Attachability
+from mooring.volumes.claims import claim_name, claims_of
+from mooring.volumes.free_volumes import FreeVolumes
+from mooring.volumes.names import CSI_PLUGIN, inline_csi_name, is_about, split_volume_name
+from mooring.volumes.names import volume_attachment_name as record_name
+from mooring.volumes.names import volume_of as own_name
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+from mooring.why.snapshot import Snapshot
+
+Ref = tuple[str, str]
+"""A kind by its short name, and a key."""
+
+MOST_EVENTS = 40
+"""Of one object, the latest so many are kept."""
+
+KINDS: tuple[type[Object], ...] = (
+    Node,
+    Pod,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+    Event,
+    StorageClass,
+    CSIDriver,
+    CSINode,
+    Namespace,
+    NodeFence,
+)
+"""What is read. Secrets are not."""
+
+_EVENT_KINDS = {
+    "Node": "node",
+    "Pod": "pod",
+    "PersistentVolume": "pv",
+    "PersistentVolumeClaim": "pvc",
+    "Namespace": "ns",
+}
+
+
+class Index:
+    """Sets of keys under a value; an empty set takes no place."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, dict[str, None]] = {}
+
+    def of(self, value: str) -> Iterable[str]:
+        """The keys under a value, in the order in which they came."""
+        return tuple(self._keys.get(value, ()))
+
+    def move(self, key: str, old: Iterable[str], new: Iterable[str]) -> None:
+        """Takes the key from the old values and puts it under the new ones."""
+        for value in old:
+            held = self._keys.get(value)
+            if held is not None:
+                held.pop(key, None)
+                if not held:
+                    del self._keys[value]
+        for value in new:
+            self._keys.setdefault(value, {})[key] = None
+
+
+class Known(Snapshot):
+    """The snapshot, with the world's indices in the place of searches."""
+
+    world: World
+
+    @property
+    def free(self) -> FreeVolumes:  # type: ignore[override]
+        """Kept current with each change."""
+        return self.world.free
+
+    def users(self, volume: str) -> Iterator[Pod]:
+        for key in self.world.may_use(volume):
+            if volume in self._unique_names(pod := self.pods[key]):
+                yield pod
+
+    def attachments_of(self, volume: str) -> list[VolumeAttachment]:
+        held = (self.attachments[key] for key in self.world.may_be_about(volume))
+        return [each for each in held if is_about(each, volume)]
+
+    def held_by(self, node: str) -> tuple[list[VolumeAttachment], list[Pod]]:
+        return self.world.records_on(node), self.world.bound_to(node)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.world.bound_to(node) if not pod.finished]
+
+    def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
+        pods = (self.pods[key] for key in sorted(self.world.pods_by_claim.of(claim.key)))
+        return [pod for pod in pods if not pod.finished]
+
+
+class World:
+    """All objects by kind and key, and who belongs to whom."""
+
+    def __init__(self, plugins: PluginManager) -> None:
+        self._objects: dict[type[Any], dict[str, Any]] = {kind: {} for kind in KINDS}
+        self.nodes: dict[str, Node] = self._objects[Node]
+        self.pods: dict[str, Pod] = self._objects[Pod]
+        self.volumes: dict[str, PersistentVolume] = self._objects[PersistentVolume]
+        self.claims: dict[str, PersistentVolumeClaim] = self._objects[PersistentVolumeClaim]
+        self.attachments: dict[str, VolumeAttachment] = self._objects[VolumeAttachment]
+        self.events: dict[str, tuple[Event, ...]] = {}
+        self.free = FreeVolumes()
+        self.pods_by_claim, self._pods_by_node = Index(), Index()
+        self._inline_users: dict[str, tuple[str, ...]] = {}
+        self._users_of_inline, self._volumes_by_unique = Index(), Index()
+        self._records_by_name, self._records_by_volume, self._records_by_node = Index(), Index(), Index()
+        self._unique: dict[str, str] = {}
+        self.known = Known(
+            plugins,
+            pods=self.pods,
+            claims=self.claims,
+            volumes=self.volumes,
+            classes=self._objects[StorageClass],
+            nodes=self.nodes,
+            namespaces=self._objects[Namespace],
+            attachments=self.attachments,
+            drivers=self._objects[CSIDriver],
+            csi_nodes=self._objects[CSINode],
+            fences=self._objects[NodeFence],
+            events=self.events,
+        )
+        object.__setattr__(self.known, "world", self)  # the snapshot's class is frozen
+
+    @property
+    def attachability(self) -> Attachability:
+        """Which volumes are attached."""
+        return self.known.attachability
+
+    # --- looking
+
+    def bound_to(self, node: str) -> list[Pod]:
+        """The pods of a node, also those that have ended."""
+        return [self.pods[key] for key in self._pods_by_node.of(node)]
+
+    def records_on(self, node: str) -> list[VolumeAttachment]:
+        """The VolumeAttachments of a node."""
+        return [self.attachments[key] for key in self._records_by_node.of(node)]
+
+    def records_of(self, pv: str) -> list[VolumeAttachment]:
+        """The VolumeAttachments that name a PersistentVolume."""
+        return [self.attachments[key] for key in self._records_by_volume.of(pv)]
+
+    def unique_name(self, pv: str) -> str:
+        """The unique name of a PersistentVolume that can be attached, else ""."""
+        return self._unique.get(pv, "")
+
+    def called(self, unique: str) -> Iterable[str]:
+        """The PersistentVolumes of a unique name."""
+        return self._volumes_by_unique.of(unique)
+
+    def may_use(self, unique: str) -> list[str]:
+        """Keys of the pods that may use the volume of that unique name."""
+        found = set(self._users_of_inline.of(unique))
+        for pv in self._volumes_by_unique.of(unique):
+            if (claim := self.claim_key(pv)) is not None:
+                found.update(self.pods_by_claim.of(claim))
+        return sorted(found)
+
+    def may_be_about(self, unique: str) -> list[str]:
+        """Names of the VolumeAttachments that may be about the volume of that unique name."""
+        found = set(self._records_by_name.of(unique))
+        for pv in self._volumes_by_unique.of(unique):
+            found.update(self._records_by_volume.of(pv))
+        plugin, volume = split_volume_name(unique)
+        if plugin == CSI_PLUGIN:
+            nodes = {self.pods[key].spec.node_name for key in self.may_use(unique)}
+            names = (record_name(plugin, volume, node) for node in nodes if node)
+            found.update(name for name in names if name in self.attachments)
+        return sorted(found)
+
+    def claim_key(self, pv: str) -> str | None:
+        """The claim that a PersistentVolume names."""
+        volume = self.volumes.get(pv)
+        reference = volume.spec.claim_ref if volume is not None else None
+        return f"{reference.namespace}/{reference.name}" if reference is not None else None
+
+    # --- changing
+
+    def apply(self, old: Object | None, new: Object | None) -> set[Ref]:
+        """Replaces `old` with `new`, either of which may be None; returns what that may concern."""
+        obj = new if new is not None else old
+        if obj is None:
+            return set()
+        if isinstance(obj, Event):
+            return self._event(obj, gone=new is None)
+        held: dict[str, Any] = self._objects[type(obj)]
+        old = held.pop(obj.key, None) if new is None else held.get(obj.key)
+        if new is not None:
+            held[new.key] = new
+        match obj:
+            case Pod():
+                return self._pod(obj.key, old, new)  # type: ignore[arg-type]
+            case PersistentVolume():
+                return self._volume(obj.key, old, new)  # type: ignore[arg-type]
+            case PersistentVolumeClaim():
+                return self._claim(obj, old)  # type: ignore[arg-type]
+            case VolumeAttachment():
+                return self._record(obj.key, old, new)  # type: ignore[arg-type]
+            case Node():
+                return self._node(obj.key, old, new)  # type: ignore[arg-type]
+            case NodeFence():
+                return {("node", obj.spec.node_name)}
+            case Namespace():
+                return {("ns", obj.key)}
+            case _:
+                return set()
+
+    def _event(self, event: Event, *, gone: bool) -> set[Ref]:
+        subject = event.involved_object
+        held = self.events.get(subject.uid or subject.name, ())
+        others = [each for each in held if each.key != event.key]
+        if not gone:
+            others.append(event)
+        kept = sorted(others, key=_time_of)[-MOST_EVENTS:]
+        if kept:
+            self.events[subject.uid or subject.name] = tuple(kept)
+        else:
+            self.events.pop(subject.uid or subject.name, None)
+        kind = _EVENT_KINDS.get(subject.kind, "")
+        key = f"{subject.namespace}/{subject.name}" if kind in ("pod", "pvc") else subject.name
+        return {(kind, key)} if kind else set()
+
+    def _pod(self, key: str, old: Pod | None, new: Pod | None) -> set[Ref]:
+        both = [pod for pod in (old, new) if pod is not None]
+        self._pods_by_node.move(key, _node_of(old), _node_of(new))
+        self.pods_by_claim.move(key, claims_of(old) if old else (), claims_of(new) if new else ())
+        before = self._inline_users.pop(key, ())
+        after = tuple(self._inline(new)) if new is not None else ()
+        self._users_of_inline.move(key, before, after)
+        if after:
+            self._inline_users[key] = after
+        refs: set[Ref] = {("pod", key)}
+        for pod in both:
+            refs.update(("node", node) for node in _node_of(pod))
+            for claim in claims_of(pod):
+                refs.update(self._with_volume(claim))
+        return refs
+
+    def _inline(self, pod: Pod) -> Iterator[str]:
+        for volume in pod.spec.volumes:
+            if claim_name(pod, volume) is None:
+                unique = self.attachability.name(VolumeSpec.of_volume(volume))
+                if unique:
+                    yield unique
+
+    def _volume(self, key: str, old: PersistentVolume | None, new: PersistentVolume | None) -> set[Ref]:
+        self.free.update(old, new)
+        before = self._unique.pop(key, "")
+        after = (self.attachability.name(VolumeSpec.of_persistent_volume(new)) or "") if new else ""
+        self._volumes_by_unique.move(key, [before] * bool(before), [after] * bool(after))
+        if after:
+            self._unique[key] = after
+        refs: set[Ref] = {("pv", key)}
+        for pv in (old, new):
+            reference = pv.spec.claim_ref if pv is not None else None
+            if reference is not None:
+                refs.update(self._with_pods(f"{reference.namespace}/{reference.name}"))
+        return refs
+
+    def _claim(self, claim: PersistentVolumeClaim, old: PersistentVolumeClaim | None) -> set[Ref]:
+        refs = self._with_pods(claim.key)
+        names = {each.spec.volume_name for each in (claim, old) if each is not None}
+        return refs | {("pv", name) for name in names if name}
+
+    def _record(self, key: str, old: VolumeAttachment | None, new: VolumeAttachment | None) -> set[Ref]:
+        both = [record for record in (old, new) if record is not None]
+        self._records_by_name.move(key, _names(old), _names(new))
+        self._records_by_volume.move(key, _volumes(old), _volumes(new))
+        self._records_by_node.move(
+            key, [old.spec.node_name] if old else (), [new.spec.node_name] if new else ()
+        )
+        refs: set[Ref] = set()
+        for record in both:
+            refs.add(("node", record.spec.node_name))
+            for pv in _volumes(record):
+                refs.add(("pv", pv))
+                if (claim := self.claim_key(pv)) is not None:
+                    refs.update(self._with_pods(claim))
+            for unique in _names(record):
+                refs.update(("pod", pod) for pod in self._users_of_inline.of(unique))
+        return refs
+
+    def _node(self, key: str, old: Node | None, new: Node | None) -> set[Ref]:
+        refs: set[Ref] = {("node", key)}
+        if _standing(old) != _standing(new):
+            refs.update(("pod", each) for each in self._pods_by_node.of(key))
+            for record in self.records_on(key):
+                refs.update(("pv", pv) for pv in _volumes(record))
+        for unique in _moved(old, new):
+            refs.update(("pv", pv) for pv in self._volumes_by_unique.of(unique))
+        return refs
+
+    def _with_volume(self, claim: str) -> set[Ref]:
+        held = self.claims.get(claim)
+        name = held.spec.volume_name if held is not None else ""
+        return {("pvc", claim), *([("pv", name)] if name else [])}
+
+    def _with_pods(self, claim: str) -> set[Ref]:
+        return {("pvc", claim), *(("pod", pod) for pod in self.pods_by_claim.of(claim))}
+
+
+def _node_of(pod: Pod | None) -> list[str]:
+    return [pod.spec.node_name] if pod is not None and pod.spec.node_name else []
+
+
+def _names(record: VolumeAttachment | None) -> list[str]:
+    found = (own_name(record) or inline_csi_name(record)) if record is not None else ""
+    return [found] if found else []
+
+
+def _volumes(record: VolumeAttachment | None) -> list[str]:
+    found = record.spec.source.persistent_volume_name if record is not None else None
+    return [found] if found else []
+
+
+def _moved(old: Node | None, new: Node | None) -> set[str]:
+    """The unique names that have come to or left a Node's two lists."""
+    return (_in_use(old) ^ _in_use(new)) | (_attached(old) ^ _attached(new))
+
+
+def _in_use(node: Node | None) -> set[str]:
+    return set(node.status.volumes_in_use) if node is not None else set()
+
+
+def _attached(node: Node | None) -> set[str]:
+    return {each.name for each in node.status.volumes_attached} if node is not None else set()
+
+
+def _standing(node: Node | None) -> object:
+    """What about a Node changes the explanation of what it holds. A heartbeat does not."""
+    if node is None:
+        return None
+    spec, meta = node.spec, node.metadata
+    conditions = [(c.type, c.status, c.last_transition_time) for c in node.status.conditions]
+    return (
+        meta.uid,
+        meta.deletion_timestamp,
+        spec.taints,
+        spec.unschedulable,
+        conditions,
+        node.status.node_info,
+    )
+
+
+def _time_of(event: Event) -> str:
+    return event.last_timestamp or event.metadata.creation_timestamp or ""
