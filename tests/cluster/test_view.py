@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mooring.cluster.tables import NO_NUMBER, Section, Told, as_json, lines
@@ -10,17 +11,20 @@ from mooring.kube.objects import (
     AttachedVolume,
     Condition,
     Node,
+    NodeSpec,
     NodeStatus,
     ObjectMeta,
     Pod,
     PodSpec,
     PodStatus,
+    Taint,
     VolumeAttachment,
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
     VolumeAttachmentStatus,
     VolumeError,
 )
+from mooring.volumes.out_of_service import TAINT
 
 
 def node(name: str, ready: str) -> Node:
@@ -76,6 +80,13 @@ def test_a_number_that_there_is_none_of_is_null_for_programs_and_a_dash_for_peop
 @pytest.mark.parametrize(("ready", "is_silent"), [("True", False), ("False", False), ("Unknown", True)])
 def test_a_node_is_silent_by_its_ready_condition_alone(ready: str, is_silent: bool):
     assert silent(node("a", ready)) is is_silent
+
+
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_a_node_that_was_said_to_be_dead_is_shown_as_that_until_its_taint_is_gone(ready: str):
+    taint = Taint(key=TAINT, value="confirmed-dead", effect="NoExecute")
+    said = msgspec.structs.replace(node("a", ready), spec=NodeSpec(taints=(taint,)))
+    assert column("NODE", 1, Snapshot([said], [], [], []))[0].endswith(",out-of-service")
 
 
 def test_a_node_without_an_object_or_a_condition_is_silent():

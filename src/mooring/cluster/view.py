@@ -16,7 +16,7 @@ from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.kube.printable import printable
 from mooring.volumes.names import DETACHING, VOLUME_NAME
-from mooring.volumes.out_of_service import out_of_service
+from mooring.volumes.out_of_service import taint_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def node_state(node: Node) -> str:
     words = [{"True": "Ready", "False": "NotReady"}.get(node.ready, "Unknown")]
     if node.spec.unschedulable:
         words.append("cordoned")
-    if out_of_service(node):
+    if taint_of(node) is not None:  # also while the node answers: no pod is placed there
         words.append("out-of-service")
     return ",".join(words)
 
