@@ -92,7 +92,7 @@ def metrics() -> list[Metric]:
                 continue
             name_at, text_at = call.args[:2] if kind not in NAMED_SECOND else (call.args[1], None)
             name = _written(name_at, scope)
-            if kind in TOTALS:
+            if name and kind in TOTALS:
                 name = f"{name.removesuffix('_total')}_total"
             if name and " " not in name:
                 about = _written(text_at, scope) if text_at is not None else ""
