@@ -11,6 +11,9 @@ from tests.page.test_world import play
 
 from mooring.page.model import Model
 from mooring.page.truth import Seen
+from mooring.why.cause import Cause
+from mooring.why.explain import explain
+from mooring.why.snapshot import Snapshot
 
 
 def volumes(page: Model) -> dict[str, str]:
@@ -171,6 +174,21 @@ def test_a_message_is_cut():
     page = settle(model(), made.node("n"), pod, made.event(pod, "FailedMount", "x" * 100_000))
     (row,) = page.tables["stuck"].values()
     assert len(row["chain"][0]["message"]) == 1200
+
+
+def test_what_cannot_be_explained_says_so_and_the_rest_is_explained(monkeypatch: pytest.MonkeyPatch):
+    original = explain
+
+    def broken(target: str, namespace: str, known: Snapshot) -> Cause:
+        if target == "pvc/a":
+            raise ZeroDivisionError("odd")
+        return original(target, namespace, known)
+
+    monkeypatch.setattr("mooring.page.model.explain", broken)
+    page = settle(model(), made.claim("a", phase="Lost"), made.claim("b", phase="Lost"))
+    codes = {key: row["chain"][0]["code"] for key, row in page.tables["stuck"].items()}
+    assert codes["pvc/default/a"] == "NotExplained"
+    assert codes["pvc/default/b"] == "ProvisioningFailed"
 
 
 def test_the_state_says_since_when_the_page_knows_it():

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
+from mooring.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Object
 from mooring.kube.objects.fencing import NodeFence
@@ -45,8 +45,7 @@ class Following:
     def __init__(self, client: Client, model: Model, tell: Tell, looks: Looks | None = None) -> None:
         self._model, self._tell, self._looks = model, tell, looks
         self.informers: list[Informer[Any]] = [
-            Informer[Any](client, kind, random=Random(number), keep=_kept)
-            for number, kind in enumerate(KINDS)
+            Informer[Any](client, kind, random=Random(number)) for number, kind in enumerate(KINDS)
         ]
         for informer in self.informers:
             informer.add_handler(self._changed)
@@ -125,10 +124,6 @@ class Following:
                 self._model.see(await looks.look(self._model.handles()))
                 if self._model.busy:
                     self._woken.set()
-            except (OSError, KubeError) as error:
-                log.debug("cannot look", error=str(error))
+            except Exception as error:  # what is reported is shown also where truth cannot be had
+                log.warning("cannot look", error=repr(error))
             await asyncio.sleep(LOOK_S)
-
-
-def _kept(obj: Any) -> Any:
-    return obj

@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
+import structlog
+
 from mooring.kube.objects import Object, PersistentVolume
+from mooring.kube.reason import Reason
 from mooring.page.history import Batch, Change, History
 from mooring.page.reasons import stuck_row
 from mooring.page.rows import CLAIM, Row, claim_row, node_row, pod_row, volume_row
@@ -22,7 +25,10 @@ from mooring.page.text import name
 from mooring.page.truth import Seen, node_truth, volume_truth
 from mooring.page.world import Ref, World
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.why.cause import Cause
 from mooring.why.explain import NoSuchObject, explain
+
+log = structlog.get_logger(component="page")
 
 TABLES = ("nodes", "volumes", "pods", "stuck")
 MOST_AT_ONCE = 1000
@@ -190,6 +196,9 @@ class Model:
             cause = explain(f"{kind}/{own}", namespace, self.world.known)
         except NoSuchObject:
             cause = None
+        except Exception as error:  # one object must not keep the others from being explained
+            log.warning("cannot be explained", object=self._about(ref), error=repr(error))
+            cause = Cause("/".join(ref), Reason("NotExplained", f"it cannot be explained: {error!r}"))
         if cause is None or cause.ok:
             self._stuck.pop(ref, None)
             return None

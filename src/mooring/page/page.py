@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import structlog
+
 from mooring.kube.client import Client
 from mooring.kube.times import Now
 from mooring.kube.transport import ReadOnly
@@ -18,6 +20,8 @@ from mooring.page.text import name
 from mooring.page.truth import Looks
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import load_plugins
+
+log = structlog.get_logger(component="page")
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +39,7 @@ async def showing(
             "cluster": name(cluster),
             "now": milliseconds(),
             "truth": looks is not None,
-            "connected": following.connected(),
+            "connected": following.connected() and not work.done(),
             "reads": following.reads(),
             "begun": following.begun.is_set(),
         }
@@ -47,9 +51,15 @@ async def showing(
     server = PageServer(model, streams, facts)
     async with server.serving(port):
         work = asyncio.create_task(following.run())
+        work.add_done_callback(_say)
         try:
             yield server
         finally:
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # it has been said
                 await work
+
+
+def _say(work: asyncio.Task[None]) -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        log.error("the page does not follow the cluster any more", error=repr(error))

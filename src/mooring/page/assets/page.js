@@ -681,7 +681,7 @@ function together(roots) {
     return [{ ...first, waits: [], alike, seen: Math.min(...alike.map((each) => each.seen)) }];
   });
 }
-const rank = (each) => (each.root.about.startsWith("node/") ? 0 : settledSince(each.since) ? 1 : 2);
+const rank = (each) => (/^node(fence)?\//.test(each.root.about) ? 0 : settledSince(each.since) ? 1 : 2);
 const settledSince = (since) => shownTime() - since > SETTLE_MS;
 function notes() {
   const reads = (state.facts.reads || []);
@@ -785,7 +785,7 @@ function drawLife() {
   const row = state.tables[table].get(key);
   const own = stuckOf.get(`${table} ${key}`), reason = own || (table === "volumes" ? reasonOfPods(row) : null);
   const moment = state.past ? state.at : Infinity;
-  const signature = JSON.stringify([table, key, row, reason && reason[1].chain, lifeAnswer, state.past ? state.at : 0, table === "volumes" && (row?.on || []).map((place) => state.tables.nodes.get(place.node)?.phase)]);
+  const signature = JSON.stringify([table, key, row, reason && [reason[1].chain, settled(reason[1])], lifeAnswer, state.past ? state.at : 0, table === "volumes" && (row?.on || []).map((place) => state.tables.nodes.get(place.node)?.phase)]);
   if (signatures.life === signature) return;
   signatures.life = signature;
   const held = document.activeElement?.id;
