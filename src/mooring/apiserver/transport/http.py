@@ -36,6 +36,8 @@ USER: web.RequestKey[User | None] = web.RequestKey("user", User)
 _HEAVY_BODY = 64 * 1024
 LONGEST_NOTE = 600
 """Bytes of an answer that are noted."""
+QUOTING = frozenset({400, 422})
+"""Codes of answers that quote fields of the request."""
 FRAMES = "binary.k8s.io"
 """A web socket whose binary messages are the pieces of a body."""
 
@@ -78,15 +80,17 @@ def application(server: Server, proxy: NodeProxy | None = None, gate: Gate | Non
 
 
 def _note(incoming: web.Request, refusal: Response) -> None:
-    """For an audit: what was refused, to which user. Text of others in it is escaped by the log."""
+    """For an audit: what was refused, to which user, and why; but not where that quotes what was sent, which
+    may be a secret. Text of others is escaped by the log."""
     user = incoming.get(USER)
+    why = b"" if refusal.status in QUOTING else refusal.body[:LONGEST_NOTE]
     log.debug(
         "refused",
         code=refusal.status,
         user=user.name if user is not None else "",
         method=incoming.method,
         path=_readable(incoming.path),
-        why=refusal.body[:LONGEST_NOTE].decode(errors="replace"),
+        why=why.decode(errors="replace"),
     )
 
 
