@@ -45,9 +45,10 @@ demo-fence: $(STAMP) tools
 test: $(STAMP) tools
 	@$(BIN)/pytest -q --ignore tests/real --ignore tests/kubelet --ignore tests/machines --ignore tests/root/machines -m "not cluster" -n auto
 
-# Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it.
+# Stories on clusters of real processes: `mooring up`, what the pages and examples say of it, what is broken and killed in it; and
+# the wheel in a bare Debian (tests/install/test_bare_debian.py).
 test-cluster: $(STAMP) tools
-	@$(BIN)/pytest -q tests/cluster tests/testing -m cluster -n auto
+	@$(BIN)/pytest -q tests/cluster tests/testing tests/install -m cluster -n auto
 
 # Machines with a kernel of their own: some quarter of an hour; what this host lacks for them is said, and they are skipped.
 test-machines: $(STAMP) tools
