@@ -34,6 +34,7 @@ CHANGES_NODES = re.compile(r"\bmooring node\b|\bkubectl (cordon|drain|taint|[a-z
 MASKS = (
     (re.compile(r"pvc-[0-9a-f]{8}-[-0-9a-f]{27}"), "pvc-..."),
     (re.compile(r"snapcontent-[-0-9a-f]{36}"), "snapcontent-..."),
+    (re.compile(r"\b(vol|snap|i)-[0-9a-f]{17}\b"), r"\1-..."),
     (re.compile(r"\b[0-9a-f]{32,}\b"), "..."),
     (re.compile(r"-[a-z0-9]{10}(-[a-z0-9]{5})?(?=\s|$)"), "-..."),
     (re.compile(r"\bsince [-0-9T:Z]+"), "since"),
