@@ -29,8 +29,9 @@ class Page:
         self.task = asyncio.create_task(self.following.run())
 
     async def agrees(self) -> bool:
-        """Whether it says of everything that is stuck what `why` says now."""
-        said = {cause.about: cause.reason for cause in stuck(await snapshot(self.cluster))}
+        """Whether it says of everything that is stuck what `why` says now; of workloads it has the pods."""
+        found = [each for each in stuck(await snapshot(self.cluster)) if not each.about.startswith("sts/")]
+        said = {cause.about: cause.reason for cause in found}
         shown = {key: row["chain"][0] for key, row in self.model.tables["stuck"].items()}
         return {about: tuple(reason) for about, reason in said.items()} == {
             key: (link["code"], link["message"]) for key, link in shown.items()

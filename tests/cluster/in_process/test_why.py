@@ -165,7 +165,7 @@ def test_a_silent_node_is_the_end_of_the_chain_and_the_operator_is_told_what_to_
         assert f"mooring node confirm-dead {node}" in cause.causes[0].next_step
         assert cause.causes[0].since
         known = await snapshot(cluster)
-        assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod"}
+        assert {each.about.partition("/")[0] for each in stuck(known)} == {"node", "pod", "sts"}
         (line,) = [
             text.one_line(c, cluster.now(), lambda plain, _: plain) for c in stuck(known) if "pod/" in c.about
         ]
