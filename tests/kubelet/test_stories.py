@@ -21,3 +21,7 @@ def test_a_claim_is_bound_mounted_drained_and_comes_back_with_every_record(lab: 
         assert lab.read("drained-0", "/data/log")[: len(before)] == before
         lab.control.kubectl("uncordon", node)
     assert list(lab.attachments().values()) == [pod["spec"]["nodeName"]]
+    lab.control.kubectl("delete", "statefulset", "drained")
+    lab.control.kubectl("delete", "pod", "drained-0", "--ignore-not-found")
+    lab.control.kubectl("delete", "pvc", "data-drained-0")
+    lab.until("its volume is gone", lambda: not lab.control.get("pv")["items"])

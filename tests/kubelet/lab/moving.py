@@ -54,7 +54,7 @@ class Move:
             lab.control.kubectl("uncordon", node)
         lab.control.kubectl("delete", "statefulset", self._name)
         lab.control.kubectl("delete", "pods", "-l", f"app={self._name}")
-        lab.control.kubectl("delete", "pvc", "--all")
+        lab.control.kubectl("delete", "pvc", "-l", f"app={self._name}")
         lab.until("all volumes are gone", lambda: not lab.control.get("pv")["items"])
 
 
