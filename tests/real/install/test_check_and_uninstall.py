@@ -85,6 +85,8 @@ class Installed:
             # What `kubectl apply` itself leaves behind.
             metadata["annotations"] = dict(metadata.get("annotations") or {})
             key = f"{each['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
+            if key.startswith("Lease/kube-system/apiserver-"):
+                continue  # the server renews its own
             found[key] = {**each, "metadata": metadata}
         return found
 
