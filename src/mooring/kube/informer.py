@@ -132,7 +132,7 @@ class Informer(Generic[T]):
 
     @property
     def trouble(self) -> KubeError | None:
-        """Why the last list or watch failed; None once the server has taken a watch again, or listed."""
+        """Why the last list or watch failed; None once the server has taken a watch again."""
         return self._trouble
 
     async def synced(self) -> None:
@@ -294,7 +294,6 @@ class Informer(Generic[T]):
 
     def _advance(self, version: int) -> None:
         self._version = max(self._version, version)
-        self._has(None)
         self._metrics.version.set(self._version)
         if not self._waiters:
             return
