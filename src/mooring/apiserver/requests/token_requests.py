@@ -13,6 +13,7 @@ from datetime import timedelta
 import msgspec
 
 from mooring.apiserver.access.account_claims import ISSUER, Named, Subject
+from mooring.apiserver.access.object_references import CLAIMS, of_pod
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.encodings.body import read_object
 from mooring.apiserver.encodings.negotiation import negotiate
@@ -80,10 +81,10 @@ class TokenRequests:
         }
 
     def _find(self, resource: str, namespace: str, name: str) -> Obj:
-        item = self._store.get(resource, (namespace, name))
-        if item is None:
+        found = self._get(resource, namespace, name)
+        if not found:
             raise not_found(Resource("", resource), name)
-        return decode(item.body)
+        return found
 
     @property
     def _store(self) -> Store:
@@ -145,27 +146,29 @@ class TokenRequests:
 
     def _audiences_of(self, pod: Obj) -> Iterator[str]:
         """Those that the pod's volumes name: its projected tokens, and the CSI drivers of its volumes."""
-        namespace = text_at(pod, "metadata.namespace")
         for volume in objects_at(pod, "spec.volumes"):
             for source in objects_at(volume, "projected.sources"):
                 if source.get("serviceAccountToken") is not None:
                     yield text_at(source, "serviceAccountToken.audience")
-            if driver := self._driver_of(volume, namespace, text_at(pod, "metadata.name")):
-                item = self._store.get("csidrivers.storage.k8s.io", ("", driver))
-                for wanted in objects_at(decode(item.body), "spec.tokenRequests") if item is not None else ():
-                    yield text_at(wanted, "audience")
+        for driver in self._drivers_of(pod):
+            for wanted in objects_at(
+                self._get("csidrivers.storage.k8s.io", "", driver), "spec.tokenRequests"
+            ):
+                yield text_at(wanted, "audience")
 
-    def _driver_of(self, volume: Obj, namespace: str, pod: str) -> str:
-        """The CSI driver of a volume; "" if it has none."""
-        if inline := text_at(volume, "csi.driver"):
-            return inline
-        claim = text_at(volume, "persistentVolumeClaim.claimName")
-        if volume.get("ephemeral") is not None:
-            claim = f"{pod}-{text_at(volume, 'name')}"
-        item = self._store.get("persistentvolumeclaims", (namespace, claim)) if claim else None
-        name = text_at(decode(item.body), "spec.volumeName") if item is not None else ""
-        found = self._store.get("persistentvolumes", ("", name)) if name else None
-        return text_at(decode(found.body), "spec.csi.driver") if found is not None else ""
+    def _drivers_of(self, pod: Obj) -> Iterator[str]:
+        """The CSI drivers of the pod's volumes, its own and its claims'; "" of a volume that has none."""
+        for volume in objects_at(pod, "spec.volumes"):
+            yield text_at(volume, "csi.driver")
+        for resource, namespace, name in of_pod(pod):
+            if resource == CLAIMS:
+                bound = text_at(self._get(CLAIMS, namespace, name), "spec.volumeName")
+                yield text_at(self._get("persistentvolumes", "", bound), "spec.csi.driver")
+
+    def _get(self, resource: str, namespace: str, name: str) -> Obj:
+        """The object; an empty one if it is not there."""
+        item = self._store.get(resource, (namespace, name))
+        return decode(item.body) if item is not None else {}
 
 
 def _named(obj: Obj) -> Named:
