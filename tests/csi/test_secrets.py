@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.csi.secrets import STRIPPED, stripped
+from mooring.csi.secrets import ACCOUNT_TOKENS, STRIPPED, stripped
 
 
 @settings(deadline=None)
@@ -14,6 +14,12 @@ from mooring.csi.secrets import STRIPPED, stripped
 def test_nothing_of_a_secret_is_shown(secrets: dict[str, str]) -> None:
     shown = stripped(csi.DeleteVolumeRequest(volume_id="v", secrets=secrets))
     assert shown == {"volume_id": "v", "secrets": STRIPPED}
+
+
+def test_tokens_of_service_accounts_are_secret_wherever_they_are_given() -> None:
+    given = {ACCOUNT_TOKENS: '{"": {"token": "eyJ"}}', "size": "1"}
+    shown = stripped(csi.NodePublishVolumeRequest(volume_context=given))
+    assert shown == {"volume_context": {ACCOUNT_TOKENS: STRIPPED, "size": "1"}}
 
 
 def test_the_rest_is_shown_as_plain_values(create: csi.CreateVolumeRequest) -> None:

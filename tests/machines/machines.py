@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from mooring.cluster.stage import Stage
+from mooring.cluster.stage import Disappointed, Stage
 from mooring.kube.objects import Node
 from mooring.mounts.blocking import blocking
 
@@ -47,7 +47,12 @@ async def back_after(stage: Stage, boot: str, node: str = NODE, *, patience: flo
         other = live.status.node_info.boot_id
         return other if live.ready == "True" and other != boot else None
 
-    found: str = await stage.until("the node is back in another boot", again, patience=patience)
+    try:
+        found: str = await stage.until("the node is back in another boot", again, patience=patience)
+    except Disappointed as error:
+        console = (stage.layout.logs / f"machine-{node}.log").read_text(errors="replace")
+        power = "has power" if stage.has_power(node) else "is off"
+        raise Disappointed(f"{error}; it {power}; its console ends:\n{console[-3000:]}") from None
     return found
 
 

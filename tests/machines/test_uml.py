@@ -118,7 +118,8 @@ async def test_a_panic_leaves_the_machine_off_until_it_is_started_in_another_boo
 
 async def test_a_watchdog_that_is_not_fed_resets_the_machine(stage: Stage) -> None:
     boot = await boot_of(stage)
-    await inside(stage, "modprobe softdog soft_margin=1 && (sleep 60 > /dev/watchdog1) > /dev/null 2>&1 &")
+    await inside(stage, "modprobe softdog soft_margin=3 && test -c /dev/watchdog1")
+    await inside(stage, "(sleep 60 > /dev/watchdog1) > /dev/null 2>&1 &")
     assert await back_after(stage, boot) != boot
     assert stage.has_power(NODE)
 

@@ -65,6 +65,7 @@ class JournalledMachine:
         self.failures: dict[str, Exception] = {}
         self.exit_on_term = True
         self.mounts_shares = False
+        self.remount_period: float | None = None
         self.commands: dict[str, tuple[int, float]] = {}
         self.devices_appear = asyncio.Event()
         self.devices_appear.set()
@@ -233,6 +234,9 @@ class PlayedPlugin(VolumePlugin):
 
     def get_plugin_name(self) -> str:
         return self.name
+
+    def remount_period(self, spec: VolumeSpec) -> float | None:
+        return self.machine.remount_period
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter:
         return PlayedMounter(self.machine, self.host.get_pod_volume_dir(pod.uid, self.name, spec.name))

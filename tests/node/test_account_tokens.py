@@ -47,7 +47,7 @@ class Stage:
         return await self.server.call(*words, **more)
 
     async def get(self, pod: Pod | None = None) -> str:
-        return await self.tokens.get(pod or self.pod, "", 3600)
+        return (await self.tokens.get(pod or self.pod, "", 3600)).token
 
     def whose(self, token: str) -> str:
         return self.server.identities.user(token).name

@@ -16,6 +16,7 @@ import pytest
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import ConfigMap, Node, Pod, VolumeAttachment
 from mooring.kube.transport import Request
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import volume_attachment_name
 
 NODE = "node-1"
@@ -33,6 +34,10 @@ async def running(stage: Any, name: str = "web-0") -> bool:
 
 async def gone(stage: Any, name: str = "web-0") -> bool:
     return await stage.pod(name) is None
+
+
+async def told(stage: Any, reason: str) -> bool:
+    return any(each == reason for each, _ in await stage.events())
 
 
 async def in_use(stage: Any) -> tuple[str, ...]:
@@ -585,6 +590,60 @@ def test_a_volume_that_shows_its_pod_follows_the_pods_labels(play: Play) -> None
         await stage.api.patch(Pod, "web-0", {"metadata": {"finalizers": ["example.com/x"]}}, "default")
         await asyncio.sleep(5)
         assert stage.machine.journal.count("set-up cache") == set_up + 1
+
+    play(story)
+
+
+def test_what_ages_is_set_up_again_for_as_long_as_the_pod_has_it(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        journal = stage.machine.journal
+        stage.machine.remount_period = 60.0
+        await stage.start()
+        await stage.create_pod(volumes=[{"name": "cache", "emptyDir": {}}])
+        await stage.until(lambda: running(stage))
+        first = journal.count("set-up cache")
+        await asyncio.sleep(30)
+        assert journal.count("set-up cache") == first
+        await asyncio.sleep(120)
+        assert journal.count("set-up cache") == first + 2
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=1)
+        await stage.until(lambda: "tear-down cache" in journal)
+        last = journal.count("set-up cache")
+        await asyncio.sleep(120)
+        assert journal.count("set-up cache") == last
+
+    play(story)
+
+
+def test_what_an_earlier_agent_has_set_up_and_ages_is_set_up_again_at_once(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.remount_period = 3600.0
+        await stage.start()
+        await stage.create_pod(volumes=[{"name": "cache", "emptyDir": {}}])
+        await stage.until(lambda: running(stage))
+        first = stage.machine.journal.count("set-up cache")
+        await stage.kill()
+        await stage.start()
+        await stage.until(lambda: stage.machine.journal.count("set-up cache") == first + 1)
+        await asyncio.sleep(600)
+        assert stage.machine.journal.count("set-up cache") == first + 1
+
+    play(story)
+
+
+def test_a_volume_that_could_not_be_set_up_again_is_left_to_its_pod_and_tried_again(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.remount_period = 60.0
+        await stage.start()
+        await stage.create_pod(volumes=[{"name": "cache", "emptyDir": {}}])
+        await stage.until(lambda: running(stage))
+        stage.machine.failures["set-up"] = VolumeError("the driver is away")
+        await stage.until(lambda: told(stage, "FailedMount"))
+        assert await running(stage)
+        assert "tear-down cache" not in stage.machine.journal
+        before = stage.machine.journal.count("set-up cache")
+        stage.machine.failures.clear()
+        await stage.until(lambda: stage.machine.journal.count("set-up cache") > before)
 
     play(story)
 

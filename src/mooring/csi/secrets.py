@@ -1,4 +1,7 @@
-"""Messages as plain values for logs, traces and errors, without the fields that the protos mark as secret."""
+"""Messages as plain values for logs, traces and errors, without the fields that the protos mark as secret.
+Tokens of service accounts are left out, too: Kubernetes gives them where the protos mark nothing
+(CVE-2024-3744).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ from mooring.csi.proto import csi_pb2
 STRIPPED = "***stripped***"
 """Takes the place of a secret; upstream's sidecars write the same."""
 
+ACCOUNT_TOKENS = "csi.storage.k8s.io/serviceAccount.tokens"
+"""The key in a volume's context, or among its secrets, under which a driver is given the tokens that its
+CSIDriver asks for."""
+
 
 def stripped(message: Message) -> dict[str, object]:
     """The fields that are set, by their names in the protos; enums by their names; `STRIPPED` for secrets."""
@@ -25,7 +32,10 @@ def _shown(field: FieldDescriptor, value: Any) -> object:
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
         inner = kind.fields_by_name["value"]
-        return {key: _one(inner, item) for key, item in cast(Mapping[str, Any], value).items()}
+        return {
+            key: STRIPPED if key == ACCOUNT_TOKENS else _one(inner, item)
+            for key, item in cast(Mapping[str, Any], value).items()
+        }
     if field.is_repeated:
         return [_one(field, item) for item in cast(Sequence[Any], value)]
     return _one(field, value)

@@ -52,7 +52,7 @@ from mooring.node.volumes.account_tokens import AccountTokens
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
-from mooring.volumes.names import NAME_HELD
+from mooring.volumes.names import CSI_PLUGIN, NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
 from mooring.volumes.plugins.flexvolume.plugin import folder_of
@@ -139,6 +139,7 @@ class Agent:
         if self.csi_drivers is not None:
             self._registration.nodes.add_handler(self.csi_drivers.node_changed)
             self.csi_drivers.tell_of_writes(self._registration.nodes.accept)
+            self.csi_drivers.tell_of_changes(lambda: self._volumes.plugin_changed(CSI_PLUGIN))
         self._pods = Informer(
             client,
             Pod,

@@ -47,6 +47,14 @@ class ObjectReader(Protocol):
     async def list(self, kind: type[T], namespace: str = "", /) -> Objects[T]: ...
 
 
+@dataclass(frozen=True)
+class AccountToken:
+    """A token of a service account, a secret, and when it expires."""
+
+    token: str = field(repr=False)
+    expires: datetime
+
+
 class VolumeHost(Protocol):
     """Given to each plugin's `init`. On a controller only `settings`, `now` and `objects`
     work; the rest raises PluginError."""
@@ -107,7 +115,7 @@ class VolumeHost(Protocol):
         """The Secret, or None if there is none. Raises what the API client raises."""
         ...
 
-    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         """A token of the pod's service account, for an audience ("": the API server) and that many seconds.
         Raises ContentMissing, and what the API client raises."""
         ...
@@ -126,7 +134,7 @@ class NodeVolumeHost:
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
     allocatable: Mapping[str, str] = field(default_factory=dict[str, str])
     reader: ObjectReader | None = None
-    fetch_token: Callable[[Pod, str, int], Awaitable[str]] | None = None
+    fetch_token: Callable[[Pod, str, int], Awaitable[AccountToken]] | None = None
 
     @property
     def objects(self) -> ObjectReader:
@@ -156,7 +164,7 @@ class NodeVolumeHost:
     async def get_secret(self, namespace: str, name: str) -> Secret | None:
         return await self.fetch_secret(namespace, name)
 
-    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         if self.fetch_token is None:
             raise PluginError("tokens of service accounts cannot be had without an API server")
         return await self.fetch_token(pod, audience, seconds)
@@ -210,7 +218,7 @@ class ControllerVolumeHost:
     async def get_secret(self, namespace: str, name: str) -> Secret | None:
         raise _not_on_a_controller("Secrets")
 
-    async def get_token(self, pod: Pod, audience: str, seconds: int) -> str:
+    async def get_token(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         raise _not_on_a_controller("tokens of service accounts")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from mooring.kube.objects import ConfigMap, ObjectMeta, Pod, Secret, Volume
 from mooring.volumes.errors import ContentMissing, InvalidSpec
-from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.host import AccountToken, NodeVolumeHost
 from mooring.volumes.plugins import configmap, downwardapi, projected, secret
 from mooring.volumes.plugins.api_content import ContentPlugin
 from mooring.volumes.spec import VolumeSpec
@@ -39,6 +40,9 @@ def fields(*paths: str) -> dict[str, Any]:
 def installed(plugin: ContentPlugin[Any], host: NodeVolumeHost) -> ContentPlugin[Any]:
     plugin.init(host)
     return plugin
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 async def shown(plugin: ContentPlugin[Any], volume: VolumeSpec, pod: Pod = POD) -> dict[str, str]:
@@ -95,8 +99,8 @@ async def test_a_projection_of_something_else_is_refused(host: NodeVolumeHost, s
 
 
 async def test_a_projected_token_is_of_the_pods_account_for_its_audience(host: NodeVolumeHost):
-    async def issued(pod: Pod, audience: str, seconds: int) -> str:
-        return f"{pod.name} {audience} {seconds}"
+    async def issued(pod: Pod, audience: str, seconds: int) -> AccountToken:
+        return AccountToken(f"{pod.name} {audience} {seconds}", NOW)
 
     giving = dataclasses.replace(host, fetch_token=issued)
     source = {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 600}}
@@ -105,8 +109,8 @@ async def test_a_projected_token_is_of_the_pods_account_for_its_audience(host: N
 
 
 async def test_a_projected_token_is_for_the_fs_group_alone(host: NodeVolumeHost):
-    async def issued(pod: Pod, audience: str, seconds: int) -> str:
-        return "t"
+    async def issued(pod: Pod, audience: str, seconds: int) -> AccountToken:
+        return AccountToken("t", NOW)
 
     plugin = installed(projected.plugin(), dataclasses.replace(host, fetch_token=issued))
     volume = spec(projected=TOKEN).volume
@@ -115,6 +119,19 @@ async def test_a_projected_token_is_for_the_fs_group_alone(host: NodeVolumeHost)
     grouped = msgspec.convert({"metadata": {"name": "p"}, "spec": {"securityContext": {"fsGroup": 7}}}, Pod)
     assert (await plugin.payload(source, grouped))["token"].mode == 0o600
     assert (await plugin.payload(source, POD))["token"].mode == 0o644
+
+
+@pytest.mark.parametrize(
+    ("seconds", "period"), [((600,), 60), ((86400, 1200), 120), ((86400,), 300), ((), None)]
+)
+def test_a_volume_with_tokens_is_looked_at_ten_times_in_the_life_of_the_shortest(
+    host: NodeVolumeHost, seconds: tuple[int, ...], period: float | None
+):
+    tokens = [{"serviceAccountToken": {"path": f"t{each}", "expirationSeconds": each}} for each in seconds]
+    sources = [*tokens, {"configMap": {"name": "c"}}]
+    plugin = installed(projected.plugin(), host)
+    assert plugin.remount_period(spec(projected={"sources": sources})) == period
+    assert installed(configmap.plugin(), host).remount_period(spec(configMap={"name": "c"})) is None
 
 
 @pytest.mark.parametrize("make", PLUGINS)

@@ -88,6 +88,7 @@ class CSIDriverSpec(Struct, frozen=True):
     requires_republish: bool = False
     storage_capacity: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
+    service_account_token_in_secrets: bool = False
 
 
 class CSIDriver(Object, frozen=True):

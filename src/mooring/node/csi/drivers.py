@@ -68,6 +68,10 @@ class NodeDrivers:
         """`written` is called with the Node whenever one of its labels was written here."""
         self._writer.written = written
 
+    def tell_of_changes(self, changed: Callable[[], None]) -> None:
+        """`changed` is called after each change of what the API server says of a driver."""
+        self._known.add_handler(lambda old, new: changed())
+
     async def synced(self) -> None:
         """Returns when it is known what the API server says of drivers: whether their volumes are
         attached."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod, ServiceAccount
 from mooring.volumes.errors import ContentMissing
+from mooring.volumes.host import AccountToken
 
 LONGEST = timedelta(hours=24)
 _USED = 0.8
@@ -32,10 +34,9 @@ class _Answer(msgspec.Struct, frozen=True):
     status: _Status
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    token: str
+class _Kept(NamedTuple):
+    made: AccountToken
     renew: datetime
-    expires: datetime
 
 
 class AccountTokens:
@@ -45,28 +46,29 @@ class AccountTokens:
         self._client, self._now = client, now
         self._kept: dict[_Key, _Kept] = {}
 
-    async def get(self, pod: Pod, audience: str, seconds: int) -> str:
+    async def get(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         """A token of the pod's service account, bound to the pod, for the audience ("": the API server) and
         for that many seconds. One that is old but has not expired is given if no new one can be had. Raises
         ContentMissing if the pod has no service account, and what the API client raises."""
         key, now = (pod.uid, audience, seconds), self._now()
         kept = self._kept.get(key)
         if kept is not None and now < kept.renew:
-            return kept.token
+            return kept.made
         try:
-            self._kept[key] = made = await self._ask(pod, audience, seconds, now)
+            self._kept[key] = asked = await self._ask(pod, audience, seconds, now)
         except Exception:
-            if kept is None or now >= kept.expires:
+            if kept is None or now >= kept.made.expires:
                 raise
-            return kept.token
-        self._kept = {key: each for key, each in self._kept.items() if now < each.expires}
-        return made.token
+            return kept.made
+        self._kept = {key: each for key, each in self._kept.items() if now < each.made.expires}
+        return asked.made
 
     async def _ask(self, pod: Pod, audience: str, seconds: int, now: datetime) -> _Kept:
         account = pod.spec.service_account_name
         if not account:
             raise ContentMissing(
-                f"pod {pod.key} has a volume with a serviceAccountToken and no serviceAccountName: name one"
+                f"pod {pod.key} has a volume that needs a token of its service account, and no serviceAccountName: "
+                "name one"
             )
         bound = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         spec = {"expirationSeconds": seconds, "boundObjectRef": bound} | (
@@ -79,4 +81,4 @@ class AccountTokens:
         status = msgspec.json.decode(answer, type=_Answer).status
         expires = status.expiration_timestamp
         renew = now + min(LONGEST, (expires - now) * _USED)
-        return _Kept(status.token, renew, expires)
+        return _Kept(AccountToken(status.token, expires), renew)

@@ -188,6 +188,12 @@ class VolumeManager:
         volume.to_grow = self._operations.grows(volume.wants[pod_uid].spec)
         self._queue.add(unique_name)
 
+    def plugin_changed(self, plugin: str) -> None:
+        """What the plugin says of its volumes may have changed: they are looked at."""
+        for unique_name, volume in self._known.volumes.items():
+            if volume.record.plugin == plugin:
+                self._queue.add(unique_name)
+
     def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
         """A pod was written: its volumes may show its labels and annotations."""
         if new is None:
@@ -239,6 +245,7 @@ class VolumeManager:
     async def _reconcile(self, unique_name: str) -> None:
         while (volume := self._known.volumes.get(unique_name)) is not None:
             await self._verify(volume)
+            self._age(volume)
             decision = decide(
                 volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume))
             )
@@ -265,6 +272,12 @@ class VolumeManager:
                 )
                 self._reports.failed(volume, decision, error)
                 raise
+
+    def _age(self, volume: WantedVolume) -> None:
+        now = asyncio.get_running_loop().time()
+        rest = volume.age(lambda want: self._operations.remount_period(volume, want), now)
+        if rest is not None:
+            self._queue.add_after(volume.record.unique_name, rest)
 
     def _tell_orphan(self, volume: WantedVolume, text: str) -> None:
         """Once, and again when there is something else to say."""

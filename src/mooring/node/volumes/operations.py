@@ -7,6 +7,7 @@ Every operation may be repeated after a crash at any point. Raises what the plug
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -77,6 +78,13 @@ class Operations:
         """Whether what the volume shows follows something, so that it must be set up once more after a
         change."""
         return self._plugins.find_plugin_by_name(volume.record.plugin).requires_remount()
+
+    def remount_period(self, volume: WantedVolume, want: Want) -> float | None:
+        """After how many seconds the pod's volume is set up again, because it ages; None: never."""
+        try:
+            return self._plugins.find_plugin_by_name(volume.record.plugin).remount_period(want.spec)
+        except NoPluginMatched:  # a driver of a folder that has gone
+            return None
 
     def grows(self, spec: VolumeSpec) -> bool:
         """Whether this node has a part in it when the volume grows: a volume without a claim never does."""
@@ -214,6 +222,7 @@ class Operations:
             volume.outdated.add(pod_uid)
             raise
         volume.pods[pod_uid] = Presence.PRESENT
+        volume.set_up_at[pod_uid] = asyncio.get_running_loop().time()
         log.info("volume set up", volume=volume.record.unique_name, pod=want.pod.key, path=path)
 
     async def _way_to_pod(
@@ -246,6 +255,7 @@ class Operations:
             await remove_orphan(record.path, missing, self._mounts)
         self._save(volume, pods={uid: pod for uid, pod in volume.record.pods.items() if uid != pod_uid})
         volume.pods.pop(pod_uid, None)
+        volume.set_up_at.pop(pod_uid, None)
         volume.outdated.discard(pod_uid)
         log.info("volume torn down", volume=volume.record.unique_name, pod_uid=pod_uid, path=record.path)
 

@@ -3,6 +3,8 @@ I/O."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.kube.objects import Pod
@@ -41,6 +43,8 @@ class WantedVolume:
     """Pods that had the volume before this agent started, and that the API has not shown yet: it stays
     theirs."""
     outdated: set[str] = field(default_factory=set[str])
+    set_up_at: dict[str, float] = field(default_factory=dict[str, float])
+    """When (the loop's time) this agent has last set it up for a pod."""
     stale: bool = False
     busy: bool = False
     """A mount is being made: the volume stays in use even if no pod wants it any more."""
@@ -89,6 +93,19 @@ class WantedVolume:
     def taken_over(self, attachment_uid: str) -> bool:
         """The device was mounted, or may have been, under another VolumeAttachment than this one."""
         return self.record.device is not None and self.record.device.attachment_uid != attachment_uid
+
+    def age(self, period: Callable[[Want], float | None], now: float) -> float | None:
+        """Marks as outdated what a pod has had for longer than `period` says, in seconds; what an earlier
+        agent has set up is of an unknown age. In how many seconds the next one will be; None: never."""
+        rests: list[float] = []
+        for pod_uid, want in self.wants.items():
+            if self.pods.get(pod_uid) is Presence.PRESENT and (lasts := period(want)) is not None:
+                rest = self.set_up_at.get(pod_uid, -math.inf) + lasts - now
+                if rest > 0:
+                    rests.append(rest)
+                else:
+                    self.outdated.add(pod_uid)
+        return min(rests, default=None)
 
     def drop(self, pod_uid: str) -> bool:
         """The pod wants it no more; False if it did not."""

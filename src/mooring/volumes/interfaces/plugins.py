@@ -140,6 +140,11 @@ class VolumePlugin(ABC):
         """Whether `set_up` is called repeatedly for a mounted volume, to update its content."""
         return False
 
+    def remount_period(self, spec: VolumeSpec) -> float | None:
+        """After how many seconds `set_up` is called again although nothing that the volume shows is known to
+        have changed, because it ages; None: never. Asked again each time."""
+        return None
+
     @abstractmethod
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> Mounter: ...
 

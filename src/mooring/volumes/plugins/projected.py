@@ -13,8 +13,15 @@ from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.key_files import DEFAULT_MODE, config_map_contents, key_files, secret_contents
 from mooring.volumes.payload import Payload, PayloadFile
 from mooring.volumes.plugins.api_content import ContentPlugin
+from mooring.volumes.spec import VolumeSpec
 
 PLUGIN_NAME = "kubernetes.io/projected"
+
+SHARE_OF_LIFE = 0.1
+"""Of a token's life: what is left of a token that is shown is never less than a tenth."""
+
+LONGEST_PERIOD_S = 300.0
+"""A server may give shorter tokens than were asked for; upstream's shortest are ten minutes."""
 
 
 class ProjectedPlugin(ContentPlugin[ProjectedVolumeSource]):
@@ -31,6 +38,17 @@ class ProjectedPlugin(ContentPlugin[ProjectedVolumeSource]):
         for projection in source.sources:
             files |= await self._files(projection, source.default_mode, pod)
         return files
+
+    def remount_period(self, spec: VolumeSpec) -> float | None:
+        """A token is renewed when a fifth of its time is left: the volume is looked at often enough for
+        that."""
+        source = self.find(spec.volume) if spec.volume is not None else None
+        lives = [
+            each.service_account_token.expiration_seconds
+            for each in (source.sources if source is not None else ())
+            if each.service_account_token is not None
+        ]
+        return min(SHARE_OF_LIFE * min(lives), LONGEST_PERIOD_S) if lives else None
 
     def stand_in(self, name: str) -> Volume:
         return Volume(name=name, projected=ProjectedVolumeSource())
@@ -50,7 +68,7 @@ class ProjectedPlugin(ContentPlugin[ProjectedVolumeSource]):
             return downward_files(projection.downward_api.items, mode, pod, self.host.allocatable)
         if (asked := projection.service_account_token) is not None:
             token = await self.host.get_token(pod, asked.audience, asked.expiration_seconds)
-            return {asked.path: PayloadFile(token.encode(), _token_mode(pod, mode))}
+            return {asked.path: PayloadFile(token.token.encode(), _token_mode(pod, mode))}
         raise InvalidSpec(
             "a projected source must be a configMap, a secret, downwardAPI or a serviceAccountToken: nothing else is "
             "supported"

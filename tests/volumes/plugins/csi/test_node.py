@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from played_driver import NAME, Storage, plugin
 from mooring.csi.driver.services import NodeCapability, NodeService
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.secrets import ACCOUNT_TOKENS, stripped
 from mooring.kube.objects import (
     CSIDriver,
     CSIDriverSpec,
@@ -23,17 +25,19 @@ from mooring.kube.objects import (
     PersistentVolumeSpec,
     Pod,
     PodSpec,
+    TokenRequest,
     Volume,
 )
 from mooring.volumes.errors import (
     InvalidSpec,
     NotAsked,
     OutcomeUnknown,
+    PluginError,
     SizeInfeasible,
     StorageRefused,
     VolumeError,
 )
-from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.host import AccountToken, NodeVolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
@@ -268,6 +272,85 @@ async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(node: Nod
     assert context["csi.storage.k8s.io/pod.uid"] == "u1"
     assert context["csi.storage.k8s.io/serviceAccount.name"] == "default"
     assert context["csi.storage.k8s.io/ephemeral"] == "false"
+
+
+class Issuer:
+    """Of tokens."""
+
+    def __init__(self, node: NodePluginWithDriver) -> None:
+        self.asked: list[tuple[str, str, int]] = []
+        host = node.plugin._host  # pyright: ignore[reportPrivateUsage]
+        node.plugin._host = dataclasses.replace(host, fetch_token=self.issue)  # type: ignore[arg-type]
+
+    async def issue(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
+        self.asked.append((pod.uid, audience, seconds))
+        return AccountToken(f"token for {audience}", datetime(2030, 1, 1, 1, tzinfo=UTC))
+
+
+ASKED = (TokenRequest(audience="vault", expiration_seconds=600), TokenRequest())
+GIVEN_TOKENS = {
+    "vault": {"token": "token for vault", "expirationTimestamp": "2030-01-01T01:00:00Z"},
+    "": {"token": "token for ", "expirationTimestamp": "2030-01-01T01:00:00Z"},
+}
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["persistent", "the pod's own"])
+@pytest.mark.parametrize("in_secrets", [False, True])
+async def test_a_driver_is_given_the_tokens_that_its_csidriver_asks_for(
+    node: NodePluginWithDriver, own: bool, in_secrets: bool
+):
+    issuer = Issuer(node)
+    modes = ("Persistent", "Ephemeral")
+    known(
+        node,
+        token_requests=ASKED,
+        service_account_token_in_secrets=in_secrets,
+        volume_lifecycle_modes=modes,
+    )
+    spec = own_volume() if own else volume()
+    if not own:
+        await node.stage(spec, {})
+    await node.plugin.new_mounter(spec, POD).set_up()
+    assert issuer.asked == [("u1", "vault", 600), ("u1", "", 3600)]
+    request = node.call("NodePublishVolume")
+    with_them, without = request.volume_context, request.secrets
+    if in_secrets:
+        with_them, without = without, with_them
+    assert json.loads(with_them[ACCOUNT_TOKENS]) == GIVEN_TOKENS
+    assert ACCOUNT_TOKENS not in without
+    assert "token for vault" not in str(stripped(request))
+    on_disk = [path.read_text() for path in node.root.rglob("*") if path.is_file()]
+    assert not any("token for" in text for text in on_disk)
+
+
+async def test_a_driver_that_asks_for_no_tokens_gets_none(node: NodePluginWithDriver):
+    issuer = Issuer(node)
+    known(node)
+    spec = volume()
+    await node.stage(spec, {})
+    await node.plugin.new_mounter(spec, POD).set_up()
+    assert issuer.asked == []
+    assert ACCOUNT_TOKENS not in node.call("NodePublishVolume").volume_context
+
+
+async def test_a_token_that_cannot_be_had_keeps_the_driver_from_being_asked(node: NodePluginWithDriver):
+    known(node, token_requests=ASKED)
+    spec = volume()
+    await node.stage(spec, {})
+    with pytest.raises(PluginError, match="tokens of service accounts"):
+        await node.plugin.new_mounter(spec, POD).set_up()
+    assert "NodePublishVolume" not in node.storage.methods()
+
+
+def test_a_volume_is_published_again_from_time_to_time_if_its_csidriver_asks_for_that(
+    node: NodePluginWithDriver,
+):
+    assert node.plugin.remount_period(volume()) is None
+    known(node)
+    assert node.plugin.remount_period(volume()) is None
+    known(node, requires_republish=True)
+    assert node.plugin.remount_period(volume()) == 60
+    assert node.plugin.remount_period(own_volume()) == 60
 
 
 def test_attaching_is_the_csidrivers_word(node: NodePluginWithDriver):

@@ -80,7 +80,7 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"APPEAR_S": 0.05, "POLL_S": 0.01, "MULTIPATH_S": 0.03}.items():
+    for name, value in {"APPEAR_S": 1.0, "POLL_S": 0.01, "MULTIPATH_S": 0.03}.items():
         monkeypatch.setattr(connections_module, name, value)
     monkeypatch.setattr(connections_module, "multipathd_runs", lambda: False)
 

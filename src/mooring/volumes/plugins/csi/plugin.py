@@ -58,6 +58,9 @@ from mooring.volumes.spec import VolumeSpec
 
 KnownDrivers = Callable[[str], CSIDriver | None]
 
+REPUBLISH_S = 60.0
+"""As often as kubelets look at a pod."""
+
 
 class CSIPlugin(
     AttachableVolumePlugin, PersistentVolumePlugin, BlockVolumePlugin, NodeExpandableVolumePlugin
@@ -122,6 +125,12 @@ class CSIPlugin(
         """By the CSI specification, ControllerPublishVolume fails for an exclusive volume
         that is published to another node."""
         return AttachCapabilities(refuses=True, revokes=False, multi_attach=True)
+
+    def remount_period(self, spec: VolumeSpec) -> float | None:
+        """Drivers that ask for it (`requiresRepublish`) are told of each mounted volume again."""
+        source = inline(spec)
+        known = self.known_drivers(source.driver if source else persistent(spec).driver)
+        return REPUBLISH_S if known is not None and known.spec.requires_republish else None
 
     # --- once for the node
 

@@ -12,9 +12,13 @@ import contextlib
 import os
 from pathlib import Path
 
+import msgspec
+
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Node
+from mooring.csi.secrets import ACCOUNT_TOKENS
 from mooring.kube.objects import CSIDriver, Pod, SecretReference
+from mooring.kube.times import format_time
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
@@ -47,6 +51,8 @@ from mooring.volumes.spec import VolumeSpec
 
 MOUNT = "mount"
 POD_INFO = "csi.storage.k8s.io/"
+TOKEN_S = 3600
+"""The life of a token for which a CSIDriver says none, in seconds: the API server's default."""
 
 
 class Publication:
@@ -101,7 +107,7 @@ class Publication:
             SecretReference(name=source.secret.name, namespace=self._pod.namespace) if source.secret else None
         )
         used = capability(block=False, mode=Mode.SINGLE_NODE_WRITER, fs_type=source.fs_type)
-        return csi.NodePublishVolumeRequest(
+        request = csi.NodePublishVolumeRequest(
             volume_id=self.handle,
             target_path=target,
             volume_capability=used,
@@ -109,6 +115,7 @@ class Publication:
             secrets=await read_secret(self._host, named),
             volume_context=source.attributes | self._pod_info(),
         )
+        return await self._with_tokens(request)
 
     async def _of_volume(self, target: str, fs_group: int | None) -> csi.NodePublishVolumeRequest:
         source, driver = persistent(self._spec), self.driver
@@ -121,7 +128,7 @@ class Publication:
         stages = await driver.node_can(NodeAbility.STAGE_UNSTAGE_VOLUME)
         several = await driver.node_can(NodeAbility.SINGLE_NODE_MULTI_WRITER)
         group = str(fs_group) if fs_group is not None and await self._driver_gives_group() else ""
-        return csi.NodePublishVolumeRequest(
+        request = csi.NodePublishVolumeRequest(
             volume_id=source.volume_handle,
             publish_context=staged.publish_context,
             staging_target_path=staging if stages else "",
@@ -131,6 +138,23 @@ class Publication:
             secrets=await read_secret(self._host, source.node_publish_secret_ref),
             volume_context=source.volume_attributes | self._pod_info(),
         )
+        return await self._with_tokens(request)
+
+    async def _with_tokens(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeRequest:
+        """Adds the tokens of the pod's service account that its CSIDriver asks for (`tokenRequests`), by
+        audience, as kubelets give them: where serviceAccountTokenInSecrets says."""
+        if self._known is None or not self._known.spec.token_requests:
+            return request
+        tokens: dict[str, dict[str, str]] = {}
+        for asked in self._known.spec.token_requests:
+            seconds = asked.expiration_seconds or TOKEN_S
+            made = await self._host.get_token(self._pod, asked.audience, seconds)
+            expires = format_time(made.expires)
+            tokens[asked.audience] = {"token": made.token, "expirationTimestamp": expires}
+        in_secrets = self._known.spec.service_account_token_in_secrets
+        given = request.secrets if in_secrets else request.volume_context
+        given[ACCOUNT_TOKENS] = msgspec.json.encode(tokens).decode()
+        return request
 
     def _pod_info(self) -> dict[str, str]:
         """The pod of the volume, for drivers whose CSIDriver has podInfoOnMount."""
