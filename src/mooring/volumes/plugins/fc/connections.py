@@ -31,9 +31,9 @@ from mooring.volumes.errors import (
 from mooring.volumes.plugins.fc.devices import Devices
 from mooring.volumes.plugins.fc.notes import Note, Notes
 from mooring.volumes.plugins.fc.source import Disk
+from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import RUNNING, Unit, multipathd_runs
-from mooring.volumes.plugins.scsi.orders import ordered
 from mooring.volumes.plugins.scsi.paths import LOOK_S, grow_maps, let_go, maps
 
 SCAN_S, RESCAN_S = 60.0, 30.0

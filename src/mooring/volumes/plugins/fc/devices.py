@@ -15,7 +15,8 @@ from pathlib import Path
 
 from mooring.volumes.plugins.fc.identity import names
 from mooring.volumes.plugins.fc.source import Disk
-from mooring.volumes.plugins.scsi.disks import HOST, ScsiDisks, Unit, content, entries, line
+from mooring.volumes.plugins.scsi.disks import HOST, ScsiDisks, Unit
+from mooring.volumes.plugins.sysfs import content, entries, line
 
 ONLINE = "Online"
 EVERYTHING = "- - -"

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from mooring.volumes.plugins.fc.source import Disk, disk_at
-from mooring.volumes.plugins.scsi.note_files import each_of, file_name, read, write
+from mooring.volumes.plugins.note_files import each_of, file_name, read, write
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ADVICE = "it is not known which Fibre Channel disks are used here: look at what is mounted, and at its pods"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
-from mooring.volumes.plugins.scsi.disks import HOST, ScsiDisks, Unit, entries, line
+from mooring.volumes.plugins.scsi.disks import HOST, ScsiDisks, Unit
+from mooring.volumes.plugins.sysfs import entries, line
 
 LOGGED_IN = "LOGGED_IN"
 

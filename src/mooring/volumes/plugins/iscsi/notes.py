@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from mooring.volumes.plugins.iscsi.source import Disk, disk_at
-from mooring.volumes.plugins.scsi.note_files import each_of, file_name, read, write
+from mooring.volumes.plugins.note_files import each_of, file_name, read, write
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.mounts.holders import in_exclusive_use
+from mooring.volumes.plugins.sysfs import entries, line
 
 SYS, DEV = Path("/sys"), Path("/dev")
 SECTOR = 512  # bytes, in sysfs whatever the disk's own
-LONGEST_LINE = 4096
 RUNNING = "running"
 _GONE = (errno.ENXIO, errno.ENODEV, errno.ENOENT)
 
@@ -126,28 +126,6 @@ def multipathd_runs(proc: Path = Path("/proc")) -> bool:
     with contextlib.suppress(OSError):
         return "multipathd" in (proc / "net/unix").read_text(errors="replace")
     return False
-
-
-def entries(directory: Path, form: re.Pattern[str]) -> list[Path]:
-    """What is in the directory under such names."""
-    try:
-        return [directory / name for name in sorted(os.listdir(directory)) if form.fullmatch(name)]
-    except OSError:
-        return []
-
-
-def line(path: Path) -> str:
-    """What the attribute says; "" if there is none."""
-    return content(path).decode(errors="replace").strip()
-
-
-def content(path: Path) -> bytes:
-    """The beginning of the attribute; nothing if there is none."""
-    try:
-        with path.open("rb") as file:
-            return file.read(LONGEST_LINE)
-    except OSError:
-        return b""
 
 
 def _number(block: Path) -> tuple[int, int] | None:

@@ -12,9 +12,9 @@ from functools import partial
 import structlog
 
 from mooring.volumes.errors import DeviceStillInUse, VolumeError
+from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run
 from mooring.volumes.plugins.scsi.disks import ScsiDisks, Unit
-from mooring.volumes.plugins.scsi.orders import ordered
 
 MAP_ORDER_S = 30.0
 LOOK_S, FLUSH_S, DROP_S = 60.0, 300.0, 60.0

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mooring.volumes.errors import OutcomeUnknown
-from mooring.volumes.plugins.scsi.orders import ordered
+from mooring.volumes.plugins.orders import ordered
 
 
 async def test_an_order_returns_what_it_returns_and_raises_what_it_raises():
