@@ -10,6 +10,7 @@ from mooring.kube.objects.volumes import (
     AWSElasticBlockStoreVolumeSource,
     AzureDiskVolumeSource,
     AzureFileVolumeSource,
+    CephFSVolumeSource,
     CinderVolumeSource,
     CSIPersistentVolumeSource,
     FCVolumeSource,
@@ -21,6 +22,7 @@ from mooring.kube.objects.volumes import (
     LocalVolumeSource,
     NFSVolumeSource,
     PortworxVolumeSource,
+    RBDVolumeSource,
     VsphereVirtualDiskVolumeSource,
 )
 
@@ -54,6 +56,8 @@ class PersistentVolumeSpec(Struct, frozen=True):
     fc: FCVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     glusterfs: GlusterfsVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+    cephfs: CephFSVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

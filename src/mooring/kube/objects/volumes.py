@@ -142,9 +142,26 @@ class GitRepoVolumeSource(Struct, frozen=True):
 
 
 class RBDVolumeSource(Struct, frozen=True):
+    """An image of a Ceph cluster. In a pod, `secret_ref` has no namespace: it is the pod's."""
+
     monitors: tuple[str, ...] = ()
     image: str = ""
     pool: str = "rbd"
+    user: str = "admin"
+    keyring: str = "/etc/ceph/keyring"
+    secret_ref: SecretReference | None = None
+    fs_type: str = ""
+    read_only: bool = False
+
+
+class CephFSVolumeSource(Struct, frozen=True):
+    """A directory of a Ceph file system. In a pod, `secret_ref` has no namespace: it is the pod's."""
+
+    monitors: tuple[str, ...] = ()
+    path: str = ""
+    user: str = ""
+    secret_file: str = ""
+    secret_ref: SecretReference | None = None
     read_only: bool = False
 
 
@@ -278,6 +295,7 @@ class Volume(Struct, frozen=True):
     git_repo: GitRepoVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
+    cephfs: CephFSVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")

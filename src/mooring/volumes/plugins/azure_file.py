@@ -11,8 +11,6 @@ Names, keys of the Secret and default options are those of upstream's plugin.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +33,7 @@ from mooring.volumes.plugins.network_mount import (
     mount_in_time,
     use_of,
 )
+from mooring.volumes.plugins.private_files import remove, write
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.pod_directory import PodDirectoryMounter
 from mooring.volumes.spec import VolumeSpec
@@ -135,7 +134,7 @@ class AzureFileMounter(PodDirectoryMounter):
         return await use_of(self._run, self._path)
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
-        await blocking(_remove, self._credentials)  # of an agent that was killed
+        await blocking(remove, self._credentials)  # of an agent that was killed
         if await self._host.mounts.is_mount_point(directory):
             return
         if "," in self._credentials:
@@ -148,10 +147,10 @@ class AzureFileMounter(PodDirectoryMounter):
         words = ("-t", "cifs", "-o", ",".join(given), "--", source)
         what = f"{source} of volume {self._name}"
         try:
-            await blocking(_write, self._credentials, text)
+            await blocking(write, self._credentials, text)
             failed = await mount_in_time(self._host, self._run, words, directory, what)
         finally:
-            await blocking(_remove, self._credentials)
+            await blocking(remove, self._credentials)
         if failed is not None:
             raise VolumeError(f"cannot mount {what}: {advice(failed, _ADVICE)}")
         log.info("azureFile mounted", volume=self._name, source=source, path=directory)
@@ -172,7 +171,7 @@ class AzureFileUnmounter(NetworkUnmounter):
         self._credentials = credentials_file(host, pod_uid, spec_name)
 
     async def tear_down_at(self, directory: str) -> None:
-        await blocking(_remove, self._credentials)  # of an agent that was killed
+        await blocking(remove, self._credentials)  # of an agent that was killed
         await super().tear_down_at(directory)
 
 
@@ -222,19 +221,6 @@ class AzureFilePlugin(PersistentVolumePlugin):
 def credentials_file(host: VolumeHost, pod_uid: str, spec_name: str) -> str:
     """Where the account and key of a pod's volume are while it is mounted."""
     return str(host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(PLUGIN_NAME) / f"{spec_name}.secret")
-
-
-def _write(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    _remove(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 def plugin() -> AzureFilePlugin:
