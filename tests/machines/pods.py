@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.cluster.stage import Stage
+from mooring.cluster.stage import Disappointed, Stage
 from mooring.kube.objects import Event, Pod
 
 
@@ -53,10 +53,17 @@ async def gone(stage: Stage, name: str) -> None:
 
 
 async def running(stage: Stage, name: str) -> None:
+    """Waits until it runs. If it does not, what its events say is in the error."""
+
     async def runs() -> bool:
         return (await stage.client.get(Pod, name, "default")).status.phase == "Running"
 
-    await stage.until(f"pod {name} runs", runs, patience=90)
+    try:
+        await stage.until(f"pod {name} runs", runs, patience=90)
+    except Disappointed as error:
+        events = (await stage.client.list(Event, "default")).items
+        said = [f"{each.reason}: {each.message}" for each in events if each.involved_object.name == name]
+        raise Disappointed("\n".join([str(error), *said[-8:]])) from None
 
 
 async def told(stage: Stage, pod: str, words: str) -> None:

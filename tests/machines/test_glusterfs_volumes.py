@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.machines.machines import inside
 from tests.machines.pods import ended, gone, pod, running, told
+from tests.machines.servers import BridgedServer
 
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Endpoints, Namespace, PersistentVolume, PersistentVolumeClaim
 from mooring.mounts.blocking import blocking
-from mooring.node.bridge import BRIDGE
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -46,55 +41,9 @@ def _installed() -> None:
             pytest.skip(f"needs {program}: apt-get install {package}")
 
 
-class Server:
-    """A glusterd with a name space of its own, on the machines' bridge; its files are in memory."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._name = f"glu{os.getpid()}"
-        self._glusterd: subprocess.Popen[bytes] | None = None
-        self._directory = Path(tempfile.mkdtemp(prefix="mooring-gluster-"))
-
-    def start(self) -> None:
-        link, peer = self._name, f"{self._name}p"
-        _run(f"ip netns add {self._name}")
-        _run(f"ip link add {link} type veth peer name {peer} netns {self._name}")
-        _run(f"ip link set {link} master {BRIDGE} up")
-        for words in (f"addr add {self.address}/16 dev {peer}", f"link set {peer} up", "link set lo up"):
-            _run(f"ip -n {self._name} {words}")
-        script = SERVES.format(address=self.address, directory=self._directory)
-        command = ["ip", "netns", "exec", self._name, "unshare", "-m", "sh", "-c", script]
-        said = subprocess.PIPE
-        self._glusterd = subprocess.Popen(
-            command, start_new_session=True, stdout=said, stderr=subprocess.STDOUT
-        )
-        assert self._glusterd.stdout is not None
-        lines = iter(self._glusterd.stdout.readline, b"")
-        before = list(takewhile(lambda line: line != b"serves\n", lines))
-        assert self._glusterd.poll() is None, before
-
-    def reachable(self, yes: bool) -> None:
-        _run(f"ip link set {self._name} {'up' if yes else 'down'}")
-
-    def stop(self) -> None:
-        pids = subprocess.run(
-            ["ip", "netns", "pids", self._name], capture_output=True, text=True, check=False
-        )
-        for pid in pids.stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
-        if self._glusterd is not None:
-            self._glusterd.communicate(timeout=10)
-        subprocess.run(["ip", "netns", "delete", self._name], check=False)
-        self._directory.rmdir()
-
-
-def _run(words: str) -> None:
-    subprocess.run(words.split(), check=True, timeout=20)
-
-
 @pytest.fixture
-def server(stage: Stage) -> Iterator[Server]:
-    made = Server(f"10.88.0.{254 - os.getpid() % 50}")
+def server(stage: Stage) -> Iterator[BridgedServer]:
+    made = BridgedServer("gluster", f"10.88.0.{254 - os.getpid() % 50}", SERVES)
     try:
         made.start()
         yield made
@@ -123,7 +72,7 @@ async def unmounted(stage: Stage, node: str, patience: float = 60) -> None:
 
 
 async def test_two_machines_share_a_volume_and_neither_a_dead_client_nor_a_dead_server_keeps_a_pod(
-    stage: Stage, server: Server
+    stage: Stage, server: BridgedServer
 ) -> None:
     await stage.client.create(Namespace, {"metadata": {"name": "gluster"}})
     addresses = [{"ip": "10.88.0.1"}, {"ip": server.address}]  # no glusterd answers at the first

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import aiohttp
-from aiohttp import WSMsgType, web
+from aiohttp import web
 from yarl import URL
 
 from mooring.apiserver.access.identities import Identities
@@ -35,6 +35,13 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.store.object_store import decode, encode
+from mooring.apiserver.transport.joined_sockets import (
+    PROTOCOLS,
+    join,
+    offered,
+    spoken,
+    until_one_ends,
+)
 from mooring.apiserver.transport.node_endpoints import (
     LOOPBACK,
     Network,
@@ -46,7 +53,6 @@ from mooring.apiserver.transport.port_forward import Kubelet, forward
 from mooring.apiserver.transport.silent_nodes import silent
 from mooring.apiserver.values.dotted import objects_at, text_at
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
 PIECE = 64 * 1024
 CONNECT_S = 5.0
 BEGIN_S = 30.0
@@ -140,7 +146,7 @@ class NodeProxy:
             await self._reach(node, agent)
             raise BadRequest("commands are run over web sockets: use kubectl 1.31 or newer")
         wanted = [name.strip() for name in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-        protocols = [name for name in PROTOCOLS if name in wanted]
+        protocols = offered(wanted, kubelet=agent.is_kubelet)
         if not protocols:
             raise BadRequest(f"none of the protocols {', '.join(wanted)} is known: use kubectl 1.31 or newer")
         connect = self._open().ws_connect(
@@ -160,10 +166,10 @@ class NodeProxy:
             raise silent(node, agent.node, error) from error
         async with inner:
             outer = web.WebSocketResponse(
-                protocols=filter(None, [inner.protocol]), max_msg_size=LARGEST_MESSAGE
+                protocols=filter(None, [spoken(wanted, inner.protocol)]), max_msg_size=LARGEST_MESSAGE
             )
             await outer.prepare(incoming)
-            await _join(outer, inner)
+            await join(outer, inner, node)
         await outer.close()
         return outer
 
@@ -278,28 +284,6 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
     async with answer:
         async for piece in answer.content.iter_any():
             yield piece
-
-
-async def _join(outer: web.WebSocketResponse, inner: aiohttp.ClientWebSocketResponse) -> None:
-    """Passes messages both ways until one side closes."""
-    await until_one_ends(_pass(outer, inner), _pass(inner, outer))
-
-
-async def until_one_ends(*ways: Coroutine[Any, Any, Any]) -> None:
-    """Runs them side by side; when one has ended, the others are cancelled. What they raise is dropped."""
-    tasks = [asyncio.create_task(way) for way in ways]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _pass(source: Any, target: Any) -> None:
-    async for message in source:
-        if message.type is WSMsgType.BINARY:
-            await target.send_bytes(message.data)
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
