@@ -52,8 +52,8 @@ def test_no_lease_no_lock_and_no_mark_is_lost_from_one_version_to_the_other_and_
     back = _locks(lab)
     for volume, (epoch, node) in granted.items():
         assert node == "node-1"
-        assert upgraded[volume] == (epoch + 1, "node-2")
-        assert back[volume] == (epoch + 2, "node-1")
+        assert upgraded[volume] == (epoch + 1, "node-2"), lab.parts.said_of(volume)
+        assert back[volume] == (epoch + 2, "node-1"), lab.parts.said_of(volume)
 
 
 def _moves_under(lab: Cluster, move: Move, version: Path | None, away_from: str, to: str) -> None:

@@ -96,6 +96,17 @@ class Parts:
     def log(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
+    def said_of(self, name: str) -> str:
+        """What the candidates for the attach/detach controller have logged of an object, for an error."""
+        logs = sorted(self._folder.glob("attachdetach*.log"))
+        said = (
+            f"{each.stem}: {line}"
+            for each in logs
+            for line in self.log(each.stem).splitlines()
+            if name in line
+        )
+        return "\n".join(list(said)[-60:])
+
     def why(self, *words: str) -> str:
         """What `mooring why` says, whatever its exit status is."""
         return self._command("why", *words).stdout
