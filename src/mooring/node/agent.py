@@ -46,11 +46,12 @@ from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
 from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
+from mooring.node.standalone import NoNode
 from mooring.node.static.mirrors import Mirrors
 from mooring.node.static.pods import StaticPods
 from mooring.node.volumes.account_tokens import AccountTokens
 from mooring.node.volumes.content import ContentWatches
-from mooring.node.volumes.manager import VolumeManager
+from mooring.node.volumes.manager import Publisher, VolumeManager
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN, NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
@@ -122,6 +123,7 @@ class Agent:
             pod_changed=self._pod_changed,
             content=self._content,
             attaches=not options.enable_controller_attach_detach,
+            alone=options.standalone,
         )
         self._lease = NodeLease(client, options, now=now)
         self._registration = Registration(
@@ -299,10 +301,13 @@ class Agent:
             self._static.run(),
             self._content.run(),
             *([self._flex_drivers.run(watch_drivers(self._watch_folders))] if self._flex_drivers else []),
-            self._work(lambda: self._volumes.run(self._registration)),
+            self._work(lambda: self._volumes.run(self._publisher())),
             self._work(self._worker.run),
             self._work(self._warn_of_network),
         ]
+
+    def _publisher(self) -> Publisher:
+        return NoNode(self._options.boot_id) if self._options.standalone else self._registration
 
     def _parts_with_api(self) -> list[Coroutine[None, None, None]]:
         if self._options.standalone:

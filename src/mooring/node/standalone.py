@@ -1,13 +1,32 @@
-"""The way to an API server that does not exist: for an agent that runs static pods alone."""
+"""What an agent that runs static pods alone has in the place of an API server: a way to it that leads
+nowhere, and a Node that is read by none.
+"""
 
 from __future__ import annotations
 
 from mooring.kube.errors import Unreachable
+from mooring.kube.objects import Node
 from mooring.kube.transport import Request, Response
 
 _REFUSAL = (
     b'{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"there is no API server"}'
 )
+
+
+class NoNode:
+    """In the place of `Registration`: what this node uses need not be made known before it is used."""
+
+    uid = ""
+    node: Node | None = None
+
+    def __init__(self, boot_id: str) -> None:
+        self.boot_id = boot_id
+
+    def published(self, volume: str) -> bool:
+        return True
+
+    async def publish(self) -> None:
+        return
 
 
 class NoServer:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -37,7 +37,7 @@ from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
 from mooring.node.volumes.volume import Want, WantedVolume
-from mooring.volumes.errors import VolumeError
+from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.plugin_manager import PluginManager
@@ -64,7 +64,8 @@ class Publisher(Protocol):
 
 class VolumeManager:
     """The volumes of one node. `pod_changed(uid)` is called when `state(uid)` may have changed. `attaches`:
-    this node attaches and detaches its volumes itself, and waits for no controller."""
+    this node attaches and detaches its volumes itself, and waits for no controller. `alone`: there is no API
+    server."""
 
     def __init__(
         self,
@@ -78,9 +79,11 @@ class VolumeManager:
         pod_changed: Callable[[str], None],
         content: ContentWatches,
         attaches: bool = False,
+        alone: bool = False,
     ) -> None:
         self._client = client
         self._attaches = attaches
+        self._alone = alone
         self._node_name = node_name
         self._root = root
         self._plugins = plugins
@@ -152,11 +155,19 @@ class VolumeManager:
             spec = specs[own[0]]
             known = self._known.volumes.get(unique_name)
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
+            self._can_be_attached(volume, own)
             read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
             self._known.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time(), read_only))
             self._evictions.look_at(volume)
             self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)
+
+    def _can_be_attached(self, volume: WantedVolume, names: Sequence[str]) -> None:
+        if self._alone and not self._attaches and volume.record.attachable:
+            raise InvalidSpec(
+                f"volume {', '.join(names)}: without an API server no controller attaches it. Start the agent with "
+                "--enable-controller-attach-detach=false: then it attaches by itself"
+            )
 
     def terminating(self, pod_uid: str) -> None:
         """The pod keeps what it has and gets nothing new."""
