@@ -39,7 +39,7 @@ def test_logs_commands_and_terminals_reach_its_containers(on_embedded: Cluster):
     lab.until_running("talks")
     assert lab.until("it has said it", lambda: lab.control.kubectl("logs", "talks")) == "said\n"
     told = _ends_are_told(lab)  # an older kubelet is not told that the input has ended (joined_sockets)
-    reads = ["cat"] if told else ["head", "-n", "1"]
+    reads = ["cat"] if told else ["sh", "-c", "read -r line; echo $line"]
     assert lab.control.kubectl("exec", "-i", "talks", "--", *reads, given="back\n") == "back\n"
     with pytest.raises(AssertionError, match="exit code 7"):
         lab.control.kubectl("exec", "talks", "--", "sh", "-c", "exit 7")

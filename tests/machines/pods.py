@@ -61,16 +61,22 @@ async def running(stage: Stage, name: str) -> None:
     try:
         await stage.until(f"pod {name} runs", runs, patience=90)
     except Disappointed as error:
-        events = (await stage.client.list(Event, "default")).items
-        said = [f"{each.reason}: {each.message}" for each in events if each.involved_object.name == name]
-        raise Disappointed("\n".join([str(error), *said[-8:]])) from None
+        raise Disappointed("\n".join([str(error), *(await _said(stage, name))[-8:]])) from None
+
+
+async def _said(stage: Stage, name: str) -> list[str]:
+    """What the events of a pod say."""
+    events = (await stage.client.list(Event, "default")).items
+    return [f"{each.reason}: {each.message}" for each in events if each.involved_object.name == name]
 
 
 async def told(stage: Stage, pod: str, words: str) -> None:
     """Waits for an event of the pod with these words."""
 
     async def told() -> bool:
-        events = (await stage.client.list(Event, "default")).items
-        return any(words in each.message and each.involved_object.name == pod for each in events)
+        return any(words in each for each in await _said(stage, pod))
 
-    await stage.until(f"an event of {pod} says: {words}", told, patience=120)
+    try:
+        await stage.until(f"an event of {pod} says: {words}", told, patience=120)
+    except Disappointed as error:
+        raise Disappointed("\n".join([str(error), *(await _said(stage, pod))[-8:]])) from None

@@ -5,7 +5,6 @@ a store in memory, a metadata server.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -166,7 +165,7 @@ async def test_an_image_goes_from_node_to_node_and_a_second_user_is_refused_by_t
 ) -> None:
     await secret(stage, ceph)
     await volume(stage, "data", ceph, rbd={"image": "one"})
-    await volume(stage, "again", ceph, rbd={"image": "one", "monitors": [f"{ceph.address}:6789"]})
+    await volume(stage, "again", ceph, rbd={"image": "one", "monitors": ["10.88.0.199", ceph.address]})
     await volume(stage, "wrong", ceph, rbd={"image": "none"})
     await volume(stage, "old", ceph, rbd={"image": "old"})
 
@@ -175,7 +174,7 @@ async def test_an_image_goes_from_node_to_node_and_a_second_user_is_refused_by_t
     (attachment,) = (await stage.client.list(VolumeAttachment)).items
     assert (attachment.spec.node_name, attachment.status.attached) == (ONE, True)
 
-    # The same image by another PersistentVolume: another lock, which grants it; the cluster does not.
+    # The same image by another monitor: another volume for Kubernetes, which grants it; the cluster does not.
     await pod(stage, "second", TWO, "cat /d/file", d="again")
     await told(stage, "second", "another client has it, and answers")
     await pod(stage, "refused", TWO, "true", d="wrong")
@@ -205,8 +204,7 @@ async def test_a_node_that_is_cut_off_is_barred_before_another_writes(stage: Sta
     await order(stage, "confirm-dead", ONE)  # which is not so: it writes on, as far as the cluster lets it
     await pod(stage, "second", TWO, f"wc -l < /d/records; {WAITS}", d="data")
     await running(stage, "second")
-    barred = await blocking(ceph.ask, "ceph osd blocklist ls -f json")
-    assert len(json.loads(barred)) == 1
+    assert '"addr"' in await blocking(ceph.ask, "ceph osd blocklist ls -f json")
     before = await inside(stage, f"cat {RECORDS}", TWO)
     assert before
     await order(stage, "heal", ONE)

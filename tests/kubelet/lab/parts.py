@@ -98,7 +98,7 @@ class Parts:
 
     def said_of(self, name: str) -> str:
         """What the candidates for the attach/detach controller have logged of an object, for an error."""
-        logs = sorted(self._folder.glob("attachdetach*.log"))
+        logs = [*sorted(self._folder.glob("attachdetach*.log")), *self._folder.glob("next.log")]
         said = (
             f"{each.stem}: {line}"
             for each in logs
