@@ -15,7 +15,7 @@ from mooring.cluster.layout import ClusterError
 from mooring.cluster.stage import Stage
 from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600), pytest.mark.soak]
 
@@ -33,12 +33,20 @@ def _installed() -> None:
 
 async def volume(stage: Stage, name: str, server: str, path: str, **fields: Any) -> None:
     """A PersistentVolume of that export, and the claim of that name that has it."""
-    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    spec = {"accessModes": [fields.pop("mode", "ReadWriteMany")], "storageClassName": ""}
     nfs = {"server": server, "path": path}
     of = {**spec, "capacity": {"storage": "64Mi"}, "nfs": nfs, "mountOptions": ["nfsvers=4.2"], **fields}
     await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": of})
     claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "64Mi"}}}
     await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")
+
+
+async def served(stage: Stage) -> str:
+    """The address of a server that exports `/`."""
+    status, answer = await stage.command("storage", "nfs", "files", "--size", "64Mi")
+    assert status == 0, answer
+    (server,) = json.loads(await control.say(stage.layout.control, "storage-list", ""))
+    return str(server["address"].partition(":")[0])
 
 
 async def unmounted(stage: Stage, node: str, patience: float = 60) -> None:
@@ -51,10 +59,7 @@ async def unmounted(stage: Stage, node: str, patience: float = 60) -> None:
 async def test_two_machines_share_an_export_and_a_server_that_goes_keeps_no_pod(
     stage: Stage, data_dir: Path
 ) -> None:
-    status, answer = await stage.command("storage", "nfs", "files", "--size", "64Mi")
-    assert status == 0, answer
-    (server,) = json.loads(await control.say(stage.layout.control, "storage-list", ""))
-    address = server["address"].partition(":")[0]
+    address = await served(stage)
     await volume(stage, "shared", address, "/")
     await pod(
         stage,
@@ -98,3 +103,31 @@ async def test_two_machines_share_an_export_and_a_server_that_goes_keeps_no_pod(
     await told(stage, "late", address)
     await stage.command("node", "heal", TWO)
     await gone(stage, "late")
+
+
+async def test_an_export_for_one_node_goes_from_one_to_the_other_with_what_was_written(stage: Stage) -> None:
+    await volume(stage, "own", await served(stage), "/", mode="ReadWriteOnce")
+    writes = "trap 'sleep 3; echo last >> /d/file; exit 0' TERM; echo first > /d/file; sleep 1000 & wait"
+    await pod(stage, "one", ONE, writes, grace_s=20, d="own")
+    await running(stage, "one")
+    (held,) = (await stage.client.list(VolumeAttachment)).items
+    assert (held.spec.node_name, held.status.attached) == (ONE, True)
+
+    # The second pod waits for the lock, also while the first one ends, and finds all that it wrote.
+    await pod(stage, "two", TWO, f"cat /d/file; {WAITS}", d="own")
+    await told(stage, "two", "Multi-Attach")
+    assert not await inside(stage, "grep kubernetes.io~nfs /proc/mounts; true", TWO)
+    agent = "pgrep -f 'agent .*--name node-1' | head -n 1"
+    await inside(stage, f"kill -9 $({agent})", ONE)
+    await gone(stage, "one")
+    await running(stage, "two")
+    await unmounted(stage, ONE)
+    live = await stage.client.get(Pod, "two", "default")
+    assert "last" in (await stage.logs(live.spec.node_name, live.uid, "main") or "")
+    await gone(stage, "two")
+    await unmounted(stage, TWO)
+
+    async def detached() -> bool:
+        return not (await stage.client.list(VolumeAttachment)).items
+
+    await stage.until("it is detached", detached)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +10,16 @@ import pytest
 from mooring.kube.objects import (
     FCVolumeSource,
     ISCSIVolumeSource,
+    NFSVolumeSource,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeSpec,
     Volume,
 )
 from mooring.volumes.attachability import Attachability
-from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
-from mooring.volumes.plugins import fc
+from mooring.volumes.plugins import fc, nfs
 from mooring.volumes.plugins.iscsi import plugin
 from mooring.volumes.plugins.iscsi.source import PLUGIN_NAME
 from mooring.volumes.spec import VolumeSpec
@@ -67,6 +69,37 @@ def test_a_setting_that_is_neither_yes_nor_no_leaves_the_plugin_out_with_the_rea
     (error,) = plugins(lock="no").errors
     assert "`lock`" in error.problem
     assert "true or false" in error.problem
+
+
+def export(*modes: str) -> VolumeSpec:
+    spec = PersistentVolumeSpec(access_modes=modes, nfs=NFSVolumeSource(server="files", path="/data"))
+    return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec))
+
+
+def test_an_export_for_one_node_is_granted_and_one_for_several_is_not():
+    host = ControllerVolumeHost(lambda: pytest.fail("no clock"))
+    found = Attachability(PluginManager([nfs.plugin()], host), lambda name: None)
+    assert found.attached_name(export("ReadWriteOnce")) == "kubernetes.io/nfs/files//data"
+    assert found.needs_lock(export("ReadWriteOnce"))
+    assert found.attached_name(export("ReadWriteMany")) is None
+    assert found.attached_name(export("ReadWriteOnce", "ReadWriteMany")) is None
+
+
+async def test_the_permission_for_a_share_is_a_directory_that_comes_and_goes(tmp_path: Path):
+    made = nfs.plugin()
+    refuse: Any = None
+    made.init(NodeVolumeHost("n", tmp_path, refuse, refuse, refuse, refuse))
+    attacher = made.new_attacher()
+    path = Path(attacher.get_device_mount_path(export("ReadWriteOnce")))
+    assert made.can_device_mount(export("ReadWriteOnce"))
+    assert not made.can_device_mount(export("ReadWriteMany"))
+    for _ in range(2):
+        await attacher.mount_device(export("ReadWriteOnce"), "", str(path))
+    assert path.is_dir()
+    assert path.is_relative_to(tmp_path / "plugins")
+    for _ in range(2):
+        await made.new_detacher().unmount_device(str(path))
+    assert not path.exists()
 
 
 def test_a_disk_of_a_fabric_is_granted_likewise():

@@ -32,6 +32,7 @@ POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="pod-uid"))
 
 class Node:
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.kernel = PlayedKernel()
         self.plugin = NFSPlugin(self.kernel.run)
         refuse: Any = None
@@ -228,4 +229,49 @@ def test_the_fsgroup_does_not_change_the_servers_files(node: Node):
 def test_it_has_upstreams_names_and_modes(node: Node):
     assert node.plugin.get_plugin_name() == "kubernetes.io/nfs"
     assert node.plugin.get_volume_name(volume()) == "10.0.0.1//srv/data"
-    assert set(node.plugin.get_access_modes()) == {"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"}
+    assert set(node.plugin.get_access_modes()) == {
+        "ReadWriteOnce",
+        "ReadWriteOncePod",
+        "ReadOnlyMany",
+        "ReadWriteMany",
+    }
+
+
+def one_node(name: str = "pv-1") -> VolumeSpec:
+    source = NFSVolumeSource(server="files.example.com", path="/srv/data")
+    spec = PersistentVolumeSpec(nfs=source, access_modes=("ReadWriteOnce",))
+    pv = PersistentVolume(metadata=ObjectMeta(name=name), spec=spec)
+    return VolumeSpec.of_persistent_volume(pv)
+
+
+def beside(node: Node, path: str) -> None:
+    """Another pod of the node has mounted the same file system."""
+    node.kernel.mounts["/elsewhere"] = node.kernel.mounts[path]
+    node.kernel.devices = {path: (0, 7), "/elsewhere": (0, 7)}
+
+
+def test_what_was_granted_to_this_node_is_written_back_also_if_another_pod_has_the_file_system(node: Node):
+    beside(node, node.set_up(one_node()))
+    node.tear_down(one_node())
+    assert [words[0] for words in node.kernel.calls] == ["mount", "sync", "umount"]
+    assert not list(node.root.rglob("*.granted"))
+
+
+def test_what_was_granted_to_this_node_stays_until_a_server_that_has_gone_is_back(node: Node):
+    path = node.set_up(one_node())
+    beside(node, path)
+    node.kernel.gone = True
+    with pytest.raises(VolumeError, match="waited for until that answers"):
+        node.tear_down(one_node())
+    assert path in node.kernel.mounts
+    node.kernel.gone = False
+    node.tear_down(one_node())
+    assert path not in node.kernel.mounts
+
+
+def test_what_several_nodes_share_is_let_go_of_whatever_the_server_does(node: Node):
+    path = node.set_up(persistent())
+    beside(node, path)
+    node.kernel.gone = True
+    node.tear_down(persistent())
+    assert path not in node.kernel.mounts

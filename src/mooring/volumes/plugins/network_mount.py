@@ -14,6 +14,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import structlog
 
@@ -23,6 +24,7 @@ from mooring.mounts.table import as_shown, mount_at
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Metrics, MetricsNotSupported
+from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.programs import Ended, Run
 from mooring.volumes.pod_directory import PodDirectoryUnmounter
 from mooring.volumes.spec import VolumeSpec
@@ -78,14 +80,28 @@ class NetworkUnmounter(PodDirectoryUnmounter):
     def __init__(self, host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, call: Run) -> None:
         super().__init__(host, plugin, spec_name, pod_uid)
         self._run = call
+        self._mark = mark_of_granted(host, plugin, spec_name, pod_uid)
 
     async def tear_down_at(self, directory: str) -> None:
-        await unmount_in_time(self._host, self._run, directory)
+        granted = await blocking(self._mark.exists)
+        await unmount_in_time(self._host, self._run, directory, granted=granted)
         if await blocking(os.path.lexists, directory):
             await self._host.mounts.remove_mount_point(directory)
+        await blocking(self._mark.unlink, missing_ok=True)
 
 
-async def unmount_in_time(host: VolumeHost, call: Run, directory: str) -> None:
+def mark_of_granted(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> Path:
+    """The file that says, as long as it is mounted, that a pod's volume is one for one node at a time."""
+    return host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(plugin) / f"{spec_name}.granted"
+
+
+def set_mark(mark: Path) -> None:
+    """Blocking."""
+    mark.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    mark.touch()
+
+
+async def unmount_in_time(host: VolumeHost, call: Run, directory: str, *, granted: bool = False) -> None:
     """Unmounts the directory. Idempotent. Raises VolumeError if it is mounted still.
 
     What was written is first written back. A server that has gone keeps that waiting; then the mount is
@@ -94,7 +110,8 @@ async def unmount_in_time(host: VolumeHost, call: Run, directory: str) -> None:
     is back. A server that is only slow is waited for.
 
     Where another pod of this node has mounted the same file system, force would end its I/O, too. Then the
-    mount alone is removed, which waits for nothing; what was written stays on its way meanwhile.
+    mount alone is removed, which waits for nothing; what was written stays on its way meanwhile. But never
+    what was `granted` to this node alone: another node is let in as soon as it is gone here.
     """
     if (mount := await mounted(host, directory)) is None:
         return
@@ -102,7 +119,12 @@ async def unmount_in_time(host: VolumeHost, call: Run, directory: str) -> None:
         each.device == mount.device and each.mount_id != mount.mount_id
         for each in await host.mounts.mount_table()
     )
-    force = not shared and not await _written_back(call, directory, mount.source)
+    force = (granted or not shared) and not await _written_back(call, directory, mount.source)
+    if force and shared:
+        raise VolumeError(
+            f"what was written to {mount.source} is not all there, and it cannot be given up, because another pod of "
+            f"this node uses the same server: it is waited for until that answers"
+        )
     ended = Ended(None)
     for _ in range(FORCED if force else 1):
         words = ("umount", "-f") if force else ("umount",)

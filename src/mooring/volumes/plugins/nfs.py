@@ -3,8 +3,9 @@
 Guarantees: server and path are checked before a program gets them; those of `network_mount`, which does the
 mounting.
 
-The storage neither refuses a second node nor revokes one here; who may write is the server's to say
-(docs/plugins.md). Names, access modes and attributes are those of upstream's plugin.
+A PersistentVolume for one node at a time is granted to it first (`volumes.granted`). The storage itself
+neither refuses a second node nor revokes one; who may write is the server's to say (docs/plugins.md). Names,
+access modes and attributes are those of upstream's plugin.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
 from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
+from mooring.volumes.granted import GrantedSharePlugin
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
 from mooring.volumes.plugins.network_mount import (
     NetworkUnmounter,
     advice,
     checked_options,
+    mark_of_granted,
     mount_in_time,
+    set_mark,
     use_of,
 )
 from mooring.volumes.plugins.programs import Run, run
@@ -115,8 +119,9 @@ def mount_options(spec: VolumeSpec, of: Export) -> list[str]:
 class NFSMounter(PodDirectoryMounter):
     """Mounts the export for the pod. Its files keep their owners, whatever the fsGroup."""
 
-    def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod, call: Run) -> None:
+    def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod, call: Run, *, granted: bool) -> None:
         super().__init__(host, PLUGIN_NAME, spec, pod)
+        self._mark = mark_of_granted(host, PLUGIN_NAME, spec.name, pod.uid) if granted else None
         self._export = export(spec)
         self._options = mount_options(spec, self._export)
         self._run = call
@@ -136,6 +141,8 @@ class NFSMounter(PodDirectoryMounter):
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
         if await self._host.mounts.is_mount_point(directory):
             return
+        if self._mark is not None:
+            await blocking(set_mark, self._mark)
         options = ("-o", ",".join(self._options)) if self._options else ()
         words = ("-t", "nfs", *options, "--", str(self._export))
         what = f"{self._export} of volume {self._name}"
@@ -145,16 +152,11 @@ class NFSMounter(PodDirectoryMounter):
         log.info("nfs mounted", volume=self._name, export=str(self._export), path=directory)
 
 
-class NFSPlugin(PersistentVolumePlugin):
+class NFSPlugin(GrantedSharePlugin, PersistentVolumePlugin):
     """The plugin."""
-
-    _host: VolumeHost
 
     def __init__(self, call: Run = run) -> None:
         self._run = call
-
-    def init(self, host: VolumeHost) -> None:
-        self._host = host
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
@@ -167,13 +169,13 @@ class NFSPlugin(PersistentVolumePlugin):
         return written(spec) is not None
 
     def get_access_modes(self) -> Sequence[str]:
-        return ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
+        return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany")
 
     def supports_mount_option(self) -> bool:
         return True
 
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> NFSMounter:
-        return NFSMounter(self._host, spec, pod, self._run)
+        return NFSMounter(self._host, spec, pod, self._run, granted=self.can_attach(spec))
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> NetworkUnmounter:
         return NetworkUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid, self._run)
