@@ -9,9 +9,11 @@ from mooring.kube.objects import (
     FCVolumeSource,
     FlexVolumeSource,
     ISCSIVolumeSource,
+    NFSVolumeSource,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeSpec,
+    RBDVolumeSource,
 )
 from mooring.kube.times import wall_clock
 from mooring.volumes.host import ControllerVolumeHost
@@ -40,6 +42,8 @@ EXCLUSIVE = {
     "kubernetes.io/iscsi": PersistentVolumeSpec(
         iscsi=ISCSIVolumeSource(target_portal="10.0.0.1", iqn="iqn.2026-01.dev.mooring:a")
     ),
+    "kubernetes.io/nfs": PersistentVolumeSpec(nfs=NFSVolumeSource(server="files", path="/")),
+    "kubernetes.io/rbd": PersistentVolumeSpec(rbd=RBDVolumeSource(monitors=("10.0.0.1",), image="i")),
     "kubernetes.io/fc": PersistentVolumeSpec(fc=FCVolumeSource(wwids=("3600508b400105e210000900000490000",))),
 }
 """A volume for one node, of each plugin that attaches."""
