@@ -22,7 +22,6 @@ from mooring.mounts.blocking import blocking
 pytestmark = [pytest.mark.root, pytest.mark.timeout(500), pytest.mark.soak]
 
 ONE, TWO = "node-1", "node-2"
-RECORDS = "/*/nodes/*/plugins/kubernetes.io~rbd/mounts/*/rbd/one/records"
 WAITS = "trap 'exit 0' TERM; sleep 1000 & wait"
 WRITES = """
 trap 'exit 0' TERM
@@ -205,11 +204,12 @@ async def test_a_node_that_is_cut_off_is_barred_before_another_writes(stage: Sta
     await pod(stage, "second", TWO, f"wc -l < /d/records; {WAITS}", d="data")
     await running(stage, "second")
     assert '"addr"' in await blocking(ceph.ask, "ceph osd blocklist ls -f json")
-    before = await inside(stage, f"cat {RECORDS}", TWO)
+    records = f"{stage.layout.root}/nodes/{TWO}/plugins/kubernetes.io~rbd/mounts/*/rbd/one/records"
+    before = await inside(stage, f"cat {records}", TWO)
     assert before
     await order(stage, "heal", ONE)
     await nothing_left(stage, ONE)
-    assert await inside(stage, f"cat {RECORDS}", TWO) == before
+    assert await inside(stage, f"cat {records}", TWO) == before
 
 
 async def test_a_file_system_grows_and_a_raw_image_is_given_as_it_is(stage: Stage, ceph: Ceph) -> None:
