@@ -16,6 +16,7 @@ from mooring.kube.objects import (
     RBDVolumeSource,
 )
 from mooring.kube.times import wall_clock
+from mooring.volumes.granted import GrantedSharePlugin
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -77,7 +78,7 @@ def row(name: str, plugin: VolumePlugin) -> tuple[str, ...]:
     return (
         f"`{name}`",
         _attached(name, plugin),
-        _yes(isinstance(plugin, DeviceMountableVolumePlugin)),
+        _yes(isinstance(plugin, DeviceMountableVolumePlugin) and not isinstance(plugin, GrantedSharePlugin)),
         _yes(isinstance(plugin, BlockVolumePlugin)),
         ", ".join(grows) or NOTHING,
         _yes(isinstance(plugin, SnapshottableVolumePlugin)),
