@@ -1,4 +1,7 @@
-"""Makes what the site and the man pages are built from: `python -m scripts.docs_site pages FOLDER`, `... man FOLDER`."""
+"""Makes what the site and the man pages are built from: `python -m scripts.docs_site pages FOLDER`, `... man FOLDER`.
+
+`... reasons` makes anew what `mooring reason` prints, after docs/reasons.toml or a reason in the code has changed.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,8 @@ def main() -> None:
             write_site(Path(folder))
         case ["man", folder]:
             man.write(Path(folder))
+        case ["reasons"]:
+            reasons.DATA.write_text(reasons.data())
         case _:
             print(__doc__, file=sys.stderr)
             sys.exit(2)

@@ -24,6 +24,7 @@ ROOMS: Mapping[str, str] = {
     "logs": "logs",
     "version": "version",
     "why": "why",
+    "reason": "reason",
     "page": "page",
     "simulate": "simulate",
     "completion": "completion",
