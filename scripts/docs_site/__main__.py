@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import commands, facts, man, pages, reasons
+from . import commands, facts, interfaces, kinds, man, pages, reasons
 
 
 def write_site(folder: Path) -> None:
@@ -23,7 +23,8 @@ def write_site(folder: Path) -> None:
     (reference / "commands.md").write_text(commands.page())
     (reference / "metrics.md").write_text(facts.metrics_page())
     (reference / "events.md").write_text(facts.events_page())
-    for name, text in reasons.pages():
+    (reference / kinds.NAME).write_text(kinds.page())
+    for name, text in (*reasons.pages(), *interfaces.pages()):
         (reference / name).write_text(text)
 
 
