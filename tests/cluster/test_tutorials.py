@@ -1,8 +1,8 @@
 """What the pages of docs/tutorials print is what a reader sees: each is typed from its first command on.
 
-A page has a cluster of its own, which it starts and ends itself. What it exports, and where it goes (`cd`), holds
-for its later commands, as in a reader's shell; a yaml or python block is saved under the name in its first line,
-at the end of the file if there is one.
+A page has a cluster of its own, which it starts and ends itself. What it exports, and where it goes (`cd`),
+holds for its later commands, as in a reader's shell; a yaml or python block is saved under the name in its first
+line, Python at the end of the file if there is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UP = "mooring up"
 """A reader has one at a time, at the usual port; here others may start just now."""
 SETUP = "make setup"
 AS_SET_UP = f"ln -s {ROOT}/.venv .venv && .venv/bin/python hatch_build.py && export PYTHONPATH=$PWD/src"
-"""A reader downloads what Mooring needs; here it is the environment of these tests, with the reader's sources."""
+"""A reader downloads what Mooring needs; here it is what these tests have, with the reader's sources."""
 
 
 @dataclass
@@ -55,8 +55,10 @@ class Reader(Shell):
 
     def save(self, block: str) -> None:
         name, _, text = block.partition("\n")
-        with (self.place / name.removeprefix("# ")).open("a") as file:
-            file.write(text)
+        target = self.place / name.removeprefix("# ")
+        target.write_text(
+            f"{target.read_text()}{text}" if target.suffix == ".py" and target.exists() else block
+        )
 
     def follow(self, page: str) -> None:
         for kind, block in BLOCK.findall(page):
