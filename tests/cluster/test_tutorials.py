@@ -1,8 +1,8 @@
 """What the pages of docs/tutorials print is what a reader sees: each is typed from its first command on.
 
 A page has a cluster of its own, which it starts and ends itself. What it exports, and where it goes (`cd`),
-holds for its later commands, as in a reader's shell; a yaml or python block is saved under the name in its first
-line, Python at the end of the file if there is one.
+holds for its later commands, as in a reader's shell; a yaml or python block is saved under the name in its
+first line, Python at the end of the file if there is one.
 """
 
 from __future__ import annotations
