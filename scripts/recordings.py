@@ -132,8 +132,8 @@ def picture(recording: Recording, environ: Mapping[str, str]) -> str:
 
 
 def of_this_reader(svg: str) -> str:
-    """Without the fonts that the template would fetch: the reader has one."""
-    without = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    """Without the fonts that the template would fetch: the reader has one. And without comments."""
+    without = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     return without.replace("Fira Code, monospace", "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace")
 
 
