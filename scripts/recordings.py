@@ -7,6 +7,7 @@ text of a font that the reader has, fetched from nowhere. Commands that are not 
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -124,7 +125,7 @@ def in_terminal(command: str, environ: Mapping[str, str]) -> str:
 
 def picture(recording: Recording, environ: Mapping[str, str]) -> str:
     """The SVG of its commands and of what they print now."""
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True, color_system="truecolor")  # noqa: SIM115
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for number, command in enumerate(recording.shown):
         console.print(Text(f"{chr(10) * bool(number)}$ {command}", style="bold"))
         console.print(Text.from_ansi(in_terminal(command, environ).rstrip()))

@@ -8,12 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("rich", reason="needs what requirements/docs.txt names")
-
-from mooring.cli.main import ROOMS
 from scripts import recordings
 from scripts.recordings import IMAGES, RECORDINGS, ROOT, in_terminal, of_this_reader
+
+from mooring.cli.main import ROOMS
 
 
 def words(svg: str) -> str:

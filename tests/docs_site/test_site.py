@@ -47,16 +47,16 @@ def test_each_page_of_the_repository_and_each_generated_one_is_on_it(site: Path,
 
 @NEEDS
 def test_the_reference_of_python_interfaces_has_their_methods_and_what_they_say(site: Path):
-    page = (site / "reference/python-fence.html").read_text()
+    page = (site / "reference" / "python-fence.html").read_text()
     assert "Cuts the target off, and looks that it is." in page
     assert 'id="mooring.fence.interface.Mechanism.fence"' in page
     assert (
         'id="mooring.volumes.interfaces.plugins.VolumePlugin.can_support"'
-        in (site / "reference/python-volumes.html").read_text()
+        in (site / "reference" / "python-volumes.html").read_text()
     )
     assert (
         'id="mooring.testing.cluster.Cluster.eventually"'
-        in (site / "reference/python-testing.html").read_text()
+        in (site / "reference" / "python-testing.html").read_text()
     )
 
 
