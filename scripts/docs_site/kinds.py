@@ -64,7 +64,7 @@ def _kind(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(schema: Schema) -> str:
-    rules = "; ".join(rule["message"] for rule in schema.get("x-kubernetes-validations", ()))
+    rules = "; ".join(rule["message"] for rule in _inside(schema)[0].get("x-kubernetes-validations", ()))
     return " ".join(each for each in (schema.get("description", ""), f"Rule: {rules}." if rules else "") if each)
 
 
