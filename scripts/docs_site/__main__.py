@@ -1,4 +1,7 @@
-"""Makes what the site and the man pages are built from: `python -m scripts.docs_site pages FOLDER`, `... man FOLDER`."""
+"""Makes what the site and the man pages are built from: `python -m scripts.docs_site pages FOLDER`, `... man FOLDER`.
+
+`... reasons` makes anew what `mooring reason` prints, after docs/reasons.toml or a reason in the code has changed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import commands, facts, man, pages, reasons
+from . import commands, facts, interfaces, kinds, man, pages, reasons
 
 
 def write_site(folder: Path) -> None:
@@ -20,7 +23,8 @@ def write_site(folder: Path) -> None:
     (reference / "commands.md").write_text(commands.page())
     (reference / "metrics.md").write_text(facts.metrics_page())
     (reference / "events.md").write_text(facts.events_page())
-    for name, text in reasons.pages():
+    (reference / kinds.NAME).write_text(kinds.page())
+    for name, text in (*reasons.pages(), *interfaces.pages()):
         (reference / name).write_text(text)
 
 
@@ -31,6 +35,8 @@ def main() -> None:
             write_site(Path(folder))
         case ["man", folder]:
             man.write(Path(folder))
+        case ["reasons"]:
+            reasons.DATA.write_text(reasons.data())
         case _:
             print(__doc__, file=sys.stderr)
             sys.exit(2)

@@ -45,7 +45,8 @@ def events_page() -> str:
     lines = [
         "# Events",
         "",
-        "Events that Mooring writes, by their reason. What can be done is on the page of the [reason](reasons.md); reasons of "
+        "Events that Mooring writes, by their reason. What can be done is on the page of the [reason](reasons.md), which "
+        "`mooring reason REASON` prints, too; reasons of "
         "decisions, which are written as events where they change, are there, too.",
         "",
         "| reason | type | message |",

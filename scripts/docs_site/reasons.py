@@ -5,6 +5,8 @@ Which codes there are is read from the code (`declared`); what can be done is in
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ ADVICE = Path(__file__).parents[2] / "docs" / "reasons.toml"
 SETTLED = "Nothing: it is as it should be."
 UNDER_WAY = "Nothing: it goes on by itself. If it lasts, `mooring why` says what it waits for."
 FOLDER = "reasons"
+DATA = Path(__file__).parents[2] / "src/mooring/why/reason_pages.json"
 _PARTS = {
     "controllers": "the controller `{}`",
     "node": "the node agent",
@@ -105,6 +108,32 @@ def _page(reason: Reason) -> Iterator[str]:
     if reason.declared.types:
         yield from (f"It is the reason of an event of type {' or '.join(sorted(reason.declared.types))}.", "")
     yield from ("[All reason codes](../reasons.md)", "")
+
+
+def data() -> str:
+    """src/mooring/why/reason_pages.json: what `mooring reason` prints. A line for each code, so that changes of
+    different codes meet in no line."""
+    also = tomllib.loads(ADVICE.read_text())["also"]
+    held = {code: _held(reason) for code, reason in advice().items()}
+    held |= {other: held[code] for other, code in also.items()}
+    lines = [f"{json.dumps(code)}: {json.dumps(held[code], ensure_ascii=False)}" for code in sorted(held)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _held(reason: Reason) -> dict[str, object]:
+    return {
+        "means": _plain(reason.means),
+        "says": [shown(says) for says in reason.declared.says],
+        "do": _plain(reason.do),
+        "acts": reason.acts,
+        "said_by": [_plain(each) for each in _by(reason.declared.where)],
+        "event_types": sorted(reason.declared.types),
+    }
+
+
+def _plain(markdown: str) -> str:
+    """For terminals: a link to a page names it."""
+    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (docs/\2)", markdown)
 
 
 def _by(modules: Iterable[str]) -> list[str]:

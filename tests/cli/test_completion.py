@@ -32,6 +32,7 @@ def test_kubectl_is_told_the_commands_and_that_no_file_is_one():
         (("node", "confirm"), ["confirm-dead", ":4"]),
         (("version", "-o", ""), ["text", "json", ":4"]),
         (("install", "--ch"), ["--chart", "--check", ":4"]),
+        (("reason", "multi"), ["MultiAttach", ":4"]),
         (("nonsense", ""), [":4"]),
         ((), [*sorted(ROOMS), ":4"]),
     ],

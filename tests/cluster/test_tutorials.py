@@ -1,7 +1,8 @@
 """What the pages of docs/tutorials print is what a reader sees: each is typed from its first command on.
 
-A page has a cluster of its own, which it starts and ends itself. What it exports holds for its later
-commands, as in a reader's shell; a yaml block is saved under the name in its first line.
+A page has a cluster of its own, which it starts and ends itself. What it exports, and where it goes (`cd`),
+holds for its later commands, as in a reader's shell; a yaml or python block is saved under the name in its
+first line, Python at the end of the file if there is one.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from tests.cluster.scripted import ROOT, Shell, steps
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
-BLOCK = re.compile(r"```(yaml|console)\n(.*?)```", re.DOTALL)
-PROGRAMS = ("kubectl", "aws")
+BLOCK = re.compile(r"```(yaml|python|console)\n(.*?)```", re.DOTALL)
+PROGRAMS = ("kubectl", "aws", "git")
 DATA_DIR = "/var/lib/mooring"
 """Where a reader's cluster is; the test's is elsewhere."""
 UP = "mooring up"
 """A reader has one at a time, at the usual port; here others may start just now."""
+SETUP = "make setup"
+AS_SET_UP = f"ln -s {ROOT}/.venv .venv && .venv/bin/python hatch_build.py && export PYTHONPATH=$PWD/src"
+"""A reader downloads what Mooring needs; here it is what these tests have, with the reader's sources."""
 
 
 @dataclass
@@ -39,23 +43,29 @@ class Reader(Shell):
 
     def run(self, command: str) -> tuple[int, str]:
         typed = command.replace(DATA_DIR, str(self.data_dir)).replace(UP, f"{UP} --port 0")
-        return super().run(
-            f"cd {shlex.quote(str(self.folder))}; . ./exported\n{typed}\nstatus=$?; {KEEP}; exit $status"
-        )
+        typed = typed.replace(SETUP, AS_SET_UP)
+        place, folder = shlex.quote(str(self.place)), shlex.quote(str(self.folder))
+        keep = f"export -p > {folder}/exported; pwd > {folder}/place"
+        return super().run(f". {folder}/exported; cd {place}\n{typed}\nstatus=$?; {keep}; exit $status")
 
-    def save(self, manifest: str) -> None:
-        name = manifest.partition("\n")[0].removeprefix("# ")
-        (self.folder / name).write_text(manifest)
+    @property
+    def place(self) -> Path:
+        """Where the reader is."""
+        return Path((self.folder / "place").read_text().rstrip("\n"))
+
+    def save(self, block: str) -> None:
+        name, _, text = block.partition("\n")
+        target = self.place / name.removeprefix("# ")
+        target.write_text(
+            f"{target.read_text()}{text}" if target.suffix == ".py" and target.exists() else block
+        )
 
     def follow(self, page: str) -> None:
         for kind, block in BLOCK.findall(page):
-            if kind == "yaml":
+            if kind != "console":
                 self.save(block)
             else:
                 self.play(steps(block.splitlines()))
-
-
-KEEP = "export -p > ./exported"
 
 
 @pytest.fixture
@@ -63,11 +73,18 @@ def reader() -> Iterator[Reader]:
     folder = Path(tempfile.mkdtemp(prefix="mooring-test-"))
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "exported").touch()
+    (folder / "place").write_text(f"{folder}\n")
     data_dir = folder / "d"
     environ = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "MOORING_DATA_DIR": str(data_dir),
+        "REPOSITORY": str(ROOT),
+        **{
+            f"GIT_{who}_{what}": "reader@example.com"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
     }
     reader = Reader(environ, folder=folder, data_dir=data_dir)
     try:
@@ -79,7 +96,7 @@ def reader() -> Iterator[Reader]:
 
 
 def test_there_are_tutorials():
-    assert {"first-cluster", "on-call", "aws"} <= {page.stem for page in PAGES}
+    assert {"first-cluster", "on-call", "aws", "contributor"} <= {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -88,4 +105,6 @@ def test_a_tutorial_prints_what_it_says(reader: Reader, page: Path):
     for program in PROGRAMS:
         if f"$ {program} " in text and shutil.which(program) is None:
             pytest.skip(f"{page.name} needs {program} on the PATH")
+    if "$REPOSITORY" in text and not (ROOT / ".git").exists():
+        pytest.skip(f"{page.name} needs a repository of git")
     reader.follow(text)

@@ -31,6 +31,11 @@ def test_each_code_has_its_page_which_says_what_it_means_and_what_to_do(pages: P
         )
 
 
+def test_what_mooring_reason_prints_is_made_of_the_same():
+    """After a change of a reason or of docs/reasons.toml: `python -m scripts.docs_site reasons`."""
+    assert reasons.DATA.read_text() == reasons.data()
+
+
 @pytest.mark.parametrize(
     "code", ["MultiAttach", "ClaimNotFound", "NodeNameHeldByAnother", "SufficientPods", "BackOff"]
 )

@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripts.docs_site import commands, declared, man
+from scripts.docs_site import commands, declared, interfaces, kinds, man
 
+import mooring.testing
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube import metrics as live
 
 
@@ -45,6 +47,30 @@ def test_a_metric_has_its_labels_and_its_text(pages: Path):
     assert "Orders to mechanisms" in row
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
     assert [row[0] for row in rows if not row[3].strip()] == [], "metrics of which nothing is said"
+
+
+def test_the_page_of_kinds_has_each_field_with_what_it_says(pages: Path):
+    page = (pages / "reference" / kinds.NAME).read_text()
+    for kind in FENCING_KINDS:
+        part = page.partition(f"\n## {kind['spec']['names']['kind']}\n")[2].partition("\n## ")[0]
+        rows = {line.split("`")[1]: line for line in part.splitlines() if "| `" in line or "| **`" in line}
+        found = {path for path, _, _ in kinds.fields(kinds.schema_of(kind["spec"]))}
+        assert {path for path in found if path.startswith(("spec", "status"))} == set(rows)
+        assert [row for row in rows.values() if row.endswith("|  |")] == [], "fields of which nothing is said"
+
+
+def test_a_field_has_its_type_its_bounds_and_its_rules(pages: Path):
+    page = (pages / "reference" / kinds.NAME).read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| `spec.ladder[].retries`"))
+    assert "integer (at least 0, at most 5)" in row
+    row = next(line for line in page.splitlines() if line.startswith("| **`spec.ladder`**"))
+    assert "list of object (at most 10 items)" in row
+    assert "Rule: a rung is not confirmed by itself." in page
+
+
+def test_all_that_mooring_testing_gives_is_in_the_reference():
+    (named,) = (objects for name, _, _, objects in interfaces.PAGES if name == "python-testing.md")
+    assert set(mooring.testing.__all__) <= {each.rpartition(".")[2] for each in named}
 
 
 def test_each_command_has_a_man_page(tmp_path: Path):

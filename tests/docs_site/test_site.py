@@ -22,6 +22,7 @@ def site(pages: Path) -> Path:
     settings = (ROOT / "mkdocs.yml").read_text()
     hook = "scripts/docs_site/without_network.py"
     settings = settings.replace("build/docs", str(pages)).replace("build/site", str(built))
+    settings = settings.replace("paths: [src]", f"paths: [{ROOT / 'src'}]")
     (pages.parent / "mkdocs.yml").write_text(settings.replace(hook, str(ROOT / hook)))
     done = subprocess.run(
         [MKDOCS, "build", "--strict"],
@@ -42,6 +43,21 @@ def test_each_page_of_the_repository_and_each_generated_one_is_on_it(site: Path,
         str(page.relative_to(site)) for page in site.rglob("*.html")
     }
     assert missing == {"decisions/README.html"}, "which is decisions/index.html"
+
+
+@NEEDS
+def test_the_reference_of_python_interfaces_has_their_methods_and_what_they_say(site: Path):
+    page = (site / "reference" / "python-fence.html").read_text()
+    assert "Cuts the target off, and looks that it is." in page
+    assert 'id="mooring.fence.interface.Mechanism.fence"' in page
+    assert (
+        'id="mooring.volumes.interfaces.plugins.VolumePlugin.can_support"'
+        in (site / "reference" / "python-volumes.html").read_text()
+    )
+    assert (
+        'id="mooring.testing.cluster.Cluster.eventually"'
+        in (site / "reference" / "python-testing.html").read_text()
+    )
 
 
 @NEEDS

@@ -69,25 +69,26 @@ def test_no_file_of_this_machine_is_in_it(wheel: Path):
             assert str(ROOT).encode() not in archive.read(name), name
 
 
-def test_from_the_wheel_alone_the_manifests_are_printed(wheel: Path, tmp_path: Path):
-    """Not from the checkout that the tests run in."""
+def from_the_wheel(wheel: Path, folder: Path, *words: str) -> str:
+    """What a command prints; not from the checkout that the tests run in."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+        archive.extractall(folder)
     script = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mooring; "
-        f"assert mooring.__file__.startswith({str(tmp_path)!r}), mooring.__file__; "
+        f"import sys; sys.path.insert(0, {str(folder)!r}); import mooring; "
+        f"assert mooring.__file__.startswith({str(folder)!r}), mooring.__file__; "
         "from mooring.cli.main import main; main()"
     )
-    command = [
-        sys.executable,
-        "-c",
-        script,
-        "install",
-        "--image",
-        "x:1",
-        "--components",
-        "attach-detach,ebs-driver",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    command = [sys.executable, "-c", script, *words]
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert {"Deployment", "DaemonSet"} <= {each["kind"] for each in yaml.safe_load_all(done.stdout)}
+    return done.stdout
+
+
+def test_from_the_wheel_alone_the_manifests_are_printed(wheel: Path, tmp_path: Path):
+    words = ("install", "--image", "x:1", "--components", "attach-detach,ebs-driver")
+    printed = from_the_wheel(wheel, tmp_path, *words)
+    assert {"Deployment", "DaemonSet"} <= {each["kind"] for each in yaml.safe_load_all(printed)}
+
+
+def test_from_the_wheel_alone_the_page_of_a_reason_is_printed(wheel: Path, tmp_path: Path):
+    assert "What to do: " in from_the_wheel(wheel, tmp_path, "reason", "InUse")

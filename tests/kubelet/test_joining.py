@@ -72,7 +72,7 @@ def joined(programs: Path, tmp_path: Path) -> Iterator[Cluster]:
         yield lab
 
 
-def test_a_real_kubelet_joins_and_runs_the_readmes_stateful_set(joined: Cluster):
+def test_a_real_kubelet_joins_and_runs_the_demos_stateful_set(joined: Cluster):
     lab = joined
     lab.control.kubectl("apply", "-f", str(EXAMPLE))
     pod = lab.until_running("recorder-0")

@@ -77,6 +77,7 @@ def test_a_pod_on_a_silent_node_is_stuck_with_the_reason_of_why_and_the_command_
     row = page.tables["stuck"]["pod/default/p-v-0-0"]
     assert [link["code"] for link in row["chain"]] == ["NodeProblem", "NodeNotAnswering"]
     assert row["chain"][1]["commands"] == ["mooring node confirm-dead node-0"]
+    assert row["chain"][1]["more"] == "mooring reason NodeNotAnswering"
     assert row["of"] == ["pods", "default/p-v-0-0"]
 
 

@@ -97,7 +97,9 @@ def cloud(
         return
     from mooring.cloud.data_directory import DataDirectory
     from mooring.cloud.errors import CloudError
+    from mooring.linear_patterns import require
 
+    require()
     real = devices == "on" if devices else os.geteuid() == 0
     if real and os.geteuid() != 0:
         fail(

@@ -171,7 +171,9 @@ def up(
     from mooring.cluster.csi import parse_drivers
     from mooring.cluster.joining import parse_join
     from mooring.cluster.machines import kinds
+    from mooring.linear_patterns import require
 
+    require()
     try:
         of_nodes = kinds.parse(machines, nodes)
         nodes = len(of_nodes)

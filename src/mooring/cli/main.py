@@ -24,6 +24,7 @@ ROOMS: Mapping[str, str] = {
     "logs": "logs",
     "version": "version",
     "why": "why",
+    "reason": "reason",
     "page": "page",
     "simulate": "simulate",
     "completion": "completion",
@@ -64,6 +65,7 @@ def main() -> None:
     """Runs a command; errors that a user can mend end it in one line and with status 1."""
     from mooring.cluster.layout import ClusterError
     from mooring.kube.errors import KubeError
+    from mooring.linear_patterns import CXX_LIBRARY, CXX_PACKAGE, LibraryMissing
 
     try:
         cli(standalone_mode=False)
@@ -72,8 +74,12 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (ClusterError, KubeError) as error:
+    except (ClusterError, KubeError, LibraryMissing) as error:
         fail(str(error))
+    except ImportError as error:
+        if CXX_LIBRARY not in str(error):
+            raise
+        fail(f"{error}: install the C++ library (Debian: apt-get install {CXX_PACKAGE})")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -173,7 +173,9 @@ def apiserver(
     from ipaddress import ip_network
 
     from mooring.apiserver.process import UNUSABLE, serve
+    from mooring.linear_patterns import require
 
+    require()
     try:
         networks = [ip_network(each.strip()) for each in node_endpoints.split(",")]
     except ValueError as error:

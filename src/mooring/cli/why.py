@@ -73,6 +73,8 @@ def why(
         )
     else:
         click.echo("\n".join(text.lines(causes[0], wall_clock(), _paint)))
+        if line := text.more_line(causes[0], _paint):
+            click.echo(line)
     sys.exit(0 if all(cause.ok for cause in causes) else 1)
 
 

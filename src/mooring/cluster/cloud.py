@@ -19,9 +19,11 @@ from random import Random
 
 import aiohttp
 
+from mooring.apiserver.process import HOST
 from mooring.cloud.data_directory import DataDirectory
 from mooring.cloud.devices import BY_ID, LoopDevices
 from mooring.cluster.csi import HOLE, CSIDrivers
+from mooring.cluster.holding import PortTaken, is_free, with_free_port
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines.guest_program import command
 from mooring.cluster.processes import Part, free_port, mooring
@@ -87,7 +89,15 @@ class CloudParts:
     async def start(self) -> None:
         """Returns when every node has its instance. Raises ClusterError."""
         _sockets(self._layout).mkdir(parents=True, exist_ok=True)
-        last = self._directory.endpoint()
+        await with_free_port(self._start_cloud)
+        self._controller = self._part(
+            "ebs-controller", self.credentials(), "ebs-driver", "controller", *self._at("controller")
+        )
+        await self._controller.start()
+
+    async def _start_cloud(self) -> None:
+        """Raises PortTaken if another program has got the port since it was seen to be free."""
+        last, before = self._directory.endpoint(), self._written()
         port = last.port if last else free_port()
         flags = [flag for setting in self._options.settings for flag in ("--set", setting)]
         flags += [] if self._options.seed is None else ["--seed", str(self._options.seed)]
@@ -95,11 +105,19 @@ class CloudParts:
         where += ["--power", str(self.power), "--instances", str(len(self._nodes))]
         self._cloud = self._part("cloud", {}, "cloud", *where, *flags)
         await self._cloud.start()
-        await self._until_instances(self._cloud, port)
-        self._controller = self._part(
-            "ebs-controller", self._credentials(port), "ebs-driver", "controller", *self._at("controller")
-        )
-        await self._controller.start()
+        try:
+            await self._until_instances(self._cloud, port, before)
+        except ClusterError as error:
+            await self._cloud.stop()  # so that it is not ours that has the port
+            if is_free(HOST, port):
+                raise
+            taken = f"port {port} of the cloud was taken by another program"
+            raise (ClusterError if last else PortTaken)(taken) from error
+
+    def _written(self) -> int:
+        """When a cloud wrote last where it listens, in nanoseconds since 1970; 0: never."""
+        file = self._directory.root / "endpoint.json"
+        return file.stat().st_mtime_ns if file.exists() else 0
 
     async def stop(self) -> None:
         """The machines have no power any more."""
@@ -185,16 +203,21 @@ class CloudParts:
             environ={**foreign, **environ},
         )
 
-    async def _until_instances(self, part: Part, port: int) -> None:
+    async def _until_instances(self, part: Part, port: int, before: int) -> None:
+        """`before` is when a cloud had written where it listens: what answers sooner is another program's."""
         deadline = asyncio.get_running_loop().time() + READY_S
         async with aiohttp.ClientSession() as session:
             while asyncio.get_running_loop().time() < deadline and not part.restarts:
-                with contextlib.suppress(aiohttp.ClientError):
-                    async with session.get(f"http://127.0.0.1:{port}/_cloud") as reply:
-                        if self._take((await reply.json())["instances"]):
-                            return
+                if self._written() != before and await self._instances_are_known(session, port):
+                    return
                 await asyncio.sleep(0.05)
         raise ClusterError(f"the cloud does not come up; see {self._layout.logs / 'cloud.log'}")
+
+    async def _instances_are_known(self, session: aiohttp.ClientSession, port: int) -> bool:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with session.get(f"http://{HOST}:{port}/_cloud") as reply:
+                return self._take((await reply.json())["instances"])
+        return False
 
     def _take(self, instances: Sequence[Mapping[str, str]]) -> bool:
         if len(instances) < len(self._nodes):

@@ -13,10 +13,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.apiserver.process import HOST
 from mooring.cluster import command_lines, control, fencing, instance_power, machine_states, manifests, orders
 from mooring.cluster.cloud import CloudParts, drivers
 from mooring.cluster.csi import CSIDrivers
-from mooring.cluster.holding import choose_port, hand_out, hold, release, remember
+from mooring.cluster.holding import (
+    PortTaken,
+    choose_port,
+    hand_out,
+    hold,
+    is_free,
+    release,
+    remember,
+    with_free_port,
+)
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import kinds
 from mooring.cluster.machines.bmc import ipmi
@@ -128,16 +138,27 @@ class Cluster:
             hand_out(self.layout.kubeconfig, self.options.kubeconfig_out)
 
     async def _start_control_plane(self) -> None:
-        join = self.options.join
-        address = self._nodes.address or (str(join.ip) if join else "")
-        self.port, self.instead_of = choose_port(self.layout, self.options.port, address)
-        server = command_lines.apiserver(self.layout, self.port, self._nodes.networks.values(), join)
-        self._apiserver = self._part("apiserver", server)
-        await self._apiserver.start()
-        await self._until_ready(self._apiserver)
+        await with_free_port(self._start_apiserver)
         controllers = command_lines.controllers(self.layout, self.options, self.csi)
         self._controllers = self._part("controllers", controllers)
         await self._controllers.start()
+
+    async def _start_apiserver(self) -> None:
+        """Raises PortTaken if another program has got the port since it was seen to be free."""
+        join = self.options.join
+        address = self._nodes.address or (str(join.ip) if join else "")
+        chosen = choose_port(self.layout, self.options.port, address)
+        self.port, self.instead_of = chosen.number, chosen.instead_of or self.instead_of
+        server = command_lines.apiserver(self.layout, self.port, self._nodes.networks.values(), join)
+        self._apiserver = self._part("apiserver", server)
+        await self._apiserver.start()
+        try:
+            await self._until_ready(self._apiserver)
+        except ClusterError as error:
+            await self._apiserver.stop()  # so that it is not ours that has the port
+            if all(is_free(host, self.port) for host in filter(None, (HOST, address))):
+                raise
+            raise PortTaken(f"port {self.port} was taken while the API server started") from error
 
     def _part(self, name: str, command: list[str]) -> Part:
         return Part(name, command, run=self.layout.run, logs=self.layout.logs)

@@ -9,9 +9,11 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import structlog
 
 from mooring.apiserver import data_directory as apiserver_data
 from mooring.apiserver.process import HOST
@@ -20,7 +22,11 @@ from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.processes import Running, free_port, load, save
 from mooring.data_schema import SchemaRefused, Step, check, nothing, upgrade
 
+log = structlog.get_logger(component="cluster")
+
 USUAL_PORT = 7443
+PORT_TRIES = 5
+"""So often another port is chosen, where the one that was free has been taken before our server had it."""
 STEPS: tuple[Step, ...] = (nothing,)
 """From each schema of the whole directory to the next; its API server and its cloud have numbers of their
 own."""
@@ -83,6 +89,24 @@ def settings(layout: Layout) -> dict[str, Any]:
         raise ClusterError(f"{layout.settings} is damaged ({error}): remove it") from error
 
 
+class PortTaken(ClusterError):
+    """A port that was free when it was chosen, and was another program's when our server wanted it."""
+
+
+async def with_free_port(start: Callable[[], Awaitable[None]]) -> None:
+    """Calls `start`, which chooses a port and starts a server there, until no program was faster than it:
+    another `up` that was started at the same moment looks for a port, too. Raises PortTaken after PORT_TRIES
+    of them."""
+    for left in reversed(range(PORT_TRIES)):
+        try:
+            return await start()
+        except PortTaken as error:
+            if not left:
+                raise
+            log.warning("another program was faster: another port is chosen", problem=str(error))
+    raise AssertionError
+
+
 class Port(NamedTuple):
     """Of the API server; `instead_of` is the usual one where another program has that."""
 
@@ -99,7 +123,7 @@ def choose_port(layout: Layout, asked: int | None, machines_address: str) -> Por
         return Port(free_port())
     wanted = int(held or (USUAL_PORT if asked is None else asked))
     for host in filter(None, (HOST, machines_address)):
-        if not _is_free(host, wanted):
+        if not is_free(host, wanted):
             if asked is None and not held:
                 return Port(free_port(), instead_of=wanted)
             where = "" if host == HOST else f" on {host}"
@@ -110,8 +134,9 @@ def choose_port(layout: Layout, asked: int | None, machines_address: str) -> Por
     return Port(wanted)
 
 
-def _is_free(host: str, port: int) -> bool:
-    """Raises ClusterError if no port of this host can be had."""
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there at this moment; another program may be faster. Raises
+    ClusterError if no port of this host can be had."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,7 @@
 """What every fence mechanism can do: say whether it could, do it, look whether it holds, take it back.
 
 Guarantees of every mechanism:
+
 - Three outcomes. FENCED only with evidence: what was read, from where, *after* the order was answered.
   NOT_FENCED only if the order certainly had no effect. All else is UNKNOWN, which releases nothing: no
   answer, a deadline, a device that says one thing and then another.

@@ -8,6 +8,7 @@ from mooring.page.rows import CLAIM, Row
 from mooring.page.text import commands, message, name
 from mooring.page.world import Ref, World
 from mooring.why.cause import Cause
+from mooring.why.reason_pages import more
 
 MOST_CAUSES = 12
 """Of one explanation, so many causes are shown."""
@@ -55,4 +56,6 @@ def _link(cause: Cause, depth: int) -> Row:
         row["next"] = message(cause.next_step)
         if copied := commands(cause.next_step):
             row["commands"] = copied
+    if found := more([cause.reason.code]):
+        row["more"] = found
     return row

@@ -8,6 +8,7 @@ from typing import Any
 
 from mooring.kube.objects import Object
 from mooring.kube.reason import Reason
+from mooring.why.reason_pages import more
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Cause:
             found["since"] = self.since
         if self.next_step:
             found["nextStep"] = self.next_step
+        if not self.ok and (command := more([self.reason.code])):
+            found["more"] = command
         if self.causes:
             found["causes"] = [each.as_json() for each in self.causes]
         return found

@@ -8,6 +8,7 @@ from datetime import datetime
 from mooring.kube.printable import printable
 from mooring.kube.times import parse_time
 from mooring.why.cause import Cause
+from mooring.why.reason_pages import more
 
 Paint = Callable[[str, str], str]
 """Text and colour ("red", "green", "yellow", "bold") to text; the identity where colour is not wanted."""
@@ -33,6 +34,12 @@ def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> I
         last = number == len(cause.causes)
         branch, below = (f"{rest}└─ ", f"{rest}   ") if last else (f"{rest}├─ ", f"{rest}│  ")
         yield from _tree(each, now, paint, branch, below)
+
+
+def more_line(cause: Cause, paint: Paint) -> str:
+    """Returns the line that names the pages of what the chain of causes ends with; "" if there is none."""
+    command = "" if cause.ok else more(root.reason.code for root in cause.roots)
+    return f"{paint('more:', 'green')} {command}" if command else ""
 
 
 def one_line(cause: Cause, now: datetime, paint: Paint) -> str:

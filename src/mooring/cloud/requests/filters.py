@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
-import re2
-
 from mooring.cloud.errors import Ec2Error
 from mooring.cloud.records.resources import tags_of
 from mooring.cloud.requests.parameters import Filter
+from mooring.linear_patterns import compiled, require
 
 R = TypeVar("R")
 Fields = Mapping[str, Callable[[R], Iterable[str]]]
@@ -80,20 +79,15 @@ def _tag(record: Any, key: str) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-_re2: Any = re2
-_OPTIONS = _re2.Options()
-_OPTIONS.max_mem, _OPTIONS.log_errors, _OPTIONS.dot_nl = 8 * 1024 * 1024, False, True
-
-
 @lru_cache(maxsize=64)
 def _matches(patterns: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a string matches one of the patterns, in time linear in its length (RE2)."""
     try:
-        compiled = _re2.compile("|".join(map(_expression, patterns)), _OPTIONS)
-    except (_re2.error, UnicodeError) as error:
+        pattern = compiled("|".join(map(_expression, patterns)), dot_matches_newlines=True)
+    except (require().error, UnicodeError) as error:
         problem = f"The filter value '{patterns[0][:100]}' is too long, or no text"
         raise Ec2Error("InvalidParameterValue", problem) from error
-    return lambda given: compiled.fullmatch(given) is not None
+    return lambda given: pattern.fullmatch(given) is not None
 
 
 def _expression(pattern: str) -> str:
@@ -111,4 +105,4 @@ def _expression(pattern: str) -> str:
 
 
 def _literal(text: str) -> str:
-    return cast(str, _re2.escape(text))
+    return cast(str, require().escape(text))

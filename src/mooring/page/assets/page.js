@@ -725,8 +725,10 @@ function targetOf(about) {
   return state.tables.stuck.get(about)?.of || null;
 }
 function advice(link) {
-  if (!link.next) return [];
-  return [make("p", { class: "next" }, make("b", { textContent: "Next: " }), document.createTextNode(link.next)), ...(link.commands || []).map(command)];
+  return [
+    ...(link.next ? [make("p", { class: "next" }, make("b", { textContent: "Next: " }), document.createTextNode(link.next)), ...(link.commands || []).map(command)] : []),
+    ...(link.more ? [make("p", { class: "faint", textContent: "What it means: " }, make("code", { textContent: link.more }))] : []),
+  ];
 }
 function command(text) {
   const code = make("code", { textContent: text, tabIndex: 0 });

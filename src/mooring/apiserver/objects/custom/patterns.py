@@ -6,17 +6,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, cast
 
-import re2
-
 from mooring.apiserver.work_limit import spend
-
-_MOST_MEMORY = 8 * 1024 * 1024
-"""The memory limit of a compiled pattern in bytes; while matching, RE2 slows down rather than exceed it."""
-
-_re2: Any = re2
-_OPTIONS = _re2.Options()
-_OPTIONS.max_mem = _MOST_MEMORY
-_OPTIONS.log_errors = False
+from mooring.linear_patterns import compiled, require
 
 
 class BadPattern(ValueError):
@@ -27,10 +18,10 @@ class BadPattern(ValueError):
 def _compiled(pattern: str) -> Any:
     spend(len(pattern))
     try:
-        return _re2.compile(pattern, _OPTIONS)
+        return compiled(pattern)
     except UnicodeError as error:
         raise BadPattern("invalid UTF-8") from error
-    except _re2.error as error:
+    except require().error as error:
         raise BadPattern(cast(bytes, error.args[0]).decode(errors="replace")) from error
 
 
