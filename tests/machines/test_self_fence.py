@@ -44,8 +44,16 @@ AGENT = f"pgrep -f 'agent .*--name {NODE}' | head -n 1"
 
 @pytest.fixture
 async def stage(data_dir: Path) -> AsyncIterator[Stage]:
-    """Two machines with watchdogs and one of namespaces, which has none; the policy knows no other mechanism."""
-    flags = ("--machines", "uml=2,namespace=1", "--self-fence", "--port", "0", "--node-monitor-grace-period", "8")
+    """Two machines with watchdogs and one of namespaces, which has none; there is no other mechanism."""
+    flags = (
+        "--machines",
+        "uml=2,namespace=1",
+        "--self-fence",
+        "--port",
+        "0",
+        "--node-monitor-grace-period",
+        "8",
+    )
     async with standing(data_dir, *flags, nodes=3) as stage:
         told_of = {"detectors": [{"type": "Ready"}], "ladder": [{"mechanism": "host-agent"}]}
         await stage.client.patch(FencePolicy, "default", {"spec": told_of})
@@ -104,7 +112,7 @@ async def moved(stage: Stage) -> tuple[float, NodeFence]:
     fences = (await stage.client.list(NodeFence)).items
     (fence,) = [each for each in fences if each.spec.node_name == NODE]
     assert line.endswith(" one"), line
-    return float(line.split("found ")[1].split()[0]), fence
+    return float(line.split("found ", maxsplit=1)[1].split(maxsplit=1)[0]), fence
 
 
 def given_at(fence: NodeFence) -> datetime:
@@ -133,7 +141,7 @@ async def test_which_nodes_have_a_watchdog_is_said_without_harm(stage: Stage) ->
     # This kernel does not tell what its own watchdog is: it is refused, and not even opened.
     await inside(stage, "modprobe softdog soft_margin=3")
     tries = (
-        "import asyncio, pathlib; from mooring.node.self_fence.watchdog import watchdog_at; "
+        "import asyncio, pathlib; from mooring.node.self_fence.which import watchdog_at; "
         "asyncio.run(watchdog_at(pathlib.Path('/dev/watchdog1')).arm(5))"
     )
     status, answer = await stage.run_in(NODE, f'{sys.executable} -c "{tries}" 2>&1')
@@ -154,7 +162,9 @@ async def test_a_node_that_is_cut_off_and_whose_agent_hangs_is_reset_while_it_wr
     await back_after(stage, boot)
 
     async def over() -> bool:
-        (fence,) = [each for each in (await stage.client.list(NodeFence)).items if each.spec.node_name == NODE]
+        (fence,) = [
+            each for each in (await stage.client.list(NodeFence)).items if each.spec.node_name == NODE
+        ]
         return fence.status.phase == "Unfenced"
 
     await stage.until("the fence is over", over)
@@ -206,4 +216,3 @@ async def test_an_agent_that_is_killed_and_started_again_goes_on_feeding(stage: 
     await asyncio.sleep(30)
     assert await boot_of(stage) == boot
     assert await armed(stage, NODE)
-

@@ -25,7 +25,7 @@ from mooring.node.bridge import NetworkUnavailable
 from mooring.node.network import NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
 from mooring.node.process_runtime import ProcessRuntime
-from mooring.node.self_fence.watchdog import watchdog_at
+from mooring.node.self_fence.which import watchdog_at
 
 REGISTRATIONS = "plugins_registry"
 """Below the agent's directory, as below the kubelet's."""

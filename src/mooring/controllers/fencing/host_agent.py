@@ -135,7 +135,7 @@ class HostAgent:
         ]
 
     async def look(self, order: Order) -> Look:
-        """Open while it renews, Shut when it has certainly been reset; between the two it is not known."""
+        """Says Open while it renews, Shut when it has certainly been reset, and between that it knows not."""
         judged = await self._judged(order, order.deadline)
         state = {Silent.RENEWS: State.OPEN, Silent.OVER: State.SHUT}.get(judged.silent, State.UNKNOWN)
         return Look(state, judged.reason.code, judged.reason.message)

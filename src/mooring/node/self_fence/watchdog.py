@@ -9,9 +9,7 @@ It must not know when it is fed, nor why.
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 
@@ -44,27 +42,6 @@ class Watchdog(Protocol):
     async def disarm(self) -> None:
         """From now on it resets nothing. Raises WatchdogRefused if it cannot be disarmed, OSError."""
         ...
-
-
-def watchdog_at(path: Path) -> Watchdog:
-    """The watchdog of that device, or of that socket of a machine's supervisor. What it is, is looked at when
-    it is armed."""
-    from mooring.node.self_fence.linux import LinuxWatchdog
-    from mooring.node.self_fence.supervised import SupervisedWatchdog
-
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return NoWatchdog(
-            f"there is no {path}: this machine has no watchdog outside its kernel, as far as it shows"
-        )
-    if stat.S_ISSOCK(mode):
-        return SupervisedWatchdog(path)
-    if stat.S_ISCHR(mode):
-        return LinuxWatchdog(path)
-    return NoWatchdog(
-        f"{path} is neither a device nor a socket: give /dev/watchdog0, or another one's number"
-    )
 
 
 class NoWatchdog:
