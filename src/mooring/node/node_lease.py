@@ -19,8 +19,10 @@ unmounts anything.
   node), one that renews does.
 
 What hangs on its renewals (`self_fence`) is told before each is sent and after it was acknowledged, and may
-announce something with it, in the same write. It must not know what the agent does with its name. Upstream's
-kubelets have no such rule.
+announce something with it, in the same write. Then a renewal that is not answered in time is given up, and
+another one sent on a new connection: after a short partition an old one stands still for as long again.
+
+It must not know what the agent does with its name. Upstream's kubelets have no such rule.
 """
 
 from __future__ import annotations
@@ -106,6 +108,7 @@ class NodeLease:
     ) -> None:
         self._client = client
         self._heartbeat = heartbeat or NothingToFeed()
+        self._patience_s = options.lease_duration_s / RENEWALS if heartbeat is not None else None
         self._name = options.name
         self._duration_s = options.lease_duration_s
         self._ended_boot = options.ended_boot_id
@@ -133,8 +136,8 @@ class NodeLease:
         while True:
             try:
                 await asyncio.sleep(period if await self._renew(owner()) else min(AGAIN_S, period))
-            except KubeError as error:
-                log.warning("lease not renewed", node=self._name, error=str(error))
+            except (KubeError, TimeoutError) as error:
+                log.warning("lease not renewed", node=self._name, error=str(error) or "no answer in time")
                 await asyncio.sleep(min(RETRY_S, period))
 
     async def renew(self, owner: str) -> None:
@@ -185,7 +188,8 @@ class NodeLease:
         """Whether it was done; else it can be tried again soon."""
         try:
             sent, body = self._heartbeat.sending(), self._body(owner)
-            held = await (self._client.revise(self._held, body) if self._held else self._create(body))
+            async with asyncio.timeout(self._patience_s):
+                held = await (self._client.revise(self._held, body) if self._held else self._create(body))
         except (Conflict, NotFound):  # AlreadyExists, too
             self._held = await self._look()
             return False
@@ -195,7 +199,8 @@ class NodeLease:
 
     async def _look(self) -> Lease | None:
         """The Lease as it is, if no other agent that works has it."""
-        lease = await self._client.find(Lease, self._name, NAMESPACE)
+        async with asyncio.timeout(self._patience_s):
+            lease = await self._client.find(Lease, self._name, NAMESPACE)
         if lease is None or (holder_of(lease) == self.own and lease.spec.renew_time in self._renewed):
             return lease
         return await self._silent(lease)

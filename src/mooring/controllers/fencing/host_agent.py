@@ -19,7 +19,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mooring.controllers.fencing.silence import DEFAULT_DURATION_S, LEASES, SUSPECT, Observed
+from mooring.controllers.fencing.silence import DEFAULT_DURATION_S, LATE_S, LEASES, SUSPECT, Observed
 from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State, Target
 from mooring.kube.client import Client
 from mooring.kube.objects import Lease
@@ -76,16 +76,17 @@ def judge(target: Target, observed: Observed, live: Lease | None, deadline: floa
         )
     duration = live.spec.lease_duration_seconds or DEFAULT_DURATION_S
     device = f"{printable(told.device)[:MOST_WORDS]} ({told.timeout_seconds:g} s)"
-    if observed.renewed != live.spec.renew_time or observed.seconds < duration * SUSPECT:
+    silent = observed.seconds if observed.renewed == live.spec.renew_time else 0.0
+    if silent < duration * SUSPECT:
         message = f"{target.node} renews its Lease, and is reset by {device} at the latest {longest(told):g} s after"
-        return Judged(Silent.RENEWS, Reason("Armed", message), needed, told)
-    if observed.seconds < needed:
+        return Judged(Silent.RENEWS, Reason("Armed", message), needed - silent, told)
+    if silent < needed:
         message = (
-            f"{target.node} is silent for {observed.seconds:.0f} s; after {needed:.0f} s its watchdog, {device}, has "
+            f"{target.node} is silent for {silent:.0f} s; after {needed:.0f} s its watchdog, {device}, has "
             "certainly reset it"
         )
-        return Judged(Silent.WAITS, Reason("WaitsForReset", message), needed - observed.seconds, told)
-    message = f"{target.node} has not renewed its Lease for {observed.seconds:.0f} s: {device} has reset it"
+        return Judged(Silent.WAITS, Reason("WaitsForReset", message), needed - silent, told)
+    message = f"{target.node} has not renewed its Lease for {silent:.0f} s: {device} has reset it"
     return Judged(Silent.OVER, Reason("SelfReset", message), 0.0, told)
 
 
@@ -136,20 +137,24 @@ class HostAgent:
 
     async def look(self, order: Order) -> Look:
         """Says Open while it renews, Shut when it has certainly been reset, and between that it knows not."""
-        judged = await self._judged(order, order.deadline)
+        judged = await self._judged(order)
         state = {Silent.RENEWS: State.OPEN, Silent.OVER: State.SHUT}.get(judged.silent, State.UNKNOWN)
         return Look(state, judged.reason.code, judged.reason.message)
 
     async def fence(self, order: Order) -> Answer:
-        """Waits. A node that renews meanwhile was not fenced, and nothing was done to it. What was found
-        before is never "off already": the announcement itself was a sign of life in this boot."""
-        ends = asyncio.get_running_loop().time() + order.deadline
+        """Waits. A node that renews meanwhile was not fenced, and nothing was done to it; nor is one fenced
+        for which the order has not the time, as after a renewal just before. What was found before is never "off already": the announcement itself was a sign of life in this boot."""
+        ends, first = asyncio.get_running_loop().time() + order.deadline, ""
         while True:
-            judged = await self._judged(order, order.deadline)
+            judged = await self._judged(order)
+            if judged.announced is None or judged.silent is Silent.OVER:
+                break
+            first = first or judged.announced.renewed
             left = ends - asyncio.get_running_loop().time()
-            if judged.silent is not Silent.WAITS or judged.left > left:
-                return _answer(judged, self._observed(order.target.node))
+            if judged.announced.renewed != first or judged.left > left + LATE_S:
+                break
             await asyncio.sleep(min(judged.left, LOOK_S))
+        return _answer(judged, self._observed(order.target.node))
 
     async def unfence(self, order: Order) -> Answer:
         """There is nothing to take back: a machine that is reset boots by itself."""
@@ -157,15 +162,15 @@ class HostAgent:
             Outcome.UNFENCED, "BootsByItself", f"{order.target.node} boots by itself after its reset"
         )
 
-    async def _judged(self, order: Order, deadline: float) -> Judged:
+    async def _judged(self, order: Order) -> Judged:
         node = order.target.node
         observed = self._observed(node)  # before the Lease is read: what is read is not older
-        return judge(order.target, observed, await self._client.find(Lease, node, LEASES), deadline)
+        return judge(order.target, observed, await self._client.find(Lease, node, LEASES), order.deadline)
 
 
 def _answer(judged: Judged, observed: Observed) -> Answer:
     if judged.silent is not Silent.OVER or judged.announced is None:
-        code = "StillRenews" if judged.silent is Silent.RENEWS else judged.reason.code
+        code = judged.reason.code if judged.announced is None else "StillRenews"
         return Answer(Outcome.NOT_FENCED, code, judged.reason.message, before=State.OPEN)
     told = judged.announced
     evidence = {
