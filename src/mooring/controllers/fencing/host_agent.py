@@ -143,7 +143,8 @@ class HostAgent:
 
     async def fence(self, order: Order) -> Answer:
         """Waits. A node that renews meanwhile was not fenced, and nothing was done to it; nor is one fenced
-        for which the order has not the time, as after a renewal just before. What was found before is never "off already": the announcement itself was a sign of life in this boot."""
+        for which the order has not the time. What was found before is never "off already": the announcement
+        itself was a sign of life in this boot."""
         ends, first = asyncio.get_running_loop().time() + order.deadline, ""
         while True:
             judged = await self._judged(order)

@@ -29,7 +29,11 @@ class SupervisedWatchdog:
 
     async def arm(self, seconds: float) -> Armed:
         self._streams = await asyncio.open_unix_connection(self._path)
-        answer = await self._ask({"do": "arm", "seconds": math.ceil(seconds)})
+        try:
+            answer = await self._ask({"do": "arm", "seconds": math.ceil(seconds)})
+        except BaseException:
+            self._close()
+            raise
         return Armed(DEVICE, float(answer["seconds"]), fed_by_close=False)
 
     async def feed(self) -> None:
@@ -39,8 +43,12 @@ class SupervisedWatchdog:
         if self._streams is None:
             return
         await self._ask({"do": "disarm"})
-        self._streams[1].close()
-        self._streams = None
+        self._close()
+
+    def _close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._streams is None:

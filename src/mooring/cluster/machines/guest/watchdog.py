@@ -29,19 +29,19 @@ class Door:
     def __init__(self, path: str = PATH) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(path)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(path)
         os.chmod(path, 0o600)
-        self._socket.listen()
+        self.socket.listen()
         self._open: dict[int, tuple[socket.socket, bytes]] = {}
 
     @property
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return self.socket.fileno()
 
     def accept(self) -> int:
         """The descriptor of one more connection."""
-        made, _ = self._socket.accept()
+        made, _ = self.socket.accept()
         made.setblocking(False)
         self._open[made.fileno()] = made, b""
         return made.fileno()
