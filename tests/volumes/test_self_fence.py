@@ -7,7 +7,6 @@ restarts and clocks are drawn by chance.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
