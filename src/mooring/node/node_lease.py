@@ -185,7 +185,7 @@ class NodeLease:
         return lease
 
     async def _renew(self, owner: str) -> bool:
-        """Whether it was done; else it can be tried again soon."""
+        """Whether it was done, and there is nothing to tell by another one; else that may follow soon."""
         try:
             sent, body = self._heartbeat.sending(), self._body(owner)
             async with asyncio.timeout(self._patience_s):
@@ -194,8 +194,7 @@ class NodeLease:
             self._held = await self._look()
             return False
         self._held, self._renewed = held, {held.spec.renew_time}
-        await self._heartbeat.acknowledged(sent)
-        return True
+        return not await self._heartbeat.acknowledged(sent)
 
     async def _look(self) -> Lease | None:
         """The Lease as it is, if no other agent that works has it."""

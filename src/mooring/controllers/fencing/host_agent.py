@@ -37,6 +37,8 @@ from mooring.volumes.self_fence import (
 KIND = "host-agent"
 LOOK_S = 5.0
 """So often is the Lease read while it is waited for."""
+SOON_S = 3.0
+"""So long after its Node reports an agent may take to announce what it has armed."""
 
 
 class Silent(Enum):
@@ -138,6 +140,9 @@ class HostAgent:
     async def look(self, order: Order) -> Look:
         """Says Open while it renews, Shut when it has certainly been reset, and between that it knows not."""
         judged = await self._judged(order)
+        if judged.reason.code in ("NoSelfFence", "AnotherBoot"):  # an agent announces after its Node is there
+            await asyncio.sleep(SOON_S)
+            judged = await self._judged(order)
         state = {Silent.RENEWS: State.OPEN, Silent.OVER: State.SHUT}.get(judged.silent, State.UNKNOWN)
         return Look(state, judged.reason.code, judged.reason.message)
 

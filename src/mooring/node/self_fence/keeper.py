@@ -50,8 +50,8 @@ class Heartbeat(Protocol):
         """What the renewal of this time announces; "" and it announces nothing."""
         ...
 
-    async def acknowledged(self, sent: float) -> None:
-        """The API server has made that renewal."""
+    async def acknowledged(self, sent: float) -> bool:
+        """The API server has made that renewal. Returns whether another one should tell something at once."""
         ...
 
 
@@ -64,8 +64,8 @@ class NothingToFeed:
     def announcement(self, stamp: str) -> str:
         return ""
 
-    async def acknowledged(self, sent: float) -> None:
-        return
+    async def acknowledged(self, sent: float) -> bool:
+        return False
 
 
 class SelfFence:
@@ -111,14 +111,16 @@ class SelfFence:
             )
         return encoded(made)
 
-    async def acknowledged(self, sent: float) -> None:
+    async def acknowledged(self, sent: float) -> bool:
         if self._withdrawn or self._problem or self._clock() - sent >= self._limit:
-            return
-        if self._armed is None:
+            return False
+        first = self._armed is None
+        if first:
             await self._arm()
         else:
             await self._watchdog.feed()
         self._fed_for = sent
+        return first
 
     async def _arm(self) -> None:
         wanted = self._limit * (1 + ENDING)
