@@ -15,7 +15,7 @@ import pytest
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Event, Lease
 from mooring.kube.transport import Request
-from mooring.node.node_lease import NAMESPACE
+from mooring.node.node_lease import HOLDER, NAMESPACE
 from mooring.node.self_fence import linux, supervised
 from mooring.node.self_fence.keeper import LeaseLost, SelfFence
 from mooring.node.self_fence.linux import CAN_SET_TIME, MAGIC_CLOSE, LinuxWatchdog, Said, refusal
@@ -182,11 +182,49 @@ def test_an_agent_that_is_stopped_withdraws_its_announcement_before_it_disarms(p
         watchdog = stage.watchdog = PlayedWatchdog()
         await stage.start()
         await stage.until(lambda: told(stage))
-        seen: list[Any] = []
-        watchdog.before_disarm = lambda: seen.append(stage.server)
+        answered = stage.requests
+        before: list[int] = []
+        watchdog.before_disarm = lambda: before.append(len(answered))
         await stage.kill()
         assert watchdog.done[-1] == "disarm"
         assert await told(stage) is None
+        assert "/leases/" in answered[before[0] - 1], "the last request before it was a renewal"
+
+    play(story)
+
+
+def test_a_node_that_is_shut_down_disarms_and_gives_its_lease_back(play: Any):
+    async def story(stage: Any) -> None:
+        watchdog = stage.watchdog = PlayedWatchdog()
+        await stage.start()
+        await stage.until(lambda: told(stage))
+        stage.shutdown.set()
+        await stage.ended()
+        assert watchdog.done[-1] == "disarm"
+        left = (await lease(stage)).metadata.annotations
+        assert ANNOUNCEMENT not in left
+        assert json.loads(left[HOLDER])["over"] is True
+
+    play(story)
+
+
+def test_a_renewal_that_hangs_is_given_up_and_sent_anew_while_there_is_time(play: Any):
+    async def story(stage: Any) -> None:
+        stage.watchdog = PlayedWatchdog()
+        await stage.start()
+        await stage.until(lambda: told(stage))
+        hung: list[str] = []
+
+        async def gate(request: Request) -> None:
+            if "/leases/" in request.path and not hung:
+                hung.append(request.path)
+                await asyncio.sleep(25)
+
+        stage.gate = gate
+        fed = len(stage.watchdog.done)
+        await stage.until(lambda: hung)
+        await asyncio.sleep(20)
+        assert len(stage.watchdog.done) > fed, "it waited for the answer to the first one"
 
     play(story)
 

@@ -349,7 +349,6 @@ class Agent:
         except asyncio.CancelledError:
             await self._stand_down()
             raise
-        await self._stand_down()
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
         return [
@@ -406,6 +405,7 @@ class Agent:
                 await self._worker.idle()
                 await self._volumes.drained()
         await self._announce("the node was shut down")
+        await self._stand_down()  # before the Lease is given back, which is not renewed after
         if not self._options.standalone and not self._volumes.volumes_in_use():
             with contextlib.suppress(KubeError):
                 await self._lease.give_back()

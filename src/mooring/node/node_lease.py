@@ -29,20 +29,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from mooring.kube.objects import Lease
 from mooring.kube.times import Now, format_micro_time
 from mooring.node.options import AgentOptions
 from mooring.node.self_fence.keeper import Heartbeat, NothingToFeed
 from mooring.volumes.self_fence import ANNOUNCEMENT
 
+T = TypeVar("T")
 NAMESPACE = "kube-node-lease"
 HOLDER = "mooring.dev/node-agent"
 RENEWALS = 4
@@ -136,8 +137,8 @@ class NodeLease:
         while True:
             try:
                 await asyncio.sleep(period if await self._renew(owner()) else min(AGAIN_S, period))
-            except (KubeError, TimeoutError) as error:
-                log.warning("lease not renewed", node=self._name, error=str(error) or "no answer in time")
+            except KubeError as error:
+                log.warning("lease not renewed", node=self._name, error=str(error))
                 await asyncio.sleep(min(RETRY_S, period))
 
     async def renew(self, owner: str) -> None:
@@ -188,8 +189,8 @@ class NodeLease:
         """Whether it was done, and there is nothing to tell by another one; else that may follow soon."""
         try:
             sent, body = self._heartbeat.sending(), self._body(owner)
-            async with asyncio.timeout(self._patience_s):
-                held = await (self._client.revise(self._held, body) if self._held else self._create(body))
+            written = self._client.revise(self._held, body) if self._held else self._create(body)
+            held = await self._in_time(written)
         except (Conflict, NotFound):  # AlreadyExists, too
             self._held = await self._look()
             return False
@@ -198,11 +199,18 @@ class NodeLease:
 
     async def _look(self) -> Lease | None:
         """The Lease as it is, if no other agent that works has it."""
-        async with asyncio.timeout(self._patience_s):
-            lease = await self._client.find(Lease, self._name, NAMESPACE)
+        lease = await self._in_time(self._client.find(Lease, self._name, NAMESPACE))
         if lease is None or (holder_of(lease) == self.own and lease.spec.renew_time in self._renewed):
             return lease
         return await self._silent(lease)
+
+    async def _in_time(self, request: Awaitable[T]) -> T:
+        """What it answers. Raises Unreachable, a KubeError, if it takes too long: it may have happened."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await request
+        except TimeoutError:
+            raise Unreachable(f"no answer within {self._patience_s:g} s") from None
 
     async def _create(self, body: dict[str, Any]) -> Lease:
         metadata = body["metadata"]

@@ -138,7 +138,8 @@ class OwnKernelMachine(Machine, abc.ABC):
 
     def _prepare_boot(self, boot: Boot) -> None:
         self._group.make()
-        self._group.freeze(False)  # it stays so over the end of all that stood still in it
+        with contextlib.suppress(OSError):
+            self._group.freeze(False)  # it stays so over the end of all that stood still in it
         self._directory.mkdir(parents=True, exist_ok=True)
         for name in ("view", "share"):
             (self._directory / name).mkdir(exist_ok=True)
