@@ -32,6 +32,7 @@ from mooring.node.runtime import (
     SandboxSpec,
     Stdio,
 )
+from mooring.node.self_fence.watchdog import Watchdog
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     DEVICE_PATH,
@@ -183,6 +184,9 @@ class PlayedMounts:
             Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x")
             for number, point in enumerate(sorted(self._machine.mounts))
         )
+
+    async def unmount(self, target: str) -> None:
+        self._machine.mounts.discard(target)
 
 
 class PlayedMounter(Mounter):
@@ -347,6 +351,7 @@ class AgentStage:
         self.slow: Callable[[Any], Any] = lambda stream: stream
         self._agent: asyncio.Task[None] | None = None
         self.boot_id = ""
+        self.watchdog: Watchdog | None = None
 
     async def start(self, boot_id: str = "boot-1") -> None:
         """Starts an agent; returns when its Node is there."""
@@ -373,6 +378,8 @@ class AgentStage:
             make_plugins=lambda host: PluginManager(
                 [PlayedDisk(self.machine), PlayedLocal(self.machine)], host
             ),
+            watchdog=self.watchdog,
+            clock=asyncio.get_running_loop().time,
         )
         self._agent = asyncio.create_task(agent.run(self.shutdown))
         await self.until(lambda: self.api.find(Node, NODE))

@@ -138,6 +138,12 @@ def _examine(data_dir: str | None) -> None:
     "`mooring fence`.",
 )
 @click.option(
+    "--self-fence",
+    is_flag=True,
+    help="Includes --fencing: a machine with a kernel of its own is reset by its watchdog when its node's Lease is not "
+    "renewed; a mechanism `host-agent` waits for that. Those of namespaces have none.",
+)
+@click.option(
     "--page", is_flag=True, help="Also serve the live page, with reported against true: `mooring page`."
 )
 def up(
@@ -159,6 +165,7 @@ def up(
     cloud_set: tuple[str, ...],
     bmc: bool,
     fencing: bool,
+    self_fence: bool,
     force_detach_after: float,
     node_deletion_confirms_death: str,
     page: bool,
@@ -227,8 +234,9 @@ def up(
         rootless="MOORING_ROOTLESS" in os.environ,
         csi=drivers,
         cloud=CloudOptions(cloud_set) if cloud else None,
-        bmc=bmc or fencing,
-        fencing=fencing,
+        bmc=bmc or fencing or self_fence,
+        fencing=fencing or self_fence,
+        self_fence=self_fence,
         page=page,
     )
     with contextlib.suppress(KeyboardInterrupt):

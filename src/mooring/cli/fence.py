@@ -202,10 +202,11 @@ def kinds() -> None:
 @fence.command()
 def mechanisms() -> None:
     """Lists the types of mechanisms that are installed, and their parameters."""
+    from mooring.controllers.fencing.host_agent import HostAgent
     from mooring.fence.registry import load
 
     found = load()
-    for name, mechanism in sorted(found.by_kind.items()):
+    for name, mechanism in sorted({**found.by_kind, HostAgent.kind: HostAgent}.items()):
         click.echo(f"{name} (scope {mechanism.scope}): {mechanism.summary}")
         for parameter, said in mechanism.parameters.items():
             notes = [

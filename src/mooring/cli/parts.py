@@ -344,6 +344,20 @@ def controller(
 @click.option(
     "--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often."
 )
+@click.option(
+    "--self-fence",
+    type=click.Path(path_type=Path),
+    metavar="DEVICE",
+    help="Reset this machine by its hardware watchdog (/dev/watchdog0) when the node's Lease is not renewed; needs a "
+    "FenceMechanism of type host-agent: docs/fencing.md. Default: it is not.",
+)
+@click.option(
+    "--self-fence-after",
+    type=click.FloatRange(min=2),
+    metavar="SECONDS",
+    help="So long without an acknowledged renewal, and this node ends its pods; a quarter later its machine is reset. "
+    "Default: as long as the Lease holds.",
+)
 @flex_option("--volume-plugin-dir")
 @PLUGIN_SETTING
 @LOG_LEVEL
@@ -363,6 +377,8 @@ def agent(
     metrics_port: int | None,
     metrics_address: str,
     lease_duration: float,
+    self_fence: Path | None,
+    self_fence_after: float | None,
     flex_directory: str,
     plugin_settings: tuple[str, ...],
     log_level: str,
@@ -381,6 +397,7 @@ def agent(
     from mooring.node.options import AgentOptions
     from mooring.node.registration import AttachingKindChanged
     from mooring.node.run import run_agent
+    from mooring.node.self_fence.keeper import LeaseLost
     from mooring.node.standalone import NoServer
 
     if os.geteuid() != 0:
@@ -410,11 +427,13 @@ def agent(
         metrics_port=metrics_port,
         metrics_address=metrics_address,
         lease_duration_s=lease_duration,
+        self_fence=self_fence.absolute() if self_fence else None,
+        self_fence_after_s=self_fence_after or max(lease_duration, 2.0),
         plugin_settings=with_flex_directory(parse_settings(plugin_settings), flex_directory),
     )
     try:
         asyncio.run(run_agent(options, client, now=wall_clock, random=SystemRandom()))
-    except (AttachingKindChanged, ConfigError, HeldByAnother) as error:
+    except (AttachingKindChanged, ConfigError, HeldByAnother, LeaseLost) as error:
         fail(str(error))
 
 

@@ -201,6 +201,8 @@ class Cluster:
     async def _install_fencing(self, client: Client) -> None:
         cloud = self._cloud.credentials() if self._cloud is not None else None
         await fencing.install(client, Paths(directory(self.layout)), cloud)
+        if self.options.self_fence:
+            await fencing.install_host_agent(client)
         await self._teach_storage(client)
 
     async def _teach_storage(self, client: Client) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mooring.apiserver.transport.node_endpoints import LOOPBACK
 from mooring.cluster.csi import CSIDrivers
 from mooring.cluster.layout import Layout
+from mooring.cluster.machines.guest.watchdog import PATH as WATCHDOG
 from mooring.cluster.machines.network import MachineNetwork
 from mooring.cluster.machines.uml.kernel import MOST_DISKS
 from mooring.cluster.options import NODE, Options
@@ -66,6 +67,8 @@ def agent(
     flags += ["--kubeconfig", str(layout.node_kubeconfig(name)), "--hide", str(layout.root)]
     flags += ["--endpoint-token-file", str(layout.node_endpoint_token(name))]
     flags += ["--lease-duration", str(max(4.0, options.node_monitor_grace_period))]
+    if options.self_fence:  # a machine of namespaces has none there, and its agent says so
+        flags += ["--self-fence", WATCHDOG]
     if provider_id:
         flags += ["--provider-id", provider_id]
     flags += [*_flex("--volume-plugin-dir", options), *_given(options)]

@@ -16,6 +16,7 @@ from mooring.cluster.welcome import welcome
 from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.decide import Phase, policies_of
+from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import FINALIZER, fence_name
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
@@ -153,6 +154,8 @@ async def tried(
     client: Client, kinds: Mapping[str, Mechanism], nodes: Sequence[str], mechanisms: Sequence[str]
 ) -> list[Tried]:
     """What each mechanism says of each node now. ClusterError for a name that does not exist."""
+    host_agent = HostAgent(client)
+    kinds = {**kinds, host_agent.kind: host_agent}
     try:
         records = (await client.list(FenceMechanism)).items
     except NotFound:

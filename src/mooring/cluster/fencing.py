@@ -18,6 +18,7 @@ from mooring.cluster.machines.bmc.ipmi import CIPHER_SUITE
 from mooring.cluster.storage import tgt
 from mooring.cluster.storage.iscsi import control_socket
 from mooring.cluster.storage.record import ISCSI_PORT, Server
+from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Secret
@@ -30,6 +31,8 @@ BMC_SECRET, SNMP_SECRET = "mooring-bmc", "mooring-snmp"
 CLOUD_SECRET = "mooring-cloud"
 BMC, REDFISH, STRIP, SWITCH = "bmc", "redfish", "power-strip", "switch-port"
 INSTANCE = "instance"
+HOST_AGENT_S = 300
+"""As the longest time that the agents of a cluster with common settings need."""
 SERVES = "mooring.dev/storage-server"
 """Label of the mechanisms of storage servers."""
 
@@ -75,6 +78,12 @@ async def install(client: Client, paths: Paths, cloud: Mapping[str, str] | None 
         await _install_cloud(client, cloud)
     with contextlib.suppress(AlreadyExists):
         await client.create(FencePolicy, POLICY if cloud is None else CLOUD_POLICY)
+
+
+async def install_host_agent(client: Client) -> None:
+    """Teaches the cluster that nodes announce watchdogs; no policy names it until its user does."""
+    spec = {"type": HOST_AGENT, "timeoutSeconds": HOST_AGENT_S}
+    await client.apply(FenceMechanism, HOST_AGENT, {"spec": spec}, field_manager=MANAGER, force=True)
 
 
 async def _install_cloud(client: Client, cloud: Mapping[str, str]) -> None:

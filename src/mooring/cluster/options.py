@@ -45,6 +45,8 @@ class Options:
     cloud: CloudOptions | None = None
     bmc: bool = False
     fencing: bool = False
+    self_fence: bool = False
+    """Whether a machine's watchdog resets it when its node's Lease is not renewed."""
     page: bool = False
     """Whether the live page is served, too."""
 

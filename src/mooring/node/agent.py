@@ -7,6 +7,10 @@
 4. List the pods. Only now is it known what is not wanted, so only now may anything be stopped or unmounted.
 5. Work until cancelled. Cancelling stops the agent alone: its pods go on, and the next agent finds them.
 
+With `self_fence` a watchdog hangs on the renewals of the Lease. Without an acknowledged one for too long
+the agent kills its pods, unmounts, and ends with `LeaseLost`; the watchdog, which it feeds no more, does the
+rest. An agent that is told to end withdraws what it has announced of the watchdog, and then disarms it.
+
 `shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is
 unmounted, and the last status says so: volumesInUse is empty and Ready is False.
 """
@@ -16,10 +20,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import structlog
 
@@ -46,6 +50,9 @@ from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
 from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
+from mooring.node.self_fence.ending import end_everything, kill_pods
+from mooring.node.self_fence.keeper import LeaseLost, SelfFence, boottime
+from mooring.node.self_fence.watchdog import Watchdog, WatchdogRefused
 from mooring.node.standalone import NoNode
 from mooring.node.static.mirrors import Mirrors
 from mooring.node.static.pods import StaticPods
@@ -65,6 +72,8 @@ ANNOUNCE_S = 5.0
 """How long a shutdown waits for the API server to hear of it."""
 SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
+
+E = TypeVar("E", bound=Exception)
 
 log = structlog.get_logger("node-agent")
 
@@ -86,15 +95,19 @@ class Agent:
         network_problem: str = "",
         csi_registrations: Path | None = None,
         watch_folders: WatchFolders = Inotify,
+        watchdog: Watchdog | None = None,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         """`csi_registrations`: the folder in which CSI drivers register; `watch_folders`: reports changes of
-        the folders of manifests and of FlexVolume drivers."""
+        the folders of manifests and of FlexVolume drivers. `watchdog`: resets this machine; `clock`: its
+        seconds, which count on while it sleeps."""
         self._watch_folders = watch_folders
         self._network_problem = network_problem
         self._now = now
         self._options = options
         self._client = client
         self._runtime = runtime
+        self._mounts = mounts
         self._recorder = Recorder(client, COMPONENT, now=now, random=random, host=options.name)
         host = NodeVolumeHost(
             node_name=options.name,
@@ -125,7 +138,8 @@ class Agent:
             attaches=not options.enable_controller_attach_detach,
             alone=options.standalone,
         )
-        self._lease = NodeLease(client, options, now=now)
+        self._self_fence = _self_fence(watchdog, options, clock, self._watchdog_refused)
+        self._lease = NodeLease(client, options, now=now, heartbeat=self._self_fence)
         self._registration = Registration(
             client,
             options,
@@ -237,13 +251,54 @@ class Agent:
             await self._flex_drivers.scan()
         await self._volumes.reconstruct()
         held: ExceptionGroup[HeldByAnother] | None = None
+        lost: ExceptionGroup[LeaseLost] | None = None
         try:
             async with self._serving_metrics(), self._endpoint.serving():
                 await self._run(shutdown)
         except* HeldByAnother as found:
             held = found
+        except* LeaseLost as found:
+            lost = found
+        if lost is not None:
+            await self._end_here(_first_of(lost))
         if held is not None:
             await self._leave_to(_first_of(held))
+
+    async def _end_here(self, lost: LeaseLost) -> None:
+        """Nothing of this node may write soon: what runs is killed, what is mounted goes. Raises `lost`."""
+        log.error("this node fences itself", node=self._options.name, why=str(lost))
+        await end_everything(self._runtime, self._mounts, self._options.root_dir)
+        raise lost
+
+    async def _watch_the_limit(self, fence: SelfFence) -> None:
+        """Raises LeaseLost. The pods are killed before: the parts that end with this may hang on a volume."""
+        try:
+            await fence.run()
+        except LeaseLost:
+            await kill_pods(self._runtime)
+            raise
+
+    def _watchdog_refused(self, why: str) -> None:
+        if (node := self._registration.node) is not None:
+            self._recorder.event(
+                node, "Warning", "SelfFenceRefused", f"this node does not fence itself: {why}"
+            )
+
+    async def _stand_down(self) -> None:
+        """This agent goes, and nothing is to be fed for a while: the announcement is withdrawn first."""
+        fence = self._self_fence
+        if fence is None or fence.armed is None:
+            return
+        fence.withdraw()
+        try:
+            async with asyncio.timeout(ANNOUNCE_S):
+                await self._lease.renew(self._registration.uid)
+                await fence.disarm()
+        except (KubeError, HeldByAnother, WatchdogRefused, OSError) as error:  # TimeoutError is one
+            log.error(
+                "the watchdog stays armed: it resets this machine unless an agent is back in time",
+                why=str(error),
+            )
 
     async def _leave_to(self, held: HeldByAnother) -> None:
         """Another agent has this node's name: what runs here is ended, for its pods are the other one's.
@@ -287,12 +342,16 @@ class Agent:
             await self._lease.acquire()
             await self._registration.register()
         self._static.reload()
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(part) for part in self._parts()]
-            await shutdown.wait()
-            await self._shut_down()
-            for task in tasks:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(part) for part in self._parts()]
+                await shutdown.wait()
+                await self._shut_down()
+                for task in tasks:
+                    task.cancel()
+        except asyncio.CancelledError:
+            await self._stand_down()
+            raise
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
         return [
@@ -316,6 +375,7 @@ class Agent:
             self._registration.nodes.run(),
             self._registration.run(),
             self._lease.run(lambda: self._registration.uid),
+            *([self._watch_the_limit(self._self_fence)] if self._self_fence is not None else []),
             self._pods.run(),
             self._work(self._mirrors.run),
             *([self.csi_drivers.run()] if self.csi_drivers is not None else []),
@@ -351,6 +411,7 @@ class Agent:
                 await self._worker.idle()
                 await self._volumes.drained()
         await self._announce("the node was shut down")
+        await self._stand_down()  # before the Lease is given back, which is not renewed after
         if not self._options.standalone and not self._volumes.volumes_in_use():
             with contextlib.suppress(KubeError):
                 await self._lease.give_back()
@@ -362,9 +423,28 @@ class Agent:
             await self._registration.shut_down(message)
 
 
-def _first_of(found: ExceptionGroup[HeldByAnother]) -> HeldByAnother:
-    first = found.exceptions[0]
-    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+def _first_of(found: ExceptionGroup[E]) -> E:
+    """The error that the group is about, however deep it is."""
+    return cast("E", next(_leaves(found)))
+
+
+def _leaves(found: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for each in found.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[Any]", each))
+        else:
+            yield each
+
+
+def _self_fence(
+    watchdog: Watchdog | None,
+    options: AgentOptions,
+    clock: Callable[[], float],
+    refused: Callable[[str], None],
+) -> SelfFence | None:
+    if watchdog is None or options.standalone:
+        return None
+    return SelfFence(watchdog, options.boot_id, options.self_fence_after_s, clock=clock, refused=refused)
 
 
 def _csi_drivers(

@@ -18,6 +18,10 @@ unmounts anything.
   looks on likewise: one that is silent does not work (a restored backup of the API server says so of every
   node), one that renews does.
 
+What hangs on its renewals (`self_fence`) is told before each is sent and after it was acknowledged, and may
+announce something with it, in the same write. Then a renewal that is not answered in time is given up, and
+another one sent on a new connection: after a short partition an old one stands still for as long again.
+
 It must not know what the agent does with its name. Upstream's kubelets have no such rule.
 """
 
@@ -25,18 +29,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from mooring.kube.objects import Lease
 from mooring.kube.times import Now, format_micro_time
 from mooring.node.options import AgentOptions
+from mooring.node.self_fence.keeper import Heartbeat, NothingToFeed
+from mooring.volumes.self_fence import ANNOUNCEMENT
 
+T = TypeVar("T")
 NAMESPACE = "kube-node-lease"
 HOLDER = "mooring.dev/node-agent"
 RENEWALS = 4
@@ -97,8 +104,12 @@ def may_take_at_once(holder: Holder | None, own: Holder, ended_boot: str) -> boo
 class NodeLease:
     """This agent's hold on its name."""
 
-    def __init__(self, client: Client, options: AgentOptions, *, now: Now) -> None:
+    def __init__(
+        self, client: Client, options: AgentOptions, *, now: Now, heartbeat: Heartbeat | None = None
+    ) -> None:
         self._client = client
+        self._heartbeat = heartbeat or NothingToFeed()
+        self._patience_s = options.lease_duration_s / RENEWALS if heartbeat is not None else None
         self._name = options.name
         self._duration_s = options.lease_duration_s
         self._ended_boot = options.ended_boot_id
@@ -129,6 +140,11 @@ class NodeLease:
             except KubeError as error:
                 log.warning("lease not renewed", node=self._name, error=str(error))
                 await asyncio.sleep(min(RETRY_S, period))
+
+    async def renew(self, owner: str) -> None:
+        """Returns when one more renewal was acknowledged. Raises HeldByAnother, KubeError."""
+        while not await self._renew(owner):  # noqa: ASYNC110 - nothing here tells when it may be tried
+            await asyncio.sleep(AGAIN_S)
 
     async def confirm(self) -> None:
         """A live look, before anything is written over what another agent may have written. Raises
@@ -170,31 +186,43 @@ class NodeLease:
         return lease
 
     async def _renew(self, owner: str) -> bool:
-        """Whether it was done; else it can be tried again soon."""
+        """Whether it was done, and there is nothing to tell by another one; else that may follow soon."""
         try:
-            body = self._body(owner)
-            held = await (self._client.revise(self._held, body) if self._held else self._create(body))
+            sent, body = self._heartbeat.sending(), self._body(owner)
+            written = self._client.revise(self._held, body) if self._held else self._create(body)
+            held = await self._in_time(written)
         except (Conflict, NotFound):  # AlreadyExists, too
             self._held = await self._look()
             return False
         self._held, self._renewed = held, {held.spec.renew_time}
-        return True
+        return not await self._heartbeat.acknowledged(sent)
 
     async def _look(self) -> Lease | None:
         """The Lease as it is, if no other agent that works has it."""
-        lease = await self._client.find(Lease, self._name, NAMESPACE)
+        lease = await self._in_time(self._client.find(Lease, self._name, NAMESPACE))
         if lease is None or (holder_of(lease) == self.own and lease.spec.renew_time in self._renewed):
             return lease
         return await self._silent(lease)
 
+    async def _in_time(self, request: Awaitable[T]) -> T:
+        """What it answers. Raises Unreachable, a KubeError, if it takes too long: it may have happened."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await request
+        except TimeoutError:
+            raise Unreachable(f"no answer within {self._patience_s:g} s") from None
+
     async def _create(self, body: dict[str, Any]) -> Lease:
-        named = {**body, "metadata": {**body["metadata"], "name": self._name}}
+        metadata = body["metadata"]
+        said = {key: value for key, value in metadata["annotations"].items() if value is not None}
+        named = {**body, "metadata": {**metadata, "annotations": said, "name": self._name}}
         return await self._client.create(Lease, named, NAMESPACE)
 
     def _body(self, owner: str = "") -> dict[str, Any]:
         stamp = format_micro_time(self._now())
         self._renewed.add(stamp)
-        metadata: dict[str, Any] = {"annotations": _annotation(self.own)}
+        announced = {ANNOUNCEMENT: self._heartbeat.announcement(stamp) or None}
+        metadata: dict[str, Any] = {"annotations": {**_annotation(self.own), **announced}}
         if owner:
             metadata["ownerReferences"] = [
                 {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": owner}

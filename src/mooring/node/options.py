@@ -53,6 +53,11 @@ class AgentOptions:
     """Labels of the Node besides the well-known ones."""
     lease_duration_s: float = 40.0
     """How long the Lease holds; it is renewed four times as often."""
+    self_fence: Path | None = None
+    """The watchdog that resets this machine when its Lease is not renewed: a device, or a supervisor's
+    socket."""
+    self_fence_after_s: float = 40.0
+    """So long without an acknowledged renewal, and this node ends its pods; with `self_fence` alone."""
     status_period_s: float = 300.0
     """The longest time between two writes of the Node's status; changes are written at once."""
     hardware: Hardware = field(default_factory=this_machine)

@@ -25,6 +25,7 @@ from mooring.node.bridge import NetworkUnavailable
 from mooring.node.network import NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
 from mooring.node.process_runtime import ProcessRuntime
+from mooring.node.self_fence.which import watchdog_at
 
 REGISTRATIONS = "plugins_registry"
 """Below the agent's directory, as below the kubelet's."""
@@ -54,7 +55,7 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
     """Runs the agent of this machine, with real processes and mounts, until SIGTERM or SIGINT; pods go on.
 
     SIGUSR1 shuts the node down: pods end, everything is unmounted, then it returns. Raises
-    `AgentAlreadyRuns`, `HeldByAnother`.
+    `AgentAlreadyRuns`, `HeldByAnother`, `LeaseLost`.
     """
     options.root_dir.mkdir(parents=True, exist_ok=True)
     options = replace(options, agent_id=options.agent_id or agent_id(options.root_dir))
@@ -72,6 +73,7 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
             network=network,
             network_problem=problem,
             csi_registrations=options.root_dir / REGISTRATIONS,
+            watchdog=watchdog_at(options.self_fence) if options.self_fence is not None else None,
         )
         running = asyncio.create_task(agent.run(shutdown))
         stopped = asyncio.create_task(stop.wait())

@@ -64,7 +64,7 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         Rule("", ("persistentvolumes", "persistentvolumeclaims"), ("get",)),
         Rule(_STORAGE, ("volumeattachments",), ("list", "patch")),
         _EVENTS,
-        Rule(_LEASES, ("leases",), _FOLLOW),
+        Rule(_LEASES, ("leases",), _READ),
         Rule(_LEASES, ("leases",), ("create",), "kube-system"),
         Rule(_LEASES, ("leases",), ("get", "watch", "patch"), "kube-system", ("mooring-fencing",)),
     ),

@@ -2,6 +2,7 @@
 
 Power off is the end of everything in the machine's cgroup. Its state is on a disk image of its own, the
 host's files are its root, read-only (`view`); its first process (`guest`) is spoken to over a serial line.
+Its watchdog is played here, outside of it, and ends all in its cgroup, also when that stands still.
 How its kernel is started, how disks are plugged in, and how it panics and hangs is a kind's own.
 """
 
@@ -33,6 +34,7 @@ from mooring.cluster.machines.guest_program import command
 from mooring.cluster.machines.interface import MOST_OUTPUT, RUN_S, Boot, Ending, Links, Machine, Power
 from mooring.cluster.machines.links import NoLinks
 from mooring.cluster.machines.network import MachineNetwork
+from mooring.cluster.machines.watchdog import PlayedWatchdog
 from mooring.cluster.machines.wire import Unanswered, Wire
 from mooring.cluster.processes import Part
 from mooring.mounts.blocking import blocking
@@ -78,6 +80,9 @@ class OwnKernelMachine(Machine, abc.ABC):
         self._plugged: dict[str, str] = {}  # by disk: what the kind calls the device that is plugged in
         self._disk_lock = asyncio.Lock()
         self._ahead = 0.0
+        self._watchdog = PlayedWatchdog(self._bitten)
+        self._was_bitten = False
+        self._biting: asyncio.Task[None] | None = None
 
     # --- what a kind does its own way
 
@@ -116,6 +121,7 @@ class OwnKernelMachine(Machine, abc.ABC):
         self._up.clear()
         self._plugged = {}
         self._ahead = 0.0
+        self._was_bitten = False
         self._part = Part(
             f"machine-{self.name}",
             self._group.entering(self._launch()),
@@ -132,6 +138,8 @@ class OwnKernelMachine(Machine, abc.ABC):
 
     def _prepare_boot(self, boot: Boot) -> None:
         self._group.make()
+        with contextlib.suppress(OSError):
+            self._group.freeze(False)  # it stays so over the end of all that stood still in it
         self._directory.mkdir(parents=True, exist_ok=True)
         for name in ("view", "share"):
             (self._directory / name).mkdir(exist_ok=True)
@@ -173,6 +181,7 @@ class OwnKernelMachine(Machine, abc.ABC):
         if self._part is not None:
             await self._part.kill()
         self._wire.close()
+        self._watchdog.off()  # what is still read of a boot that is over arms nothing for the next
         looking.forget(self._layout, self.name)
         await self._is_off()
         async with self._disk_lock:
@@ -182,7 +191,12 @@ class OwnKernelMachine(Machine, abc.ABC):
         assert self._part is not None
         await self._part.ended.wait()
         await blocking(self._group.kill)  # its kernel is gone: what is left of it are helpers
-        return self._ending()
+        return Ending.RESET if self._was_bitten else self._ending()
+
+    def _bitten(self) -> None:
+        log.warning("its watchdog was not fed: it is reset", node=self.name)
+        self._was_bitten = True
+        self._biting = asyncio.create_task(blocking(self._group.kill), name=f"reset {self.name}")
 
     def power(self) -> Power:
         return Power.ON if self._group.populated() else Power.OFF
@@ -203,6 +217,10 @@ class OwnKernelMachine(Machine, abc.ABC):
         match message["says"]:
             case "up":
                 self._up.set()
+            case "watchdog":
+                answer = self._watchdog.asked(message)
+                with contextlib.suppress(OSError):  # it is going off
+                    self._wire.tell("watchdog", **{"from": message.get("from")}, answer=answer)
             case "mounts":
                 looking.note(self._layout, self.name, str(message.get("table", "")))
             case other:

@@ -30,6 +30,7 @@ from mooring.controllers.fencing.decide import (
     proof_of,
 )
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
+from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
 from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name_of
@@ -50,7 +51,8 @@ from mooring.volumes.plugin_manager import PluginManager
 
 
 class FencingController(Controller[Key]):
-    """`mechanisms`: by the type that a FenceMechanism names. `plugins` say where volumes are served."""
+    """`mechanisms`: by the type that a FenceMechanism names, beside `host-agent`. `plugins` say where volumes
+    are served."""
 
     name = "fencing-controller"
 
@@ -64,17 +66,18 @@ class FencingController(Controller[Key]):
         random: Random,
     ) -> None:
         super().__init__(client, now=now, random=random)
-        self._kinds = mechanisms
         self._nodes = self.watch(Node, self._of_node, matters=_of_concern)
         self._policies = self.watch(FencePolicy, self._all_keys)
         self._mechanisms = self.watch(FenceMechanism, self._of_mechanism, matters=lambda each: each.spec)
         self._fences = self.watch(NodeFence, self._of_fence, matters=_what_is_to_be_done)
-        leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
+        silence = Silence(self.watch(Lease, keep=_renewal, gather=LATE_S))
+        host_agent = HostAgent(client, silence.observed)
+        self._kinds = {**mechanisms, host_agent.kind: host_agent}
         caches = self._nodes, self._policies, self._mechanisms, self._fences
-        self._observer = Observer(client, mechanisms, *caches, Silence(leases), now)
+        self._observer = Observer(client, self._kinds, *caches, silence, now)
         self._steps = Steps(
             client,
-            mechanisms,
+            self._kinds,
             plugins,
             self._nodes,
             self._mechanisms,

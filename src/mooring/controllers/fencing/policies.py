@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mooring.controllers.fencing.detection import policies_of
+from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
@@ -29,6 +30,7 @@ def judged_policy(
     others = [each for each in policies if each.name != policy.name]
     mine = [each for each in nodes if policies_of(each, [policy])]
     problems = problems_of(policy, {each.name: each.status.scope for each in mechanisms})
+    problems += _confirms_a_reset(policy, {each.name: each.spec.type for each in mechanisms})
     problems += _overlaps(policy, others, mine)
     status, reason, message = "True", "Accepted", f"it covers {counted(len(mine), 'node')}"
     if problems:
@@ -84,6 +86,16 @@ def problems_of(policy: FencePolicy, scopes: Mapping[str, str]) -> list[str]:
     if spec.quorum.required > len(spec.detectors):
         found.append(f"its quorum asks for {spec.quorum.required} detectors of {len(spec.detectors)}")
     return found
+
+
+def _confirms_a_reset(policy: FencePolicy, types: Mapping[str, str]) -> list[str]:
+    """`types`: of the mechanisms, by name. A machine that has reset itself is on again."""
+    return [
+        f"rung {number} ({each.mechanism}) is of type {HOST_AGENT}, and asks {', '.join(each.confirm_with)} to agree: "
+        "a machine that has been reset is on again, which they would take for a contradiction"
+        for number, each in enumerate(policy.spec.ladder, 1)
+        if types.get(each.mechanism) == HOST_AGENT and each.confirm_with
+    ]
 
 
 def _overlaps(policy: FencePolicy, others: Sequence[FencePolicy], nodes: Sequence[Node]) -> list[str]:

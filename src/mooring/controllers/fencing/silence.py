@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Lease, Node
@@ -20,6 +21,14 @@ LATE_S = 1.0
 as silent for so much less than it is."""
 SUSPECT = 0.5
 """Of a Lease's duration: a node that renews four times in it has missed one by then."""
+
+
+class Observed(NamedTuple):
+    """The last renewal of a node's Lease that this process has seen: its time as the node wrote it, which
+    names it, and for how many seconds of this process's clock none was seen since."""
+
+    renewed: str
+    seconds: float
 
 
 class Silence:
@@ -43,6 +52,12 @@ class Silence:
         """Seconds since its last renewal, or since this process began to look."""
         now = asyncio.get_running_loop().time()
         return now - self._seen.get(node, now)
+
+    def observed(self, node: str) -> Observed:
+        """`renewed` is "" if none was seen yet."""
+        lease = self._leases.get(f"{LEASES}/{node}")
+        renewed = lease.spec.renew_time if lease is not None else None
+        return Observed(renewed or "", self.of(node))
 
     def suspects(self, nodes: Iterable[Node]) -> list[Node]:
         """Those that do not answer, or have missed a renewal."""

@@ -27,6 +27,8 @@ from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.leaderelection import LeaderElector, Timing
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
+from mooring.node.agent import Agent
+from mooring.node.self_fence.keeper import LeaseLost
 from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.controllers import (
     ATTACHING,
@@ -38,7 +40,7 @@ from mooring.simulation.cluster.controllers import (
     make_controller,
 )
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
-from mooring.simulation.cluster.fencing import create_fencing, make_devices
+from mooring.simulation.cluster.fencing import create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
@@ -57,6 +59,7 @@ from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_servic
 from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
+from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.matching import NO_PROVISIONER
 
 
@@ -78,6 +81,10 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
 does."""
+CLOCK_DRIFT = 0.01
+"""Of the seconds that agents with watchdogs count."""
+RESET_S = 5.0
+"""From the bite of a watchdog until the machine boots."""
 LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
 """Renewed a quarter as often as usual: that would be most of what is written."""
 
@@ -242,6 +249,10 @@ class SimulatedCluster:
         )
         machine.has_manifests = not MANIFESTS.isdisjoint(self.scenario.workloads.values())
         machine.system_uuid = uuid_of(name) if self.scenario.fencing else ""
+        if fences_itself(self.scenario):
+            drift = stream(self.seed, f"drift {name}").uniform(-CLOCK_DRIFT, CLOCK_DRIFT)
+            machine.clock_rate = 1 + drift
+            machine.watchdog = SimulatedWatchdog(lambda: self._bitten(name), self.context)
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 
@@ -254,13 +265,30 @@ class SimulatedCluster:
         async def run(part: Part) -> None:
             agent, service = machine.agent(part.link), self.services.get(machine.name)
             if service is None or agent.csi_drivers is None:
-                await agent.run(asyncio.Event())
+                await self._run_agent(machine, agent)
                 return
             async with asyncio.TaskGroup() as group:
-                group.create_task(agent.run(asyncio.Event()))
+                group.create_task(self._run_agent(machine, agent))
                 group.create_task(service.keep_known(agent.csi_drivers))
 
-        return Part(self, machine.name, self.tokens.node(machine.name), run)
+        part = Part(self, machine.name, self.tokens.node(machine.name), run)
+        if machine.watchdog is not None:
+            part.on_kill = machine.watchdog.closed
+        return part
+
+    async def _run_agent(self, machine: Machine, agent: Agent) -> None:
+        try:
+            await agent.run(asyncio.Event())
+        except LeaseLost:
+            self.trace(machine.name, "truth.self-fenced")
+        if machine.watchdog is not None:
+            machine.watchdog.closed()
+
+    def _bitten(self, node: str) -> None:
+        """Its watchdog resets the machine."""
+        self.trace(node, "truth.bitten")
+        self.power_off(node)
+        asyncio.get_running_loop().call_later(RESET_S, self.power_on, node, context=self.context)
 
     async def _serve(self, part: Part) -> None:
         assert part.actor is not None

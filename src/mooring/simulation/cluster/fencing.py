@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.client import Client
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
@@ -25,6 +26,8 @@ from mooring.simulation.parts.fence_device import (
 from mooring.simulation.parts.storage_targets import Targets
 
 PROCESS = "fencing"
+SELF_RESET_S = 300.0
+"""So long the mechanism that waits for nodes' own watchdogs may take."""
 DEADLINE_S = 15.0
 """Of a mechanism's answer."""
 
@@ -78,6 +81,12 @@ def devices_of(scenario: Scenario) -> list[str]:
     return [*KINDS, *(kind for kind in STORAGE_KINDS if kind in named)]
 
 
+def fences_itself(scenario: Scenario) -> bool:
+    """Whether nodes have watchdogs, and the policy waits for them."""
+    ladder = policy_of(scenario.fencing).ladder if scenario.fencing else ()
+    return any(each.mechanism == HOST_AGENT for each in ladder)
+
+
 def _rung(mechanism: str, *confirm_with: str) -> dict[str, Any]:
     return {"mechanism": mechanism, "confirmWith": list(confirm_with), "retries": 1}
 
@@ -113,5 +122,8 @@ async def create_fencing(api: Client, scenario: Scenario) -> None:
     for kind in devices_of(scenario):
         mechanism = {"type": kind, "timeoutSeconds": DEADLINE_S}
         await api.create(FenceMechanism, {"metadata": {"name": kind}, "spec": mechanism})
+    if fences_itself(scenario):
+        spec = {"type": HOST_AGENT, "timeoutSeconds": SELF_RESET_S}
+        await api.create(FenceMechanism, {"metadata": {"name": HOST_AGENT}, "spec": spec})
     policy = {"metadata": {"name": "policy"}, "spec": scenario.fencing}
     await api.create(FencePolicy, policy)

@@ -35,12 +35,15 @@ from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.csi_driver import staged_at
 from mooring.simulation.parts.manifests import ManifestFolder
 from mooring.simulation.parts.plugins import MakePlugins
+from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
 
 HARDWARE = Hardware(cpus=2, memory_kib=8 * 1024 * 1024, architecture="amd64", kernel="6.12.0")
 ENDS = "end"
 """A container with this command ends by itself; any other runs until it is told to end."""
+SELF_FENCE_S = 48.0
+"""So long without an acknowledged renewal, and a node with a watchdog ends its pods: it renews every 36 s."""
 RUNS_S = 20.0
 """How long a container runs that ends by itself."""
 
@@ -205,10 +208,18 @@ class PlayedMounts:
     async def get_device_mount_refs(self, path: str) -> list[str]:
         return []
 
-    def _points(self) -> list[str]:
+    async def unmount(self, target: str) -> None:
+        """Of the mount points of disks."""
+        for disk, node in sorted(self._array.mounted):
+            if node == self._node and target == self._point(disk):
+                self._array.unmount(disk, node)
+
+    def _point(self, disk: str) -> str:
         by_plugin = self._root / "plugins" / escape_plugin_name(DISK) / "mounts"
-        disks = [disk for disk, node in self._array.mounted if node == self._node]
-        return sorted(staged_at(self._root, disk) or str(by_plugin / disk) for disk in disks)
+        return staged_at(self._root, disk) or str(by_plugin / disk)
+
+    def _points(self) -> list[str]:
+        return sorted(self._point(disk) for disk, node in self._array.mounted if node == self._node)
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
         points = self._points()
@@ -240,6 +251,9 @@ class Machine:
         self.manifests = ManifestFolder(root / "manifests")
         self.has_manifests = False
         self.system_uuid = ""
+        self.watchdog: SimulatedWatchdog | None = None
+        self.clock_rate = 1.0
+        """Of the seconds that its agent counts."""
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
     def agent(self, transport: Transport) -> Agent:
@@ -254,6 +268,7 @@ class Machine:
             status_period_s=self.status_period_s,
             hardware=HARDWARE,
             system_uuid=self.system_uuid,
+            self_fence_after_s=SELF_FENCE_S,
             enable_controller_attach_detach=self.controller_attaches,
             manifests_dir=self.manifests.path if self.has_manifests else None,
         )
@@ -266,11 +281,18 @@ class Machine:
             random=self._random,
             make_plugins=self._make_plugins,
             watch_folders=self.manifests.watch,
+            watchdog=self.watchdog,
+            clock=self._seconds,
         )
+
+    def _seconds(self) -> float:
+        return asyncio.get_running_loop().time() * self.clock_rate
 
     def lose_power(self) -> None:
         """Processes and mounts are gone; what the agent wrote down stays."""
         self.runtime.power_off()
         self.runtime = PlayedRuntime(self.array, self.name)
         self.array.power_off(self.name)
+        if self.watchdog is not None:
+            self.watchdog.off()
         self.boots += 1

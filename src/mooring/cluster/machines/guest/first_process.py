@@ -23,7 +23,7 @@ import traceback
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from mooring.cluster.machines.guest import disks, network, root
+from mooring.cluster.machines.guest import disks, network, root, watchdog
 from mooring.cluster.machines.guest.wire import Wire
 
 TYPE_CHECKING = False
@@ -68,6 +68,7 @@ class FirstProcess:
         self._running: dict[int, int] = {}  # pid to the index of its program
         self._scripts: dict[int, Script] = {}
         self._held = disks.Held()
+        self._watchdog = watchdog.Door()
         self._agent = 0
         self._stopping = False
 
@@ -83,6 +84,7 @@ class FirstProcess:
         poll.register(self._wire.fileno, select.POLLIN)
         poll.register(waking, select.POLLIN)
         poll.register(mounts, select.POLLPRI | select.POLLERR)
+        poll.register(self._watchdog.fileno, select.POLLIN)
         self._tell_mounts(mounts)
         while not (self._stopping and not self._agent):
             for descriptor, _ in poll.poll():
@@ -91,6 +93,15 @@ class FirstProcess:
                     self._reap()
                 elif descriptor == mounts:
                     self._tell_mounts(mounts)
+                elif descriptor == self._watchdog.fileno:
+                    poll.register(self._watchdog.accept(), select.POLLIN)
+                elif self._watchdog.has(descriptor):
+                    lines = self._watchdog.read(descriptor)
+                    if lines is None:
+                        poll.unregister(descriptor)
+                        self._watchdog.close(descriptor)
+                    for line in lines or ():
+                        self._wire.write(line)
                 else:
                     for request in self._wire.read():
                         self._answer(request)
@@ -156,7 +167,9 @@ class FirstProcess:
         self._wire.write(answer)
 
     def _do(self, what: str, request: dict[str, Any]) -> dict[str, Any]:
-        if what == "plugged":
+        if what == "watchdog":
+            self._watchdog.answer(request)
+        elif what == "plugged":
             disks.plugged(self._orders["disks"], request["disk"], request["device"], request["link"])
         elif what == "hold":
             return {"user": self._held.hold(request["link"])}

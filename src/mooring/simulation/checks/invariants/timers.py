@@ -145,7 +145,8 @@ def _tolerated(pod: StoredObject, key: str) -> float:
 
 class KilledInTime(Checker):
     """S27: a pod that ends is killed only when its grace period is over, and never sooner than two seconds
-    after it was told to end. A pod whose volume was taken from its node is killed at once."""
+    after it was told to end. A pod whose volume was taken from its node is killed at once, and where nodes
+    fence themselves any pod may be."""
 
     name = "S27"
 
@@ -155,6 +156,7 @@ class KilledInTime(Checker):
         self._grace: dict[str, float] = {}  # uid -> the shortest grace period that was set
         self._dead = Statements.of(trace)
         self._reports = NodeReports.of(trace)
+        self._settings = Settings.of(trace)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.signalled", lambda e: self._told.setdefault(e.fields["uid"], e.time))
@@ -185,4 +187,6 @@ class KilledInTime(Checker):
         """Whether volumes may have been taken from the node: it is silent, or was so until just now."""
         report = self._reports[node]
         silent_until = max(report.unknown_until, report.absent_until)
+        if self._settings.fences_itself:
+            return True
         return node in self._dead or report.silent_since <= now or silent_until > now - 60.0

@@ -21,6 +21,7 @@ from mooring.simulation.search.mutants import (
     node,
     pods,
     registration,
+    self_fencing,
     stale_state,
     storage_fencing,
     workloads,
@@ -44,6 +45,7 @@ MUTANTS: dict[str, Mutant] = dict(
             **registration.MUTANTS,
             **stale_state.MUTANTS,
             **storage_fencing.MUTANTS,
+            **self_fencing.MUTANTS,
             **workloads.MUTANTS,
         }.items()
     )

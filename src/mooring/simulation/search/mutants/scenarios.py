@@ -435,6 +435,22 @@ STORMS = scenario(
 LOST_FOR_GOOD = scenario(nodes=3, fencing=CONFIRMED, faults=8, lose_machine=8, watch_lag=4, kill=3)
 """Machines that never come back."""
 
+SELF_RESETTING = scenario(
+    nodes=3,
+    fencing=CONFIRMED | {"ladder": [{"mechanism": "host-agent", "retries": 1}]},
+    minutes=16,
+    faults=14,
+    actions=8,
+    cut=10,
+    cut_replies=5,
+    kill=5,
+    crash=4,
+    two_leaders=3,
+    power_off=2,
+    watch_lag=4,
+)
+"""Nodes that are reset by their own watchdogs: cut off, answers lost, agents and controllers killed."""
+
 SHUTTING: dict[str, Any] = CONFIRMED | {
     "ladder": [{"mechanism": "storage-a", "confirmWith": ["portal-a"], "retries": 1}],
     "budget": {"maxShare": "70%"},
