@@ -19,7 +19,7 @@ BAND, LANE_GAP, ROW_GAP, HEADING, LINE = 20.0, 3.0, 10.0, 22.0, 22.0
 KIND, NAME, GROUP, PANEL, NOTE, ON_LINE = 11.0, 12.5, 13.0, 15.0, 12.5, 10.5
 KIND_ROOM = 64.0
 """For the names of lanes, left of them."""
-MARK_ROOM, SHADE_ROOM, SHADE_LINES = 240.0, 340.0, 3
+MARK_ROOM, SHADE_ROOM, SHADE_LINES = 290.0, 340.0, 3
 MOST_MARKS, MOST_SHADES = 48, 8
 """Of a panel, and of a group, so many have labels, what is wrong before all others; the others are shown
 without."""
