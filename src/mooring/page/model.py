@@ -19,8 +19,9 @@ import structlog
 from mooring.kube.objects import Object, PersistentVolume
 from mooring.kube.reason import Reason
 from mooring.page.history import Batch, Change, History
+from mooring.page.own_volumes import OWN
 from mooring.page.reasons import stuck_row
-from mooring.page.rows import CLAIM, Row, claim_row, node_row, pod_row, volume_row
+from mooring.page.rows import CLAIM, Row, claim_row, node_row, own_row, pod_row, volume_row
 from mooring.page.text import name
 from mooring.page.truth import Seen, node_truth, volume_truth
 from mooring.page.world import Ref, World
@@ -150,6 +151,8 @@ class Model:
             claim = world.claims.get(key)
             row = claim_row(claim, world) if claim is not None else None
             yield ("volumes", name(f"{CLAIM}{key}")), row
+        elif kind == "own":
+            yield ("volumes", name(f"{OWN}{key}")), own_row(key, world)
         elif kind == "pod":
             pod = world.pods.get(key)
             yield ("pods", name(key)), pod_row(pod, world) if pod is not None else None

@@ -2,7 +2,7 @@
 
 `Known` is the snapshot on which `mooring why` explains, kept current instead of read once: the explanations
 are the same functions, and so are their answers. `apply` returns what a change may concern, as references: a
-kind by its short name ("node", "pv", "pvc", "pod", "ns") and a key.
+kind by its short name ("node", "pv", "pvc", "pod", "ns", or "own": a volume that a pod defines) and a key.
 
 Pure; it must not know of the API, of time, or of the page.
 """
@@ -26,6 +26,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import NodeFence
+from mooring.page.own_volumes import own_volumes, split_own
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.claims import claim_name, claims_of
 from mooring.volumes.free_volumes import FreeVolumes
@@ -174,6 +175,13 @@ class World:
         """The unique name of a PersistentVolume that can be attached, else ""."""
         return self._unique.get(pv, "")
 
+    def own_unique(self, key: str) -> str:
+        """The unique name of a volume that a pod defines, if it can be attached, else ""."""
+        pod_key, name = split_own(key)
+        pod = self.pods.get(pod_key)
+        volume = next((each for each in pod.spec.volumes if each.name == name), None) if pod else None
+        return (self.attachability.name(VolumeSpec.of_volume(volume)) or "") if volume is not None else ""
+
     def called(self, unique: str) -> Iterable[str]:
         """The PersistentVolumes of a unique name."""
         return self._volumes_by_unique.of(unique)
@@ -262,6 +270,7 @@ class World:
         refs: set[Ref] = {("pod", key)}
         for pod in both:
             refs.update(("node", node) for node in _node_of(pod))
+            refs.update(("own", volume) for volume in own_volumes(pod))
             for claim in claims_of(pod):
                 refs.update(self._with_volume(claim))
         return refs
@@ -307,7 +316,7 @@ class World:
                 if (claim := self.claim_key(pv)) is not None:
                     refs.update(self._with_pods(claim))
             for unique in _names(record):
-                refs.update(("pod", pod) for pod in self._users_of_inline.of(unique))
+                refs.update(self._with_own(unique))
         return refs
 
     def _node(self, key: str, old: Node | None, new: Node | None) -> set[Ref]:
@@ -318,7 +327,16 @@ class World:
                 refs.update(("pv", pv) for pv in _volumes(record))
         for unique in _moved(old, new):
             refs.update(("pv", pv) for pv in self._volumes_by_unique.of(unique))
+            refs.update(self._with_own(unique))
         return refs
+
+    def _with_own(self, unique: str) -> set[Ref]:
+        """The pods that define the volume of that unique name, and their volumes."""
+        pods = [self.pods[key] for key in self._users_of_inline.of(unique)]
+        return {
+            *(("pod", pod.key) for pod in pods),
+            *(("own", each) for pod in pods for each in own_volumes(pod)),
+        }
 
     def _with_volume(self, claim: str) -> set[Ref]:
         held = self.claims.get(claim)

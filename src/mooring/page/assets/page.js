@@ -8,7 +8,7 @@ const SIGNS = {
   volumes: {
     "in-use": ["disc", "ok", "in use"], used: ["disc", "ok", "used"], attached: ["half", "ok", "attached"],
     attaching: ["up", "move", "attaching"], detaching: ["down", "move", "detaching"], bound: ["ring", "idle", "bound"],
-    available: ["dashed", "idle", "available"], pending: ["diamond", "move", "no volume yet"], released: ["box", "idle", "released"],
+    available: ["dashed", "idle", "available"], pending: ["diamond", "move", "no volume yet"], awaited: ["diamond", "move", "not on a node yet"], released: ["box", "idle", "released"],
     failed: ["cross", "bad", "failed"], lost: ["cross", "bad", "lost"], deleting: ["bar", "move", "being deleted"],
   },
   pods: { ok: ["disc", "ok", "ready"], wait: ["up", "move", "not ready"], bad: ["cross", "bad", "failing"], done: ["tick", "idle", "done"] },
@@ -505,7 +505,7 @@ function drawVolume(item, key, row, node) {
   item.words.title = key;
   item.marks.textContent = [row.size, row.phase !== reported && ["deleting", "failed", "released"].includes(row.phase) ? word("volumes", row.phase) : ""].filter(Boolean).join(", ");
   const pods = (row.pods || []).map((pod) => [pod, state.tables.pods.get(pod)]).filter(([, found]) => !found || node === UNATTACHED || found.node === node);
-  item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).flatMap(([pod, found]) => [podTag(pod, found), " "]) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : "no claim" })]));
+  item.who.replaceChildren(...(pods.length ? pods.slice(0, 4).flatMap(([pod, found]) => [podTag(pod, found), " "]) : [make("span", { class: "faint", textContent: row.claim ? `claim ${row.claim}` : isOwn(key) ? "defined by its pod" : "no claim" })]));
   if (pods.length > 4) item.who.append(make("span", { class: "faint", textContent: `+${pods.length - 4 + (row.morePods || 0)}` }));
   const silent = node !== UNATTACHED && state.tables.nodes.get(node)?.phase === "silent";
   const words = recorded ? word("volumes", recorded) + (silent ? ", node silent" : "") : "nothing recorded";
@@ -517,7 +517,10 @@ function drawVolume(item, key, row, node) {
   return [`volume ${key}`, `reported: ${words}`, actual && `true: ${actual}`, here && `differs: ${row.differs}`, pods.length && `pods: ${pods.map(([pod, found]) => `${pod} ${found ? found.phase : ""}`).join(", ")}`].filter(Boolean).join(", ");
 }
 // People know a volume by its claim; one without a claim by its own name.
-const nameOf = (key, row) => (row?.claim || (key.startsWith("claim ") ? key.slice(6) : key)).replace(/^default\//, "");
+// One that its pod defines is called by that pod and its name there.
+const isOwn = (key) => key.startsWith("own ");
+const nameOf = (key, row) => (row?.claim || (key.startsWith("claim ") ? key.slice(6) : isOwn(key) ? key.slice(4) : key)).replace(/^default\//, "");
+const called = (key) => `${isOwn(key) ? "" : "claim "}${nameOf(key, state.tables.volumes.get(key))}`;
 function podTag(pod, found) {
   const tag = make("span", { class: "tag", title: found ? `${pod}: ${found.phase}` : pod }, sign("pods", found ? found.tone : ""), make("span", { textContent: pod.replace(/^default\//, "") }));
   return tag;
@@ -526,7 +529,7 @@ function drawPod(item, key, row) {
   setSign(item, "pods", row.tone);
   item.words.textContent = key.replace(/^default\//, "");
   item.marks.textContent = "";
-  item.who.replaceChildren(make("span", { class: "faint", textContent: (row.volumes || []).length ? `claim ${row.volumes.map((each) => nameOf(each, state.tables.volumes.get(each))).join(", ")}` : "no volume of a claim" }));
+  item.who.replaceChildren(make("span", { class: "faint", textContent: (row.volumes || []).length ? row.volumes.map(called).join(", ") : "no volume to attach or share" }));
   item.state.textContent = row.phase;
   item.state.title = row.phase;
   setTrue(item, "", "");
@@ -792,7 +795,7 @@ function drawLife() {
   const phase = table === "pods" ? row?.tone : row?.phase;
   const name = table === "volumes" ? nameOf(key, row) : key;
   const title = make("h2", {}, sign(table, phase), make("span", { class: "words mono", textContent: name }), make("button", { type: "button", id: "close-life", textContent: "Close", title: "Close (Esc)", onclick: closeLife }));
-  const parts = [title, make("p", { class: "faint", textContent: `${key.startsWith("claim ") ? "claim" : table === "volumes" ? key : kind}, ${row ? (table === "pods" ? row.phase : word(table, phase)) : "gone"}${(row?.marks || []).length ? `, ${row.marks.join(", ")}` : ""}` })];
+  const parts = [title, make("p", { class: "faint", textContent: `${key.startsWith("claim ") ? "claim" : isOwn(key) ? "defined by its pod" : table === "volumes" ? key : kind}, ${row ? (table === "pods" ? row.phase : word(table, phase)) : "gone"}${(row?.marks || []).length ? `, ${row.marks.join(", ")}` : ""}` })];
   if (row?.differs) parts.push(make("p", { class: "differs-note", textContent: row.differs }));
   if (reason) parts.push(make("h3", { textContent: !own ? "What its pod waits for" : settled(reason[1]) ? "Why it is stuck" : "What it waits for" }), explanation(reason));
   if (lifeAnswer?.milestones) parts.push(make("h3", { textContent: "Its way" }), way(lifeAnswer.milestones, moment, reason));
