@@ -13,6 +13,7 @@ from mooring.page.life import volume_life
 from mooring.page.model import Model
 from mooring.page.own_volumes import OWN, own_volumes
 from mooring.page.rows import own_row
+from mooring.page.truth import Seen
 
 SHARE, DISK = "own default/p/share", "own default/p/disk"
 
@@ -64,6 +65,25 @@ def test_it_comes_into_use_when_its_node_says_so():
     )
     replace(page, page.world.nodes["n"], using)
     assert row(page, DISK)["phase"] == "in-use"
+
+
+def test_its_truth_is_asked_by_its_storages_name_and_shown():
+    pod = made.pod("p", on="n", own=(made.EBS, made.NFS))
+    page = settle(model(), made.node("n"), pod, made.own_record("n"))
+    assert page.handles() == {DISK: "vol-1"}
+    page.see(Seen(nodes={"n": "on"}, volumes={DISK: {"m": "attached"}}))
+    page.flush()
+    assert row(page, DISK)["true"] == {"m": "attached"}
+    assert "attached to m, and nothing says so" in str(row(page, DISK)["differs"])
+
+
+def test_what_is_true_of_its_node_is_true_of_it():
+    pod = made.pod("p", on="n", own=(made.EBS,))
+    page = settle(model(), made.node("n"), pod, made.own_record("n"))
+    for power in ("on", "off"):
+        page.see(Seen(nodes={"n": power}, volumes={DISK: {"n": "mounted"}}))
+        page.flush()
+    assert row(page, DISK)["true"] == {"n": "attached, no power"}
 
 
 def test_its_row_goes_with_its_pod():

@@ -182,6 +182,20 @@ class World:
         volume = next((each for each in pod.spec.volumes if each.name == name), None) if pod else None
         return (self.attachability.name(VolumeSpec.of_volume(volume)) or "") if volume is not None else ""
 
+    def volumes_on(self, node: str) -> Iterator[Ref]:
+        """The volumes that have a VolumeAttachment for the node, and those that its pods define."""
+        for record in self.records_on(node):
+            yield from (("pv", pv) for pv in _volumes(record))
+        for pod in self.bound_to(node):
+            yield from (("own", key) for key in own_volumes(pod))
+
+    def own_attachable(self) -> Iterator[tuple[str, str]]:
+        """Keys of the volumes that pods define and that can be attached, with their unique names."""
+        for pod in self._inline_users:
+            for key in own_volumes(self.pods[pod]):
+                if unique := self.own_unique(key):
+                    yield key, unique
+
     def called(self, unique: str) -> Iterable[str]:
         """The PersistentVolumes of a unique name."""
         return self._volumes_by_unique.of(unique)
