@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from mooring.kube.objects import PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.page.indices import Index
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.names import is_about
 from mooring.why.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from mooring.page.world import World
+
+class Indices(Protocol):
+    """Who belongs to whom, kept current with each change (`World`)."""
+
+    free: FreeVolumes
+    pods_by_claim: Index
+
+    def may_use(self, unique: str) -> Iterable[str]: ...
+    def may_be_about(self, unique: str) -> Iterable[str]: ...
+    def records_on(self, node: str) -> list[VolumeAttachment]: ...
+    def bound_to(self, node: str) -> list[Pod]: ...
 
 
 class Known(Snapshot):
     """The snapshot, with the world's indices in the place of searches."""
 
-    world: World
+    world: Indices
 
     @property
     def free(self) -> FreeVolumes:  # type: ignore[override]
