@@ -23,8 +23,8 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=\S+")
 
 
 @pytest.fixture
-async def stage(data_dir: Path) -> AsyncIterator[Stage]:
-    async with standing(data_dir, *TWO_NODES, "--page", nodes=2) as stage:
+async def stage(data_dir: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    async with standing(data_dir, *TWO_NODES, "--page", *getattr(request, "param", ()), nodes=2) as stage:
         yield stage
 
 
@@ -45,6 +45,7 @@ async def printed(stage: Stage) -> re.Match[str]:
     )
 
 
+@pytest.mark.parametrize("stage", [(), ("--cloud",)], ids=["array", "cloud"], indirect=True)
 async def test_a_node_without_power_is_reported_and_true_and_then_explained(stage: Stage):
     pod = await start_recorder(stage)
     node = pod.spec.node_name

@@ -35,6 +35,7 @@ def test_a_contract_that_forbids_names_all_packages_but_those_that_the_source_ma
         "mooring.apiserver": set[str](),
         "mooring.csi": set[str](),
         "mooring.fence": set[str](),
+        "mooring.pictures": set[str](),
         "mooring.cloud": {"mooring.mounts"},
         "mooring.ebs": {"mooring.csi", "mooring.mounts"},
         "mooring.csi_disk": {"mooring.csi", "mooring.mounts", "mooring.volumes"},

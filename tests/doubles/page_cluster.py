@@ -10,13 +10,16 @@ import msgspec
 
 from mooring.kube.objects import (
     AttachedVolume,
+    AWSElasticBlockStoreVolumeSource,
     Condition,
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
     CSIPersistentVolumeSource,
+    EmptyDirVolumeSource,
     Event,
     ManagedMeta,
+    NFSVolumeSource,
     Node,
     NodeStatus,
     Object,
@@ -115,7 +118,10 @@ def claim(name: str, *, volume: str | None = None, phase: str = "Bound") -> Pers
     )
 
 
-def pod(name: str, *, on: str = "", claims: tuple[str, ...] = (), runs: bool = True) -> Pod:
+def pod(
+    name: str, *, on: str = "", claims: tuple[str, ...] = (), runs: bool = True, own: tuple[Volume, ...] = ()
+) -> Pod:
+    """`own`: volumes that it defines itself."""
     running = ContainerStatus(
         name="c", ready=True, state=ContainerState(running=ContainerStateRunning(started_at=LONG_AGO))
     )
@@ -128,7 +134,8 @@ def pod(name: str, *, on: str = "", claims: tuple[str, ...] = (), runs: bool = T
             volumes=tuple(
                 Volume(name=each, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=each))
                 for each in claims
-            ),
+            )
+            + own,
         ),
         status=PodStatus(
             phase="Running" if runs else "Pending",
@@ -137,6 +144,26 @@ def pod(name: str, *, on: str = "", claims: tuple[str, ...] = (), runs: bool = T
             else (),
             container_statuses=(running,) if runs else (),
         ),
+    )
+
+
+NFS = Volume(name="share", nfs=NFSVolumeSource(server="nas", path="/x"))
+LOCAL = Volume(name="scratch", empty_dir=EmptyDirVolumeSource())
+EBS = Volume(name="disk", aws_elastic_block_store=AWSElasticBlockStoreVolumeSource(volume_id="vol-1"))
+
+
+def own_record(on: str, *, attached: bool = True) -> VolumeAttachment:
+    """The attachment of the volume that a pod defines as EBS."""
+    name = volume_attachment_name("kubernetes.io/csi", csi_volume_name("ebs.csi.aws.com", "vol-1"), on)
+    source = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}}
+    return VolumeAttachment(
+        metadata=ObjectMeta(name=name, uid=f"uid-{name}", creation_timestamp=LONG_AGO),
+        spec=VolumeAttachmentSpec(
+            attacher="ebs.csi.aws.com",
+            node_name=on,
+            source=VolumeAttachmentSource(inline_volume_spec=source),
+        ),
+        status=VolumeAttachmentStatus(attached=attached),
     )
 
 

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mooring.page.export import embedded, standalone
+from mooring.page.scripts import as_one
 from mooring.page.server import asset
 
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(1)>\u2028 & ]]>"
@@ -41,7 +42,7 @@ class Read(HTMLParser):
 
 
 def file(moment: object) -> Read:
-    return Read(standalone(asset("page.html"), asset("page.css"), asset("page.js"), moment))
+    return Read(standalone(asset("page.html"), asset("page.css"), as_one(asset), moment))
 
 
 def test_a_hostile_name_stays_a_text_in_the_state():

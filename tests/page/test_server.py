@@ -61,7 +61,7 @@ async def test_without_the_cookie_nothing_is_shown():
     async with served(made.volume("secret-name")) as page:
         for path in (
             "/",
-            "/page.js",
+            "/js/main.js",
             "/api/state",
             "/api/history",
             "/api/life?volume=v",
@@ -139,7 +139,7 @@ async def test_another_sites_page_may_link_here_and_read_nothing(site: str):
         await page.enter()
         headers = {"Sec-Fetch-Site": site}
         assert (await page.get("/", headers=headers))[0] == 200
-        for path in ("/api/state", "/page.js", "/api/changes", "/api/export"):
+        for path in ("/api/state", "/js/main.js", "/api/changes", "/api/export"):
             assert (await page.get(path, headers=headers))[0] == 403
 
 
@@ -151,7 +151,7 @@ async def test_every_answer_carries_the_strict_policy():
         await page.enter()
         for path in (
             "/",
-            "/page.js",
+            "/js/main.js",
             "/page.css",
             "/page.svg",
             "/api/state",
@@ -180,7 +180,7 @@ async def test_the_page_has_no_inline_script_or_style():
         await page.enter()
         _, text = await page.get("/")
         assert text.count("<script") == 1
-        assert '<script type="module" src="/page.js"></script>' in text
+        assert '<script type="module" src="/js/main.js"></script>' in text
         assert "<style" not in text
         assert " style=" not in text
         assert " onclick" not in text

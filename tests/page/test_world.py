@@ -46,7 +46,9 @@ def drawn(random: Random) -> Object:
                 on=random.choice(("", *NODES)),
                 claims=(random.choice(NAMES),),
                 runs=random.random() < 0.5,
+                own=random.choice(((), (made.NFS,), (made.EBS, made.LOCAL))),
             ),
+            lambda: made.own_record(node, attached=random.random() < 0.6),
             lambda: made.attachment(
                 name, node, attached=random.random() < 0.6, deleting=random.random() < 0.3
             ),

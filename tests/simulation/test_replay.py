@@ -41,16 +41,31 @@ def test_a_run_whose_mutant_is_gone_says_so(tmp_path: Path):
     assert "needs the mutant B00, which is not there any more" in result.stderr
 
 
+def test_replay_is_an_option_too(tmp_path: Path):
+    picture = tmp_path / "r.svg"
+    for words in (["--replay", str(STORED)], [f"--replay={STORED}"]):
+        result = CliRunner().invoke(cli, ["simulate", "--svg", str(picture), *words])
+        assert result.exit_code == 1
+        assert ET.fromstring(picture.read_text()).tag.endswith("svg")
+        picture.unlink()
+
+
+def test_replay_as_an_option_needs_a_file():
+    result = CliRunner().invoke(cli, ["simulate", "--replay"])
+    assert result.exit_code == 2
+    assert "STORED" in result.stderr
+
+
 def test_the_picture_marks_the_moment_and_says_the_rule(tmp_path: Path):
     result = replay(STORED, "--svg", tmp_path / "r.svg", "--html", tmp_path / "r.html")
     assert result.exit_code == 1
     picture = ET.fromstring((tmp_path / "r.svg").read_text())
     texts = ["".join(each.itertext()) for each in picture.iter() if each.tag.endswith("text")]
-    assert "S7 violated" in texts
+    assert texts.count("S7 is violated") == 2, "in the whole run, and in the seconds around it"
     assert any("detach" in text and "begins while it is mounted there" in text for text in texts)
     assert any("The rule S7: No detach begins" in text for text in texts)
-    wrong = [each for each in picture.iter() if each.get("class") == "wrong"]
-    assert len(wrong) == 1
+    assert any("detach of data-db-0 from n0" in text for text in texts), "claims, not volumes"
+    assert "B02a-0.json, with B02a: a node mounts" in texts[0]
     page = (tmp_path / "r.html").read_text()
     assert "No detach begins, or takes effect, while the device is mounted" in page
     assert "truth.begin" in page

@@ -84,7 +84,9 @@ def test_the_picture_shows_each_volume_where_it_was_and_changes_nothing():
     outcome, picture = draw(lambda observe: play(3, TINY, observe=observe))
     assert outcome.digest == play(3, TINY).digest
     assert ET.fromstring(picture).tag.endswith("svg")
-    assert ">db-0 on n" in picture
+    assert ">data-db-0<" in picture
+    assert ">pod db-0<" in picture
+    assert ">everything is healed<" in picture
     assert "prefers-color-scheme: dark" in picture
     text = page(play_batch([Job(3)], TINY), outcome, picture, "a <title>", [("cluster", "small")])
     assert "a &lt;title&gt;" in text

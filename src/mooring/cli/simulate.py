@@ -27,9 +27,11 @@ SAME = "came out as the forerunner"
 
 
 class _RunByDefault(Group):
-    """`mooring simulate FILE --seeds 5` is `mooring simulate run FILE --seeds 5`."""
+    """`mooring simulate FILE --seeds 5` is `mooring simulate run FILE --seeds 5`, and `mooring simulate
+    --replay FILE` is `mooring simulate replay FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = _replay_as_command(args)
         first = args[0] if args else ""
         if first in self.commands or first in self.get_help_option_names(ctx):
             return super().parse_args(ctx, args)
@@ -37,6 +39,17 @@ class _RunByDefault(Group):
             commands = ", ".join(self.list_commands(ctx))
             raise click.UsageError(f"{first} is neither a command ({commands}) nor a scenario's file", ctx)
         return super().parse_args(ctx, ["run", *args])
+
+
+def _replay_as_command(args: list[str]) -> list[str]:
+    """Where no command comes first, `--replay FILE` is one."""
+    if not args or not args[0].startswith("-"):
+        return args
+    for at, word in enumerate(args):
+        name, equals, file = word.partition("=")
+        if name == "--replay":
+            return ["replay", *([file] if equals else []), *args[:at], *args[at + 1 :]]
+    return args
 
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -82,8 +95,8 @@ SEARCHING = _options(
 def simulate() -> None:
     """Plays whole clusters in virtual time, under faults, and checks what must never happen, and what must.
 
-    Without a command: `run`. The same seed plays the same run, byte for byte. Exit status 1: an invariant was
-    violated, or a mutant was not found.
+    Without a command: `run`; with --replay FILE: `replay`. The same seed plays the same run, byte for byte.
+    Exit status 1: an invariant was violated, or a mutant was not found.
     """
 
 
@@ -184,8 +197,10 @@ def replay(
         else:
             from mooring.cli.simulation_report import write_replay
 
+            title = stored.name if mutant is None or without_mutant else f"{stored.name}, with {found.mutant}"
+            title += "" if mutant is None or without_mutant else f": {mutant.fault}"
             outcome = write_replay(
-                lambda observe: found.play(lines=True, observe=observe), f"{stored.name}", svg=svg, html=html
+                lambda observe: found.play(lines=True, observe=observe), title, svg=svg, html=html
             )
     outcome.lines = outcome.lines if traced else []
     _print_run(outcome, output)

@@ -1,27 +1,21 @@
-"""The picture and the page of a simulated run: its lanes in the language of the demo's timeline."""
+"""The picture and the page of a simulated run: played once more, drawn, written where that was asked for."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from mooring.cluster.observer import Change, Lane
-from mooring.cluster.timeline import Mark, render
+from mooring.pictures.picture import render
 from mooring.simulation.checks.rules import rule_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm import description
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import Outcome, play
+from mooring.simulation.search.picture import RunPicture
 from mooring.simulation.search.report import Row, page, violation_page
 from mooring.simulation.search.summary import Summary
-from mooring.simulation.search.timeline import VolumeTimeline
-
-HEALED = "healed"
-NOTE_WIDTH = 150
-"""Characters in a line below the picture."""
 
 Observe = Callable[[Trace], object]
 
@@ -49,36 +43,10 @@ def write_replay(
 
 
 def draw(again: Callable[[Observe], Outcome], title: str = "") -> tuple[Outcome, str]:
-    """A run and its picture: one row for each volume on each node that ever had to do with it, and a mark
-    where an invariant was violated first."""
-    seen: list[VolumeTimeline] = []
-    outcome = again(lambda trace: seen.append(VolumeTimeline(trace)))
-    lanes = [
-        Lane(seen[0].label(place), kind, [Change(at, state) for at, state in changes])
-        for (place, kind), changes in seen[0].changes.items()
-    ]
-    scenario = outcome.scenario
-    marks = [Mark(step.at, f"{step.what} {step.on}") for step in outcome.plan]
-    marks.append(Mark(scenario.heal_s, HEALED))
-    marks += [Mark(at, f"{name} violated", wrong=True) for name, at in outcome.moments()]
-    notes = [line for violation in _first_of_each(outcome) for line in _note(violation)]
-    return outcome, render(lanes, marks, scenario.end_s, title or f"Seed {outcome.seed}", notes)
-
-
-def _first_of_each(outcome: Outcome) -> list[str]:
-    return [
-        next(each for each in outcome.violations if each.startswith(f"{name} "))
-        for name in outcome.invariants
-    ]
-
-
-def _note(violation: str) -> list[str]:
-    name = violation.partition(" ")[0]
-    lines = [
-        *textwrap.wrap(violation, NOTE_WIDTH),
-        *textwrap.wrap(f"The rule {name}: {rule_of(name)}", NOTE_WIDTH),
-    ]
-    return [lines[0], *(f"    {line}" for line in lines[1:])]
+    """A run and its picture."""
+    seen: list[RunPicture] = []
+    outcome = again(lambda trace: seen.append(RunPicture(trace)))
+    return outcome, render(seen[0].of(outcome, title or f"Seed {outcome.seed}"))
 
 
 def _write(picture: str, body: str, seed: int, *, html: Path | None, svg: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Watches one volume from outside: what the API reports of it, and what is true.
+"""Watches one volume from outside: what the API reports of it, what is true, and where its pod runs.
 
 Truth is looked up where it is (`truth`): at the storage, and in the kernel's mount tables of each machine.
 Reported state comes from watching the API. Both are kept as times at which a lane's state changed.
@@ -14,7 +14,7 @@ from random import Random
 from mooring.cluster.truth import Truth
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, Pod, VolumeAttachment
 from mooring.mounts.interface import Mount
 from mooring.volumes.names import DETACHING
 
@@ -43,6 +43,11 @@ class Lane:
             self.changes.append(Change(at, state))
 
 
+def _is_ready(pod: Pod) -> bool:
+    ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    return ready and not pod.deleting
+
+
 class Observer:
     """Follows the PersistentVolume `volume`, whose handle is `disk` (both are set once they are known)."""
 
@@ -51,12 +56,16 @@ class Observer:
     ) -> None:
         """`mounts` is the mount table of a node's machine, None if it has no power."""
         self.volume = ""
+        self.pod = ""
+        self.runs: list[Change] = []
+        """On which node the pod `pod` runs, "" on none, in order."""
         self.disk = ""
         self.doubly_attached: list[str] = []
         self._truth = truth
         self._mounts = mounts
         self._nodes = Informer(client, Node, random=Random(1))
         self._records = Informer(client, VolumeAttachment, random=Random(2))
+        self._pods = Informer(client, Pod, random=Random(3), namespace="default")
         self.lanes: dict[tuple[str, str], Lane] = {}
         self._start = asyncio.get_running_loop().time()
 
@@ -86,6 +95,7 @@ class Observer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._nodes.run())
             group.create_task(self._records.run())
+            group.create_task(self._pods.run())
             group.create_task(self._sample())
 
     async def _sample(self) -> None:
@@ -101,6 +111,19 @@ class Observer:
         for node in self._nodes.items():
             self._lane(node.name, "reported").note(at, self._reported(node))
             self._lane(node.name, "true").note(at, self._true(node.name, held))
+        self._note_pod(at)
+
+    def _note_pod(self, at: float) -> None:
+        """It runs from when it is ready until its volume is not mounted there any more, whatever the API
+        says meanwhile: a node that is cut off does not end it."""
+        runs_on = self.runs[-1].state if self.runs else ""
+        if runs_on and self.true_state(runs_on) == "mounted":
+            return
+        pod = self._pods.get(f"default/{self.pod}")
+        node = pod.spec.node_name if pod is not None and _is_ready(pod) else ""
+        node = node if self.true_state(node) == "mounted" else ""
+        if node != runs_on:
+            self.runs.append(Change(at, node))
 
     def _lane(self, node: str, kind: str) -> Lane:
         return self.lanes.setdefault((node, kind), Lane(node, kind))

@@ -15,6 +15,7 @@ from mooring.kube.readiness import ready_since
 from mooring.kube.times import parse_time
 from mooring.page.history import Change
 from mooring.page.model import Model
+from mooring.page.own_volumes import OWN, split_own
 from mooring.page.rows import CLAIM, MOST_PODS, Row
 from mooring.page.text import message, name
 from mooring.page.world import World
@@ -27,6 +28,8 @@ MOST_STEPS = 400
 def volume_life(key: str, model: Model) -> dict[str, Any] | None:
     """The life of the volume with that id of a row: `milestones` and `steps`; None if there is no such
     volume, and none was seen in the last hour."""
+    if key.startswith(OWN):
+        return _own_life(key, model)
     world = model.world
     seen = list(model.history.about("volumes", name(key)))
     claim_key = key.removeprefix(CLAIM) if key.startswith(CLAIM) else world.claim_key(key) or _claim_in(seen)
@@ -46,6 +49,25 @@ def volume_life(key: str, model: Model) -> dict[str, Any] | None:
     way = _milestones(claim, pv, records, pods, row, steps, seen, attaches=bool(unique))
     return {
         "milestones": list(way),
+        "steps": _in_order(steps),
+    }
+
+
+def _own_life(key: str, model: Model) -> dict[str, Any] | None:
+    """The life of a volume that a pod defines: what it shares with others, from the pod on."""
+    seen = list(model.history.about("volumes", name(key)))
+    row = model.tables["volumes"].get(name(key))
+    pod = model.world.pods.get(split_own(key.removeprefix(OWN))[0])
+    if row is None and not seen:
+        return None
+    pods = [pod] if pod is not None else []
+    steps = [*_of_objects(pods, model.world), *(_seen(at, change) for at, change in seen)]
+    unique = model.world.own_unique(key.removeprefix(OWN))
+    records = model.world.known.attachments_of(unique) if unique else []
+    steps += _of_objects(records, model.world)
+    way = _milestones(None, None, records, pods, row or {}, steps, seen, attaches=bool(unique))
+    return {
+        "milestones": [each for each in way if each["what"] not in ("claimed", "provisioned", "bound")],
         "steps": _in_order(steps),
     }
 

@@ -19,11 +19,13 @@ import structlog
 from mooring.kube.objects import Object, PersistentVolume
 from mooring.kube.reason import Reason
 from mooring.page.history import Batch, Change, History
+from mooring.page.own_volumes import OWN
 from mooring.page.reasons import stuck_row
-from mooring.page.rows import CLAIM, Row, claim_row, node_row, pod_row, volume_row
+from mooring.page.rows import CLAIM, Row, claim_row, node_row, own_row, pod_row, volume_row
 from mooring.page.text import name
 from mooring.page.truth import Seen, node_truth, volume_truth
 from mooring.page.world import Ref, World
+from mooring.volumes.names import CSI_PLUGIN, split_csi_volume_name, split_volume_name
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.cause import Cause
 from mooring.why.explain import NoSuchObject, explain
@@ -77,11 +79,11 @@ class Model:
         for node in {*before.nodes, *seen.nodes}:
             if before.nodes.get(node) != seen.nodes.get(node):
                 self._touched[("node", node)] = None
-                for record in self.world.records_on(node):
-                    self._touched[("pv", record.spec.source.persistent_volume_name or "")] = None
+                self._touched |= dict.fromkeys(self.world.volumes_on(node))
         for volume in {*before.volumes, *seen.volumes}:
             if before.volumes.get(volume) != seen.volumes.get(volume):
-                self._touched[("pv", volume)] = None
+                own = volume.startswith(OWN)
+                self._touched[("own", volume.removeprefix(OWN)) if own else ("pv", volume)] = None
 
     # --- what goes out
 
@@ -129,8 +131,10 @@ class Model:
             self._unexplained[ref] = None
 
     def handles(self) -> dict[str, str]:
-        """By PersistentVolume, the name that its storage knows it by."""
-        return {key: _handle(pv) for key, pv in self.world.volumes.items()}
+        """By PersistentVolume, or id of a row of one that a pod defines, the name that its storage knows it
+        by."""
+        own = {f"{OWN}{key}": _handle_in(unique) for key, unique in self.world.own_attachable()}
+        return {key: _handle(pv) for key, pv in self.world.volumes.items()} | own
 
     # --- rows
 
@@ -150,6 +154,9 @@ class Model:
             claim = world.claims.get(key)
             row = claim_row(claim, world) if claim is not None else None
             yield ("volumes", name(f"{CLAIM}{key}")), row
+        elif kind == "own":
+            row, own = own_row(key, world), f"{OWN}{key}"
+            yield ("volumes", name(own)), volume_truth(own, row, self.seen) if row is not None else None
         elif kind == "pod":
             pod = world.pods.get(key)
             yield ("pods", name(key)), pod_row(pod, world) if pod is not None else None
@@ -217,6 +224,12 @@ class Model:
             "ns": known.namespaces,
         }[kind]  # type: ignore[assignment]
         return key in held
+
+
+def _handle_in(unique: str) -> str:
+    """The storage's name of a volume, which its unique name ends with."""
+    plugin, named = split_volume_name(unique)
+    return split_csi_volume_name(named)[1] if plugin == CSI_PLUGIN else named
 
 
 def _handle(pv: PersistentVolume) -> str:

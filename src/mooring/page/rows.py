@@ -4,7 +4,8 @@ A row depends only on its own object and on what is recorded about it, so that a
 concerns. Keys that have nothing to say are left out. Names and messages are bounded (`text`).
 
 - nodes: `phase` (ready, notready, silent, gone), `marks`, `pods`, `attached`, `inUse`, `since`, `zone`
-- volumes: `phase`, `claim`, `size`, `class`, `driver`, `on` (node, state, error), `pods`
+- volumes: `phase`, `claim`, `size`, `class`, `driver`, `on` (node, state, error), `pods`; those that pods
+  define (`own_volumes`), too
 - pods: `phase` (the word of kubectl's STATUS), `tone` (ok, wait, bad, done), `node`, `volumes`
 """
 
@@ -22,6 +23,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.readiness import ready_since
+from mooring.page.own_volumes import OWN, own_volumes, source_of, split_own
 from mooring.page.text import message, name
 from mooring.page.world import World
 from mooring.volumes.attachability import driver_of
@@ -103,6 +105,7 @@ def _volumes_of(pod: Pod, world: World) -> Iterable[str]:
         claim = world.claims.get(key)
         bound = claim.spec.volume_name if claim is not None else ""
         yield bound if bound in world.volumes else f"{CLAIM}{key}"
+    yield from (f"{OWN}{key}" for key in own_volumes(pod))
 
 
 def claim_row(claim: PersistentVolumeClaim, world: World) -> Row | None:
@@ -134,6 +137,28 @@ def volume_row(pv: PersistentVolume, world: World) -> Row:
         driver=name(driver_of(unique) if unique else _source(pv)),
         on=places,
         **_pods(users),
+    )
+
+
+def own_row(key: str, world: World) -> Row | None:
+    """The row of a volume that a pod defines; None once the pod has ended, unless it is still attached."""
+    pod_key, volume_name = split_own(key)
+    pod = world.pods.get(pod_key)
+    volume = next((each for each in pod.spec.volumes if each.name == volume_name), None) if pod else None
+    if pod is None or volume is None or not (source := source_of(volume)):
+        return None
+    unique = world.own_unique(key)
+    records = sorted(world.known.attachments_of(unique), key=lambda each: each.name) if unique else []
+    places = [_place(each, unique, world) for each in records]
+    if not unique or not world.attachability.attach_required(unique):
+        places = places or _unrecorded([pod_key], world)
+    if pod.finished and not places:
+        return None
+    return _row(
+        phase=next((state for state in ORDER if state in [place["state"] for place in places]), "awaited"),
+        driver=name(driver_of(unique) or (volume.csi.driver if volume.csi else source.replace("_", ""))),
+        on=places,
+        pods=[name(pod_key)],
     )
 
 

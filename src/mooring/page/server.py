@@ -4,7 +4,7 @@ Guarantees: it listens on 127.0.0.1 only; it answers GET and nothing else, so th
 answer but the one to the token needs the cookie; every answer has the headers of `admission`.
 
     /?token=...          exchanges the token for a cookie, and leads to /
-    /                    the page; /page.css, /page.js and /page.svg are its files
+    /                    the page; /page.css, /page.svg and /js/*.js are its files
     /api/state           all rows; /api/history the last hour; /api/changes?since=VERSION the events
     /api/life?volume=ID  or ?node=ID
     /api/export          the moment and the last hour as one file
@@ -27,6 +27,7 @@ from mooring.page.export import standalone
 from mooring.page.history import History
 from mooring.page.life import node_life, volume_life
 from mooring.page.model import Model
+from mooring.page.scripts import SCRIPTS, as_one, path_of
 from mooring.page.streams import Streams
 
 LOOPBACK = "127.0.0.1"
@@ -36,7 +37,11 @@ MOST_EXPORTED = 20_000
 MOST_LIVES = 100
 """And the lives of so many volumes and nodes: what is stuck, and what that concerns, goes first."""
 MOST_CHOSEN = 8
-FILES = {"/page.css": "text/css", "/page.js": "text/javascript", "/page.svg": "image/svg+xml"}
+FILES = {
+    "/page.css": "text/css",
+    "/page.svg": "image/svg+xml",
+    **{f"/{path_of(script)}": "text/javascript" for script in SCRIPTS},
+}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -186,7 +191,7 @@ class PageServer:
         at = request.query.get("at", "")
         if at.isdecimal() and len(at) < 16:
             moment["at"] = int(at)
-        text = standalone(asset("page.html"), asset("page.css"), asset("page.js"), moment)
+        text = standalone(asset("page.html"), asset("page.css"), as_one(asset), moment)
         headers = {"Content-Disposition": f'attachment; filename="mooring-{self._model.version}.html"'}
         return web.Response(text=text, content_type="text/html", headers=headers)
 

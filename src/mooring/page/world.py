@@ -2,14 +2,14 @@
 
 `Known` is the snapshot on which `mooring why` explains, kept current instead of read once: the explanations
 are the same functions, and so are their answers. `apply` returns what a change may concern, as references: a
-kind by its short name ("node", "pv", "pvc", "pod", "ns") and a key.
+kind by its short name ("node", "pv", "pvc", "pod", "ns", or "own": a volume that a pod defines) and a key.
 
 Pure; it must not know of the API, of time, or of the page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mooring.kube.objects import (
@@ -26,21 +26,18 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import NodeFence
+from mooring.page.events import Events, Ref
+from mooring.page.indices import Index, node_of, unique_names, volumes_of
+from mooring.page.known import Known
+from mooring.page.node_changes import moved, standing
+from mooring.page.own_volumes import own_volumes, split_own
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.claims import claim_name, claims_of
 from mooring.volumes.free_volumes import FreeVolumes
-from mooring.volumes.names import CSI_PLUGIN, inline_csi_name, is_about, split_volume_name
+from mooring.volumes.names import CSI_PLUGIN, split_volume_name
 from mooring.volumes.names import volume_attachment_name as record_name
-from mooring.volumes.names import volume_of as own_name
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
-from mooring.why.snapshot import Snapshot
-
-Ref = tuple[str, str]
-"""A kind by its short name, and a key."""
-
-MOST_EVENTS = 40
-"""Of one object, the latest so many are kept."""
 
 KINDS: tuple[type[Object], ...] = (
     Node,
@@ -57,66 +54,6 @@ KINDS: tuple[type[Object], ...] = (
 )
 """What is read. Secrets are not."""
 
-_EVENT_KINDS = {
-    "Node": "node",
-    "Pod": "pod",
-    "PersistentVolume": "pv",
-    "PersistentVolumeClaim": "pvc",
-    "Namespace": "ns",
-}
-
-
-class Index:
-    """Sets of keys under a value; an empty set takes no place."""
-
-    def __init__(self) -> None:
-        self._keys: dict[str, dict[str, None]] = {}
-
-    def of(self, value: str) -> Iterable[str]:
-        """The keys under a value, in the order in which they came."""
-        return tuple(self._keys.get(value, ()))
-
-    def move(self, key: str, old: Iterable[str], new: Iterable[str]) -> None:
-        """Takes the key from the old values and puts it under the new ones."""
-        for value in old:
-            held = self._keys.get(value)
-            if held is not None:
-                held.pop(key, None)
-                if not held:
-                    del self._keys[value]
-        for value in new:
-            self._keys.setdefault(value, {})[key] = None
-
-
-class Known(Snapshot):
-    """The snapshot, with the world's indices in the place of searches."""
-
-    world: World
-
-    @property
-    def free(self) -> FreeVolumes:  # type: ignore[override]
-        """Kept current with each change."""
-        return self.world.free
-
-    def users(self, volume: str) -> Iterator[Pod]:
-        for key in self.world.may_use(volume):
-            if volume in self._unique_names(pod := self.pods[key]):
-                yield pod
-
-    def attachments_of(self, volume: str) -> list[VolumeAttachment]:
-        held = (self.attachments[key] for key in self.world.may_be_about(volume))
-        return [each for each in held if is_about(each, volume)]
-
-    def held_by(self, node: str) -> tuple[list[VolumeAttachment], list[Pod]]:
-        return self.world.records_on(node), self.world.bound_to(node)
-
-    def pods_on(self, node: str) -> list[Pod]:
-        return [pod for pod in self.world.bound_to(node) if not pod.finished]
-
-    def users_of_claim(self, claim: PersistentVolumeClaim) -> list[Pod]:
-        pods = (self.pods[key] for key in sorted(self.world.pods_by_claim.of(claim.key)))
-        return [pod for pod in pods if not pod.finished]
-
 
 class World:
     """All objects by kind and key, and who belongs to whom."""
@@ -128,7 +65,8 @@ class World:
         self.volumes: dict[str, PersistentVolume] = self._objects[PersistentVolume]
         self.claims: dict[str, PersistentVolumeClaim] = self._objects[PersistentVolumeClaim]
         self.attachments: dict[str, VolumeAttachment] = self._objects[VolumeAttachment]
-        self.events: dict[str, tuple[Event, ...]] = {}
+        self._events = Events()
+        self.events: Mapping[str, tuple[Event, ...]] = self._events.held
         self.free = FreeVolumes()
         self.pods_by_claim, self._pods_by_node = Index(), Index()
         self._inline_users: dict[str, tuple[str, ...]] = {}
@@ -174,6 +112,27 @@ class World:
         """The unique name of a PersistentVolume that can be attached, else ""."""
         return self._unique.get(pv, "")
 
+    def own_unique(self, key: str) -> str:
+        """The unique name of a volume that a pod defines, if it can be attached, else ""."""
+        pod_key, name = split_own(key)
+        pod = self.pods.get(pod_key)
+        volume = next((each for each in pod.spec.volumes if each.name == name), None) if pod else None
+        return (self.attachability.name(VolumeSpec.of_volume(volume)) or "") if volume is not None else ""
+
+    def volumes_on(self, node: str) -> Iterator[Ref]:
+        """The volumes that have a VolumeAttachment for the node, and those that its pods define."""
+        for record in self.records_on(node):
+            yield from (("pv", pv) for pv in volumes_of(record))
+        for pod in self.bound_to(node):
+            yield from (("own", key) for key in own_volumes(pod))
+
+    def own_attachable(self) -> Iterator[tuple[str, str]]:
+        """Keys of the volumes that pods define and that can be attached, with their unique names."""
+        for pod in self._inline_users:
+            for key in own_volumes(self.pods[pod]):
+                if unique := self.own_unique(key):
+                    yield key, unique
+
     def called(self, unique: str) -> Iterable[str]:
         """The PersistentVolumes of a unique name."""
         return self._volumes_by_unique.of(unique)
@@ -212,7 +171,7 @@ class World:
         if obj is None:
             return set()
         if isinstance(obj, Event):
-            return self._event(obj, gone=new is None)
+            return self._events.apply(obj, gone=new is None)
         held: dict[str, Any] = self._objects[type(obj)]
         old = held.pop(obj.key, None) if new is None else held.get(obj.key)
         if new is not None:
@@ -235,24 +194,9 @@ class World:
             case _:
                 return set()
 
-    def _event(self, event: Event, *, gone: bool) -> set[Ref]:
-        subject = event.involved_object
-        held = self.events.get(subject.uid or subject.name, ())
-        others = [each for each in held if each.key != event.key]
-        if not gone:
-            others.append(event)
-        kept = sorted(others, key=_time_of)[-MOST_EVENTS:]
-        if kept:
-            self.events[subject.uid or subject.name] = tuple(kept)
-        else:
-            self.events.pop(subject.uid or subject.name, None)
-        kind = _EVENT_KINDS.get(subject.kind, "")
-        key = f"{subject.namespace}/{subject.name}" if kind in ("pod", "pvc") else subject.name
-        return {(kind, key)} if kind else set()
-
     def _pod(self, key: str, old: Pod | None, new: Pod | None) -> set[Ref]:
         both = [pod for pod in (old, new) if pod is not None]
-        self._pods_by_node.move(key, _node_of(old), _node_of(new))
+        self._pods_by_node.move(key, node_of(old), node_of(new))
         self.pods_by_claim.move(key, claims_of(old) if old else (), claims_of(new) if new else ())
         before = self._inline_users.pop(key, ())
         after = tuple(self._inline(new)) if new is not None else ()
@@ -261,7 +205,8 @@ class World:
             self._inline_users[key] = after
         refs: set[Ref] = {("pod", key)}
         for pod in both:
-            refs.update(("node", node) for node in _node_of(pod))
+            refs.update(("node", node) for node in node_of(pod))
+            refs.update(("own", volume) for volume in own_volumes(pod))
             for claim in claims_of(pod):
                 refs.update(self._with_volume(claim))
         return refs
@@ -294,31 +239,40 @@ class World:
 
     def _record(self, key: str, old: VolumeAttachment | None, new: VolumeAttachment | None) -> set[Ref]:
         both = [record for record in (old, new) if record is not None]
-        self._records_by_name.move(key, _names(old), _names(new))
-        self._records_by_volume.move(key, _volumes(old), _volumes(new))
+        self._records_by_name.move(key, unique_names(old), unique_names(new))
+        self._records_by_volume.move(key, volumes_of(old), volumes_of(new))
         self._records_by_node.move(
             key, [old.spec.node_name] if old else (), [new.spec.node_name] if new else ()
         )
         refs: set[Ref] = set()
         for record in both:
             refs.add(("node", record.spec.node_name))
-            for pv in _volumes(record):
+            for pv in volumes_of(record):
                 refs.add(("pv", pv))
                 if (claim := self.claim_key(pv)) is not None:
                     refs.update(self._with_pods(claim))
-            for unique in _names(record):
-                refs.update(("pod", pod) for pod in self._users_of_inline.of(unique))
+            for unique in unique_names(record):
+                refs.update(self._with_own(unique))
         return refs
 
     def _node(self, key: str, old: Node | None, new: Node | None) -> set[Ref]:
         refs: set[Ref] = {("node", key)}
-        if _standing(old) != _standing(new):
+        if standing(old) != standing(new):
             refs.update(("pod", each) for each in self._pods_by_node.of(key))
             for record in self.records_on(key):
-                refs.update(("pv", pv) for pv in _volumes(record))
-        for unique in _moved(old, new):
+                refs.update(("pv", pv) for pv in volumes_of(record))
+        for unique in moved(old, new):
             refs.update(("pv", pv) for pv in self._volumes_by_unique.of(unique))
+            refs.update(self._with_own(unique))
         return refs
+
+    def _with_own(self, unique: str) -> set[Ref]:
+        """The pods that define the volume of that unique name, and their volumes."""
+        pods = [self.pods[key] for key in self._users_of_inline.of(unique)]
+        return {
+            *(("pod", pod.key) for pod in pods),
+            *(("own", each) for pod in pods for each in own_volumes(pod)),
+        }
 
     def _with_volume(self, claim: str) -> set[Ref]:
         held = self.claims.get(claim)
@@ -327,50 +281,3 @@ class World:
 
     def _with_pods(self, claim: str) -> set[Ref]:
         return {("pvc", claim), *(("pod", pod) for pod in self.pods_by_claim.of(claim))}
-
-
-def _node_of(pod: Pod | None) -> list[str]:
-    return [pod.spec.node_name] if pod is not None and pod.spec.node_name else []
-
-
-def _names(record: VolumeAttachment | None) -> list[str]:
-    found = (own_name(record) or inline_csi_name(record)) if record is not None else ""
-    return [found] if found else []
-
-
-def _volumes(record: VolumeAttachment | None) -> list[str]:
-    found = record.spec.source.persistent_volume_name if record is not None else None
-    return [found] if found else []
-
-
-def _moved(old: Node | None, new: Node | None) -> set[str]:
-    """The unique names that have come to or left a Node's two lists."""
-    return (_in_use(old) ^ _in_use(new)) | (_attached(old) ^ _attached(new))
-
-
-def _in_use(node: Node | None) -> set[str]:
-    return set(node.status.volumes_in_use) if node is not None else set()
-
-
-def _attached(node: Node | None) -> set[str]:
-    return {each.name for each in node.status.volumes_attached} if node is not None else set()
-
-
-def _standing(node: Node | None) -> object:
-    """What about a Node changes the explanation of what it holds. A heartbeat does not."""
-    if node is None:
-        return None
-    spec, meta = node.spec, node.metadata
-    conditions = [(c.type, c.status, c.last_transition_time) for c in node.status.conditions]
-    return (
-        meta.uid,
-        meta.deletion_timestamp,
-        spec.taints,
-        spec.unschedulable,
-        conditions,
-        node.status.node_info,
-    )
-
-
-def _time_of(event: Event) -> str:
-    return event.last_timestamp or event.metadata.creation_timestamp or ""

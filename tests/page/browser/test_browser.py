@@ -120,6 +120,18 @@ async def test_a_volumes_life_has_milestones_and_steps(show: Show):
         assert "PersistentVolume created" in text
 
 
+async def test_a_volume_that_a_pod_defines_is_shown_with_its_pod_and_its_life(show: Show):
+    async with show(made.node("node-1"), made.pod("p", on="node-1", own=(made.NFS,))) as shown:
+        page = await shown.open()
+        assert await rows(page) == ["node-1 ready", "p/share p used"]
+        await page.click(".item[aria-level='2']")
+        await has(page, "Its way", "#life")
+        text = await page.inner_text("#life")
+        assert "defined by its pod" in text
+        assert "nfs" in text
+        assert "Claim" not in text
+
+
 async def test_a_nodes_life_is_shown(show: Show):
     async with show(*made.cluster(1, 1)) as shown:
         page = await shown.open()

@@ -34,7 +34,7 @@ async def power_lost(demo: Demo) -> None:
     synced = await demo.last(pod, "wrote")
     await demo.timed("silence noticed", since, lambda: ready(watch.node(node)) == "Unknown")
     fence = await fenced(demo, node)
-    demo.mark("fenced")
+    demo.mark(f"{node} is fenced")
     demo.say(f"fence: {fence.status.attempts[-1].message}")
     demo.check("not a byte of the disk has changed since the power loss", await _same(demo, left, node))
     await demo.timed("moved, unattended", since, lambda: demo.running(not_uid=pod.uid))
@@ -55,7 +55,7 @@ async def cut_off(demo: Demo) -> None:
     demo.check(f"{node} writes on, unseen", watch.true_state(node) == "mounted")
     await demo.timed("silence noticed, of a cut", since, lambda: ready(watch.node(node)) == "Unknown")
     fence = await fenced(demo, node)
-    demo.mark("switched off")
+    demo.mark(f"its BMC switches {node} off")
     demo.check(
         f"its BMC has switched it off, and its processes are gone: {_proof(fence)}", not stage.has_power(node)
     )
@@ -83,7 +83,7 @@ async def silent_bmc(demo: Demo) -> None:
     demo.say("a second source that does not answer does not count: the policy now asks the strip alone")
     await ladder(demo, [{"mechanism": "bmc", "retries": 0}, {"mechanism": "power-strip"}])
     fence = await fenced(demo, node)
-    demo.mark("fenced")
+    demo.mark(f"{node} is fenced")
     tried = [each.mechanism for each in fence.status.attempts]
     demo.check(
         f"tried in turn: {', '.join(tried)}; shown by {_proof(fence)}", tried[-1] == "power-strip" != tried[0]
@@ -116,7 +116,7 @@ async def lying_bmc(demo: Demo) -> None:
         stage.truth.holders(demo.disk) == (node,) and stage.has_power(node),
     )
     await said(demo, "machine", "bmc", node, "--misbehave", "none", "--device", "bmc")
-    demo.mark("healed")
+    demo.mark("all links are healed")
     await said(demo, "node", "heal", node)
     await stage.until("the fence is given up", lambda: became(demo, fence, Phase.CANCELLED))
     await stage.until("the pod is shown as ready", demo.running)
@@ -131,7 +131,7 @@ async def storm(demo: Demo) -> None:
     pod = await _running(demo)
     node = pod.spec.node_name
     other = next(each for each in ("node-1", "node-2", "node-3") if each != node)
-    demo.mark("two are cut off")
+    demo.mark(f"{node} and {other} are cut off")
     for each in (node, other):
         await said(demo, "node", "cut", each, "--from", "api")
     fences = [
@@ -141,7 +141,7 @@ async def storm(demo: Demo) -> None:
     demo.say(f"fence: {fences[-1].status.message}")
     await demo.writes(pod, more=10)
     demo.check("both have power: nothing was ordered", all(stage.has_power(each) for each in (node, other)))
-    demo.mark("healed")
+    demo.mark("all links are healed")
     for each in (node, other):
         await said(demo, "node", "heal", each)
     for fence in fences:

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import click
 
-from mooring.cluster import timeline
 from mooring.cluster.demo import fence, shut_out, volume
+from mooring.cluster.demo.picture import picture_of
+from mooring.cluster.demo.recorded import recorded
 from mooring.cluster.demo.scene import GRACE_S, NODES, Demo
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Disappointed, Stage
 from mooring.cluster.tables import table
 from mooring.kube.printable import counted
+from mooring.pictures.picture import render
 
 
 async def run_demo(
@@ -84,9 +86,8 @@ def _stories(demo: Demo) -> Sequence[Callable[[Demo], Awaitable[None]]]:
 
 def _draw(demo: Demo, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    lanes = sorted(demo.watch.lanes.values(), key=lambda lane: (lane.node, lane.kind))
-    title = f"One volume, {NODES} nodes: what the API reports, and what is true"
-    (out / "timeline.svg").write_text(timeline.render(lanes, demo.marks, demo.watch.now, title))
+    beneath = [] if demo.fencing else recorded()
+    (out / "timeline.svg").write_text(render(picture_of(demo, beneath)))
 
 
 async def _take_down(demo: Demo) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from mooring.cluster import timeline
 from mooring.cluster.observer import Observer
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Node, Pod
+from mooring.pictures.model import Loss, Mark
 
 MANIFEST = "statefulset.yaml"
 NODES = 3
@@ -40,7 +40,11 @@ class Demo:
     fencing: bool = False
     durations: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     failed: list[str] = field(default_factory=list[str])
-    marks: list[timeline.Mark] = field(default_factory=list[timeline.Mark])
+    marks: list[Mark] = field(default_factory=list[Mark])
+    waited: dict[str, str] = field(default_factory=dict[str, str])
+    """Why a node's volumes waited, by its name: the controller's own words."""
+    losses: list[tuple[str, Loss]] = field(default_factory=list[tuple[str, Loss]])
+    """What was lost, and on which node."""
     disk: str = ""
     observer: Observer | None = None
     said: dict[str, str] = field(default_factory=dict[str, str])
@@ -61,7 +65,7 @@ class Demo:
             self.failed.append(what)
 
     def mark(self, label: str) -> None:
-        self.marks.append(timeline.Mark(self.watch.now, label))
+        self.marks.append(Mark(self.watch.now, label))
 
     @property
     def watch(self) -> Observer:

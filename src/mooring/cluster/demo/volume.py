@@ -13,6 +13,7 @@ from mooring.cluster.power_witness import UNSYNCED, OwnKernel, PowerWitness, Sha
 from mooring.controllers.attachdetach.decide import Attachment, NodeState, may_release
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.mounts.blocking import blocking
+from mooring.pictures.model import Loss
 from mooring.volumes.names import ATTACH_REQUESTED_AT
 
 
@@ -21,7 +22,7 @@ async def first_volume(demo: Demo) -> None:
     stage, watch = demo.stage, demo.watch
     demo.head("A pod asks for a volume")
     since = watch.now
-    demo.mark("apply")
+    demo.mark("a pod asks for a volume")
     demo.say(f"applied examples/{MANIFEST} with {await stage.apply(examples() / MANIFEST)}")
     await demo.timed("claim bound", since, lambda: _bound_volume(demo))
     await demo.timed("attached", since, lambda: {"attached", "mounted"} & _true_states(watch))
@@ -43,7 +44,7 @@ async def _bound_volume(demo: Demo) -> bool:
         return False
     volume = await demo.stage.client.get(PersistentVolume, claim.spec.volume_name)
     demo.disk = volume.spec.csi.volume_handle if volume.spec.csi is not None else volume.name
-    demo.watch.volume, demo.watch.disk = volume.name, demo.disk
+    demo.watch.volume, demo.watch.disk, demo.watch.pod = volume.name, demo.disk, POD
     return True
 
 
@@ -59,7 +60,7 @@ async def drain(demo: Demo) -> None:
     assert pod is not None
     written = await demo.writes(pod)
     node, since = pod.spec.node_name, demo.watch.now
-    demo.mark(f"drain {node}")
+    demo.mark(f"{node} is drained")
     await demo.stage.drain(node)
     await demo.timed("moved by drain", since, lambda: demo.running(not_uid=pod.uid))
     moved = await demo.running()
@@ -83,6 +84,7 @@ async def power_loss(demo: Demo) -> None:
     killing = asyncio.create_task(stage.command("node", "kill", node))
     outcome = await witness.after(killing)
     status, answer = await killing
+    lost_at = watch.now
     demo.check(answer, status == 0)
     if demo.rootless:
         demo.say(f"(directories have no power to lose: a late write {outcome})")
@@ -99,7 +101,7 @@ async def power_loss(demo: Demo) -> None:
         now = await blocking(content, stage, demo.disk)
         demo.check("not a byte of the disk has changed since the power loss", now == left)
     confirmed = watch.now
-    demo.mark("confirm-dead")
+    demo.mark(f"an operator states that {node} is dead")
     status, answer = await stage.command("node", "confirm-dead", node)
     demo.check(answer, status == 0)
     await demo.timed("moved after confirm-dead", confirmed, lambda: demo.running(not_uid=pod.uid))
@@ -107,7 +109,7 @@ async def power_loss(demo: Demo) -> None:
     moved = await demo.running()
     assert moved is not None
     await demo.verified(moved, synced, "after the power loss")
-    await _check_unsynced_is_lost(demo, moved)
+    await _check_unsynced_is_lost(demo, moved, node, lost_at)
     await _power_on(demo, node)
 
 
@@ -127,12 +129,13 @@ async def _show_wait(demo: Demo, node: str) -> None:
     assert record is not None
     name = next(iter(live.status.volumes_in_use), "")
     verdict = may_release(NodeState.of(live, name), Attachment.of(record))
+    demo.waited[node] = verdict.reason.message
     await asyncio.sleep(1)
     held = demo.stage.truth.holders(demo.disk)
     demo.check(f"the volume waits: {verdict.reason.message}", not verdict.allowed and held == (node,))
 
 
-async def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
+async def _check_unsynced_is_lost(demo: Demo, pod: Pod, lost: str, since: float) -> None:
     node = pod.spec.node_name
     text = await demo.stage.file_of(node, demo.stage.truth.staged_at(demo.disk, node) / "unsynced")
     size, all_of_it = len(text or ""), len(UNSYNCED)
@@ -143,6 +146,8 @@ async def _check_unsynced_is_lost(demo: Demo, pod: Pod) -> None:
             f"control: what was written but never synced is lost ({size} of {all_of_it} bytes are left)",
             size == 0,
         )
+        words = f"{all_of_it - size} bytes that were never synced; all synced records are there"
+        demo.losses.append((lost, Loss(since, words)))
 
 
 async def _power_on(demo: Demo, node: str) -> None:
@@ -171,7 +176,7 @@ async def controller_crashes(demo: Demo) -> None:
     await stage.truth.slow_down(demo.disk, 2.5)
     await stage.cordon(old)
     await stage.client.delete(Pod, POD, "default", uid=pod.uid)
-    demo.mark("pod deleted")
+    demo.mark("the pod is deleted")
     new = await stage.until("a new pod has a node", lambda: _new_node(demo, pod.uid))
     await stage.until("nothing is written for the new node yet", lambda: watch.record(new) is None)
     await _kill(demo, "before the intent is written", watch.record(new) is None)
@@ -211,7 +216,7 @@ async def cut_off(demo: Demo) -> None:
     )
     await _show_wait(demo, node)
     healed = watch.now
-    demo.mark("healed")
+    demo.mark("its link is healed")
     status, answer = await stage.command("node", "heal", node)
     demo.check(answer, status == 0)
     await demo.timed("node is back, its link healed", healed, lambda: ready(watch.node(node)) == "True")
@@ -236,6 +241,6 @@ async def _kill(demo: Demo, when: str, as_meant: bool) -> None:
     parts = [part for part in ("controllers", demo.stage.truth.part) if part]
     for part in parts:
         demo.stage.kill_part(part)
-    demo.mark("kill -9")
+    demo.mark(f"kill -9 {when}")
     demo.check(f"killed {when}", as_meant)
     await demo.stage.until("the controllers are back", lambda: all(map(demo.stage.part, parts)))

@@ -107,7 +107,10 @@ class VolumeTimeline:
             return "no power, attached" if place in self._attached else "no power"
         return "mounted" if place in self._mounted else "attached" if place in self._attached else ""
 
-    def label(self, place: Place) -> str:
-        """Claim and node, in few words."""
-        name = self.names.get(place[0]) or place[0]
-        return f"{name.removeprefix('data-')} on {place[1]}"
+    def name(self, volume: str) -> str:
+        """Its claim, or its own name if none has it."""
+        return self.names.get(volume) or volume
+
+    def volumes(self) -> list[str]:
+        """All that ever had to do with a node, by name."""
+        return sorted({volume for (volume, _), _ in self.changes}, key=lambda each: (self.name(each), each))
