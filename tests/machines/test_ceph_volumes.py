@@ -238,7 +238,7 @@ async def test_two_machines_share_a_directory_and_a_cluster_that_has_gone_keeps_
     await gone(stage, "refused")
     await nothing_left(stage, ONE)
     shown = await inside(
-        stage, "grep ' ceph ' /proc/mounts; find / -xdev -name '*.secret' 2> /dev/null; true", TWO
+        stage, f"grep ' ceph ' /proc/mounts; find {stage.layout.root} -name '*.secret'; true", TWO
     )
     assert await blocking(lambda: ceph.key) not in shown
     assert ".secret" not in shown
