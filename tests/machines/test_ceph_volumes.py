@@ -154,7 +154,9 @@ async def nothing_left(stage: Stage, node: str, patience: float = 90) -> None:
     """No image is mapped on the node, and nothing of Ceph mounted."""
 
     async def nothing() -> bool:
-        return not await inside(stage, "ls /sys/bus/rbd/devices 2> /dev/null; grep ' ceph ' /proc/mounts; true", node)
+        return not await inside(
+            stage, "ls /sys/bus/rbd/devices 2> /dev/null; grep ' ceph ' /proc/mounts; true", node
+        )
 
     await stage.until(f"{node} has let go", nothing, patience=patience)
 
