@@ -17,6 +17,7 @@ from mooring.volumes.growth import (
     RESIZING,
 )
 from mooring.volumes.matching import mismatch
+from mooring.volumes.migration import driver_of
 from mooring.why.cause import Cause, about, fine
 from mooring.why.explain_volumes import explain_volume
 from mooring.why.snapshot import Snapshot
@@ -104,9 +105,11 @@ def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot)
             next_step=step,
         )
     storage_class = known.classes[claim.spec.storage_class_name or ""]
-    missing = _missing_provisioner(storage_class.provisioner, known)
+    missing = _missing_provisioner(driver_of(storage_class.provisioner), known)
     what = Cause(f"storageclass/{storage_class.name}", missing) if missing else None
-    step = f"install the driver {storage_class.provisioner}, or name another class" if missing else ""
+    step = (
+        f"install the driver {driver_of(storage_class.provisioner)}, or name another class" if missing else ""
+    )
     return Cause(about(claim), reason, since=claim.metadata.creation_timestamp or "", next_step=step).because(
         what
     )

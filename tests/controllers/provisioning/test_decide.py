@@ -136,3 +136,32 @@ def test_a_volume_that_no_provisioner_made_is_deleted_by_the_plugin_of_its_sourc
 
 def test_a_volume_is_named_after_its_claims_uid():
     assert volume_name(claim({})) == "pvc-u"
+
+
+FORMER = StorageClass(provisioner="kubernetes.io/aws-ebs")
+EBS = {"ebs.csi.aws.com"}
+
+
+def test_a_class_of_a_former_provisioner_is_its_drivers():
+    asked = {"volume.kubernetes.io/storage-provisioner": "ebs.csi.aws.com"}
+    assert wants_volume(claim(asked), FORMER, EBS)
+    assert not wants_volume(claim(asked), FORMER, OURS)
+    assert not wants_volume(
+        claim({"volume.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs"}), FORMER, EBS
+    )
+    decided = decide_claim(claim(asked), FORMER, EBS, made=False)
+    assert decided.action is ClaimAction.PROVISION
+    assert "ebs.csi.aws.com" in decided.reason.message
+
+
+def test_what_began_under_the_drivers_own_class_goes_on_under_that_of_the_former_provisioner():
+    asked = {"volume.kubernetes.io/storage-provisioner": "ebs.csi.aws.com"}
+    assert decide_claim(claim(asked, begun=True), FORMER, EBS, made=False).action is ClaimAction.PROVISION
+
+
+def test_a_volume_that_a_former_provisioner_made_is_deleted_by_its_driver():
+    metadata = ObjectMeta(name="pv", annotations={"pv.kubernetes.io/provisioned-by": "kubernetes.io/aws-ebs"})
+    spec = PersistentVolumeSpec(persistent_volume_reclaim_policy="Delete")
+    pv = PersistentVolume(metadata=metadata, spec=spec, status=PersistentVolumeStatus(phase="Released"))
+    assert decide_volume(pv, EBS).action is VolumeAction.DELETE
+    assert decide_volume(pv, OURS).action is VolumeAction.KEEP

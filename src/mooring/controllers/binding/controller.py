@@ -34,6 +34,7 @@ from mooring.volumes.matching import (
     claim_reference,
     unbound,
 )
+from mooring.volumes.migration import driver_of
 
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
@@ -146,7 +147,7 @@ class BindingController(Controller[Key]):
                 await self._bind_alone(claim, decision.volume)
             case Action.PROVISION:
                 assert storage_class is not None
-                await self._ask_provisioner(claim, storage_class.provisioner)
+                await self._ask_provisioner(claim, driver_of(storage_class.provisioner))
                 self.recorder.once(claim, "Normal", decision.reason)
             case Action.ASSIGN_CLASS:
                 await self._assign_class(claim)

@@ -27,7 +27,7 @@ from mooring.volumes.matching import (
     requested,
     reserved_for,
 )
-from mooring.volumes.migration import migrated
+from mooring.volumes.migration import driver_of, migrated
 
 
 class Action(Enum):
@@ -133,7 +133,7 @@ def _nothing_fits(
     if storage_class.provisioner == NO_PROVISIONER:
         message = f"no persistent volume fits, and class {wanted} does not provision any"
         return ClaimDecision(Action.WAIT, Reason("FailedBinding", message), normal=True)
-    message = f"waiting for a volume to be created by {storage_class.provisioner}"
+    message = f"waiting for a volume to be created by {driver_of(storage_class.provisioner)}"
     return ClaimDecision(Action.PROVISION, Reason("ExternalProvisioning", message))
 
 

@@ -19,7 +19,7 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Storag
 from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
-from mooring.volumes.errors import PluginError
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.growth import (
     CONTROLLER_RESIZE_ERROR,
     CONTROLLER_RESIZE_IN_PROGRESS,
@@ -35,6 +35,7 @@ from mooring.volumes.growth import (
 )
 from mooring.volumes.interfaces import ExpandableVolumePlugin
 from mooring.volumes.matching import capacity, requested, reserved_for
+from mooring.volumes.migration import to_csi
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -102,8 +103,8 @@ class ExpansionController(Controller[str]):
 
     def _plugin(self, pv: PersistentVolume) -> ExpandableVolumePlugin | None:
         try:
-            return self._plugins.find_expandable_plugin_by_spec(VolumeSpec.of_persistent_volume(pv))
-        except PluginError:  # another's volume
+            return self._plugins.find_expandable_plugin_by_spec(_as_its_driver_has_it(pv))
+        except VolumeError:  # another's volume, or one that cannot be understood
             return None
 
     async def _expand(
@@ -119,7 +120,7 @@ class ExpansionController(Controller[str]):
             claim = await self._condition(claim, RESIZING, "", CONTROLLER_RESIZE_IN_PROGRESS, size)
             self.recorder.event(claim, "Normal", *reason)
         try:
-            grown = await plugin.expand_volume_device(VolumeSpec.of_persistent_volume(pv), requested(claim))
+            grown = await plugin.expand_volume_device(_as_its_driver_has_it(pv), requested(claim))
         except KubeError:
             raise
         except Exception as error:
@@ -162,6 +163,11 @@ class ExpansionController(Controller[str]):
         written = await self.client.revise(claim, {"status": status}, subresource="status")
         self._claims.accept(written)
         return written
+
+
+def _as_its_driver_has_it(pv: PersistentVolume) -> VolumeSpec:
+    """A former in-tree volume as the CSI volume that it is, any other unchanged. Raises InvalidSpec."""
+    return VolumeSpec.of_persistent_volume(to_csi(pv))
 
 
 def _claim_of(pv: PersistentVolume) -> list[str]:

@@ -54,7 +54,7 @@ from mooring.volumes.matching import (
     WAIT_FOR_FIRST_CONSUMER,
     claim_reference,
 )
-from mooring.volumes.migration import migrated
+from mooring.volumes.migration import class_to_csi, driver_of, migrated
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -191,13 +191,13 @@ class ProvisioningController(Controller[Key]):
         await self._create(claim, made)
         await self._end(claim)
 
-    async def _make(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
+    async def _make(self, claim: PersistentVolumeClaim, written: StorageClass) -> PersistentVolume:
+        driver, storage_class = driver_of(written.provisioner), written
         try:
-            plugin = self._plugins.find_provisionable_plugin_by_name(storage_class.provisioner)
+            storage_class = class_to_csi(written)
+            plugin = self._plugins.find_provisionable_plugin_by_name(driver)
             if storage_class.mount_options and not plugin.supports_mount_option():
-                raise InvalidSpec(
-                    f"plugin {storage_class.provisioner} has no mount options: remove them from the class"
-                )
+                raise InvalidSpec(f"plugin {driver} has no mount options: remove them from the class")
             options = VolumeOptions(
                 pv_name=volume_name(claim),
                 claim=claim,

@@ -1,5 +1,7 @@
 """Which claims a volume is made for, and which volumes are reclaimed. Pure.
 
+A class of a former in-tree provisioner is its CSI driver's, and so are the volumes that it has made.
+
 The hand-over is upstream's: the binder writes the provisioner's name on a claim, and the provisioner of that
 name acts. Two finalizers keep disks from being forgotten: BEGUN on the claim from before the storage is asked
 until the PersistentVolume exists (kubernetes-csi/external-provisioner#486); MADE on the PersistentVolume
@@ -21,6 +23,7 @@ from mooring.volumes.matching import (
     STORAGE_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
 )
+from mooring.volumes.migration import driver_of
 from mooring.volumes.reclaim import WITHOUT_CLAIM
 
 BEGUN = "mooring.dev/provisioning"
@@ -40,10 +43,11 @@ def wants_volume(
     annotations = claim.metadata.annotations
     if claim.deleting or BIND_COMPLETED in annotations or claim.spec.volume_name or storage_class is None:
         return False
-    if annotations.get(STORAGE_PROVISIONER) != storage_class.provisioner:
+    driver = driver_of(storage_class.provisioner)
+    if annotations.get(STORAGE_PROVISIONER) != driver:
         return False
     delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-    return storage_class.provisioner in provisioners and (not delayed or SELECTED_NODE in annotations)
+    return driver in provisioners and (not delayed or SELECTED_NODE in annotations)
 
 
 class ClaimAction(Enum):
@@ -78,7 +82,7 @@ def decide_claim(
     PersistentVolume by which the disk can be deleted.
     """
     begun = BEGUN in claim.metadata.finalizers
-    current = storage_class.provisioner if storage_class is not None else ""
+    current = driver_of(storage_class.provisioner) if storage_class is not None else ""
     asked = claim.metadata.annotations.get(STORAGE_PROVISIONER) or current
     if begun and not made and (storage_class is None or (asked in provisioners and asked != current)):
         what = "is gone" if storage_class is None else f"is of {current} now"
@@ -92,7 +96,7 @@ def decide_claim(
         action = ClaimAction.FINISH if begun else ClaimAction.SETTLED
         return Decision(action, Reason("VolumeExists", f"PersistentVolume {volume_name(claim)} exists"))
     if storage_class is not None and (begun_here or wants_volume(claim, storage_class, provisioners)):
-        reason = Reason("Provisioning", f"a volume of {storage_class.provisioner} is wanted")
+        reason = Reason("Provisioning", f"a volume of {current} is wanted")
         return Decision(ClaimAction.PROVISION, reason)
     return Decision(
         ClaimAction.SETTLED, Reason("NotRequested", "no provisioner of this process is asked for a volume")
@@ -137,8 +141,9 @@ def finalizer_of(provisioner: str) -> str:
 
 
 def made_by(pv: PersistentVolume) -> str:
-    """Returns the plugin or driver that made the volume; "" if none did."""
-    return pv.metadata.annotations.get(PROVISIONED_BY, "")
+    """Returns the plugin or driver that made the volume, or has taken the place of the plugin that did; "" if
+    none did."""
+    return driver_of(pv.metadata.annotations.get(PROVISIONED_BY, ""))
 
 
 def is_held(pv: PersistentVolume) -> bool:

@@ -32,6 +32,7 @@ from mooring.volumes.attachability import Attachability
 from mooring.volumes.claims import not_of_successor, users_of_claim
 from mooring.volumes.errors import DeletedVolumeInUse, PluginError
 from mooring.volumes.matching import unbound
+from mooring.volumes.migration import csi_source, to_csi
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.reclaim import to_be_reclaimed
 from mooring.volumes.spec import VolumeSpec
@@ -133,7 +134,7 @@ class Reclaimer:
         return True
 
     async def _delete_from_storage(self, pv: PersistentVolume) -> None:
-        spec = VolumeSpec.of_persistent_volume(pv)
+        spec = VolumeSpec.of_persistent_volume(to_csi(pv))  # a former in-tree volume is its driver's
         if maker := made_by(pv):
             plugin = self._plugins.find_deletable_plugin_by_name(maker)
         else:
@@ -199,7 +200,8 @@ class Reclaimer:
         return not_of_successor(pods, claim, attached=await self._is_attachable(pv))
 
     async def _is_attachable(self, pv: PersistentVolume) -> bool:
-        driver = await self._client.find(CSIDriver, pv.spec.csi.driver) if pv.spec.csi is not None else None
+        source = csi_source(VolumeSpec.of_persistent_volume(pv))
+        driver = await self._client.find(CSIDriver, source.driver) if source is not None else None
         spec = VolumeSpec.of_persistent_volume(pv)
         return Attachability(self._plugins, lambda name: driver).attached_name(spec) is not None
 

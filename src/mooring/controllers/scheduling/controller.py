@@ -39,6 +39,7 @@ from mooring.volumes.claims import claims_of
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.limits import Attachable, attachable, attachable_inline, attachable_to_be
 from mooring.volumes.matching import SELECTED_NODE
+from mooring.volumes.migration import driver_of
 
 SCHEDULER_NAME = "default-scheduler"
 NO_NAMESPACES: Mapping[str, Namespace] = {}
@@ -210,7 +211,9 @@ class SchedulingController(Controller[str]):
 
     def _room(self, storage_class: StorageClass | None) -> tuple[CSIStorageCapacity, ...] | None:
         """Returns what the class's driver says it has; None if it does not say so."""
-        driver = self._csi_drivers.get(storage_class.provisioner) if storage_class is not None else None
+        driver = (
+            self._csi_drivers.get(driver_of(storage_class.provisioner)) if storage_class is not None else None
+        )
         if storage_class is None or driver is None or not driver.spec.storage_capacity:
             return None
         return tuple(self._capacities.by_index("class", storage_class.name))

@@ -46,6 +46,7 @@ from mooring.volumes.matching import (
     WAIT_FOR_FIRST_CONSUMER,
     requested,
 )
+from mooring.volumes.migration import driver_of
 from mooring.volumes.topology import fits, in_its_zone, topology_allowed, wanted_on
 
 ONE_POD_ONLY = ("ReadWriteOncePod",)
@@ -260,7 +261,7 @@ def _place_problem(
         allowed = each.storage_class.allowed_topologies
         if allowed and not any(topology_allowed(term, node.metadata.labels) for term in allowed):
             return Problem(Obstacle.CLASS_TOPOLOGY, "node(s) were not where the claim's class allows volumes")
-        if each.storage_class.provisioner in drivers - here:
+        if driver_of(each.storage_class.provisioner) in drivers - here:
             return Problem(
                 Obstacle.DRIVER_MISSING, "node(s) did not have the CSI driver of the claim's class"
             )
