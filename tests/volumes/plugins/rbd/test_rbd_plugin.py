@@ -159,6 +159,13 @@ def test_a_path_says_its_image(node: Node) -> None:
         assert node.plugin.get_volume_name_at(path) == node.plugin.get_volume_name(spec)
 
 
+@pytest.mark.parametrize(
+    "path", ["", "/", "///true/data", "/a/mounts/rbd/one", "/p/mounts/a b/rbd/one", "/p/x/10.0.0.1/rbd/one"]
+)
+def test_a_path_of_others_says_no_image(path: str) -> None:
+    assert image_at(path) is None
+
+
 @given(st.text(max_size=80))
 def test_no_path_of_others_breaks_anything(path: str) -> None:
     found = image_at(path)

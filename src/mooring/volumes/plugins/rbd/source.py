@@ -74,7 +74,9 @@ def global_path(host: VolumeHost, of: Image, *, block: bool = False) -> Path:
 
 def image_at(path: str) -> Image | None:
     """What a global path says of its image; None if it is none."""
-    below, first, pool, name = Path("/", path).parts[-4:] if path.count("/") > 3 else ("",) * 4
+    if len(parts := Path(path).parts) < 4:
+        return None
+    below, first, pool, name = parts[-4:]
     if below not in ("mounts", "volumeDevices") or not (_NAME.fullmatch(pool) and _NAME.fullmatch(name)):
         return None
     try:
