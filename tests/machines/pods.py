@@ -42,14 +42,14 @@ async def ended(stage: Stage, name: str) -> str:
     return " ".join(line.split(" ", 3)[3] for line in said.splitlines())
 
 
-async def gone(stage: Stage, name: str) -> None:
+async def gone(stage: Stage, name: str, patience: float = 90) -> None:
     """Deletes the pod and waits for its end."""
     await stage.client.delete(Pod, name, "default")
 
     async def deleted() -> bool:
         return await stage.client.find(Pod, name, "default") is None
 
-    await stage.until(f"pod {name} is gone", deleted, patience=90)
+    await stage.until(f"pod {name} is gone", deleted, patience=patience)
 
 
 async def running(stage: Stage, name: str) -> None:

@@ -247,7 +247,7 @@ async def test_two_machines_share_a_directory_and_a_cluster_that_has_gone_keeps_
 
     await blocking(ceph.reachable, False)
     await pod(stage, "beside", TWO, "echo runs")
-    await gone(stage, "holder")
+    await gone(stage, "holder", patience=240)
     assert await ended(stage, "beside") == "runs"
     await nothing_left(stage, TWO, patience=200)
     await pod(stage, "late", TWO, "cat /d/file", d="shared")
