@@ -251,6 +251,6 @@ async def test_two_machines_share_a_directory_and_a_cluster_that_has_gone_keeps_
     assert await ended(stage, "beside") == "runs"
     await nothing_left(stage, TWO, patience=200)
     await pod(stage, "late", TWO, "cat /d/file", d="shared")
-    await told(stage, "late", "no Ceph monitor answers there")
+    await told(stage, "late", "of the cluster answers this node")
     await blocking(ceph.reachable, True)
     assert await ended(stage, "late") == "written"

@@ -163,7 +163,7 @@ def test_a_users_own_patience_counts(node: Node) -> None:
     [
         ("mount error 2 = No such file or directory", "correct cephfs.path"),
         ("mount error 110 = Connection timed out", "no Ceph monitor answers"),
-        ("mount error: no mds (Metadata Server) is up.", "ceph fs status"),
+        ("mount error: no mds (Metadata Server) is up.", "no metadata server of the cluster answers"),
         ("mount error 13 = Permission denied", "has no right to that path"),
     ],
 )

@@ -50,7 +50,11 @@ _ADVICE = (
     ("error 2 =", "the file system has no such directory: correct cephfs.path"),
     ("error 22 =", "the kernel does not know one of the mountOptions, or the key cannot be one: correct it"),
     ("error 110 =", "no Ceph monitor answers there: look at the cluster, at the network, and at monitors"),
-    ("no mds", "the cluster has no metadata server that answers this node: look at `ceph fs status`"),
+    (
+        "no mds",
+        "no monitor or no metadata server of the cluster answers this node: look at `ceph status`, at the network, and at "
+        "monitors",
+    ),
     ("unknown filesystem", "this node's kernel has no CephFS: modprobe ceph"),
 )
 
