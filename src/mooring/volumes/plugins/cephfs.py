@@ -52,8 +52,8 @@ _ADVICE = (
     ("error 110 =", "no Ceph monitor answers there: look at the cluster, at the network, and at monitors"),
     (
         "no mds",
-        "no monitor or no metadata server of the cluster answers this node: look at `ceph status`, at the network, and at "
-        "monitors",
+        "no monitor or no metadata server of the cluster answers this node: look at `ceph status`, at the "
+        "network, and at monitors",
     ),
     ("unknown filesystem", "this node's kernel has no CephFS: modprobe ceph"),
 )
