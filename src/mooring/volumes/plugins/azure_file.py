@@ -25,12 +25,12 @@ from mooring.volumes.errors import ContentMissing, InvalidSpec, PluginError, Vol
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
 from mooring.volumes.key_files import Contents, secret_contents
-from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.network_mount import (
-    NetworkUnmounter,
+    SecretUnmounter,
     advice,
     checked_options,
     mount_in_time,
+    secret_file,
     use_of,
 )
 from mooring.volumes.plugins.private_files import remove, write
@@ -118,7 +118,7 @@ class AzureFileMounter(PodDirectoryMounter):
         self._spec, self._run, self._server = spec, call, server
         self._share = share(spec, pod.namespace)
         self._options = options(spec, self._share.read_only, None)
-        self._credentials = credentials_file(host, pod.uid, spec.name)
+        self._credentials = secret_file(host, PLUGIN_NAME, spec.name, pod.uid)
 
     def get_attributes(self) -> Attributes:
         read_only = self._share.read_only
@@ -163,18 +163,6 @@ class AzureFileMounter(PodDirectoryMounter):
         return credentials(secret_contents(found, where), where)
 
 
-class AzureFileUnmounter(NetworkUnmounter):
-    """Unmounts the share, and leaves no key behind."""
-
-    def __init__(self, host: VolumeHost, spec_name: str, pod_uid: str, call: Run) -> None:
-        super().__init__(host, PLUGIN_NAME, spec_name, pod_uid, call)
-        self._credentials = credentials_file(host, pod_uid, spec_name)
-
-    async def tear_down_at(self, directory: str) -> None:
-        await blocking(remove, self._credentials)  # of an agent that was killed
-        await super().tear_down_at(directory)
-
-
 class AzureFilePlugin(PersistentVolumePlugin):
     """The plugin."""
 
@@ -211,16 +199,11 @@ class AzureFilePlugin(PersistentVolumePlugin):
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> AzureFileMounter:
         return AzureFileMounter(self._host, spec, pod, self._run, self._server)
 
-    def new_unmounter(self, spec_name: str, pod_uid: str) -> AzureFileUnmounter:
-        return AzureFileUnmounter(self._host, spec_name, pod_uid, self._run)
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> SecretUnmounter:
+        return SecretUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid, self._run)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec.of_volume(Volume(name=volume_name, azure_file=AzureFileVolumeSource()))
-
-
-def credentials_file(host: VolumeHost, pod_uid: str, spec_name: str) -> str:
-    """Where the account and key of a pod's volume are while it is mounted."""
-    return str(host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(PLUGIN_NAME) / f"{spec_name}.secret")
 
 
 def plugin() -> AzureFilePlugin:

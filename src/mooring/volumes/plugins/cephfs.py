@@ -10,7 +10,6 @@ nothing, and lets it write no more.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,14 +23,14 @@ from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
-from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.ceph.cluster import DEFAULT_USER, Cluster, addresses, cluster, read_key
 from mooring.volumes.plugins.network_mount import (
     MOUNT_S,
-    NetworkUnmounter,
+    SecretUnmounter,
     advice,
     checked_options,
     mount_in_time,
+    secret_file,
     use_of,
 )
 from mooring.volumes.plugins.private_files import remove, write
@@ -112,7 +111,7 @@ class CephFSMounter(PodDirectoryMounter):
         super().__init__(host, PLUGIN_NAME, spec, pod)
         self._of = directory_of(spec, pod.namespace)
         self._options = options(spec, self._of)
-        self._key_file = key_file(host, pod.uid, spec.name)
+        self._key_file = secret_file(host, PLUGIN_NAME, spec.name, pod.uid)
         self._run = call
 
     def get_attributes(self) -> Attributes:
@@ -151,19 +150,6 @@ class CephFSMounter(PodDirectoryMounter):
         log.info("cephfs mounted", volume=self._name, source=source, path=directory)
 
 
-class CephFSUnmounter(NetworkUnmounter):
-    """Unmounts the directory, and leaves no key behind."""
-
-    def __init__(self, host: VolumeHost, spec_name: str, pod_uid: str, call: Run) -> None:
-        super().__init__(host, PLUGIN_NAME, spec_name, pod_uid, call)
-        self._key_file = key_file(host, pod_uid, spec_name)
-
-    async def tear_down_at(self, directory: str) -> None:
-        with contextlib.suppress(OSError):
-            await blocking(remove, self._key_file)  # of an agent that was killed
-        await super().tear_down_at(directory)
-
-
 class CephFSPlugin(PersistentVolumePlugin):
     """The plugin."""
 
@@ -194,16 +180,11 @@ class CephFSPlugin(PersistentVolumePlugin):
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> CephFSMounter:
         return CephFSMounter(self._host, spec, pod, self._run)
 
-    def new_unmounter(self, spec_name: str, pod_uid: str) -> CephFSUnmounter:
-        return CephFSUnmounter(self._host, spec_name, pod_uid, self._run)
+    def new_unmounter(self, spec_name: str, pod_uid: str) -> SecretUnmounter:
+        return SecretUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid, self._run)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec.of_volume(Volume(name=volume_name, cephfs=CephFSVolumeSource()))
-
-
-def key_file(host: VolumeHost, pod_uid: str, spec_name: str) -> str:
-    """Where the key of a pod's volume is while it is mounted."""
-    return str(host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(PLUGIN_NAME) / f"{spec_name}.secret")
 
 
 def plugin() -> CephFSPlugin:

@@ -25,6 +25,7 @@ from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Metrics, MetricsNotSupported
 from mooring.volumes.names import escape_plugin_name
+from mooring.volumes.plugins import private_files
 from mooring.volumes.plugins.programs import Ended, Run
 from mooring.volumes.pod_directory import PodDirectoryUnmounter
 from mooring.volumes.spec import VolumeSpec
@@ -90,9 +91,30 @@ class NetworkUnmounter(PodDirectoryUnmounter):
         await blocking(self._mark.unlink, missing_ok=True)
 
 
+class SecretUnmounter(NetworkUnmounter):
+    """Of what is mounted by a secret in a file (`secret_file`): leaves none behind."""
+
+    def __init__(self, host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, call: Run) -> None:
+        super().__init__(host, plugin, spec_name, pod_uid, call)
+        self._secret_file = secret_file(host, plugin, spec_name, pod_uid)
+
+    async def tear_down_at(self, directory: str) -> None:
+        await blocking(private_files.remove, self._secret_file)  # of an agent that was killed
+        await super().tear_down_at(directory)
+
+
+def secret_file(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> str:
+    """Where the secret of a pod's volume is while `mount` runs."""
+    return str(_file(host, plugin, spec_name, pod_uid, "secret"))
+
+
 def mark_of_granted(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> Path:
     """The file that says, as long as it is mounted, that a pod's volume is one for one node at a time."""
-    return host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(plugin) / f"{spec_name}.granted"
+    return _file(host, plugin, spec_name, pod_uid, "granted")
+
+
+def _file(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, kind: str) -> Path:
+    return host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(plugin) / f"{spec_name}.{kind}"
 
 
 def set_mark(mark: Path) -> None:
