@@ -136,7 +136,7 @@ async def test_a_directory_that_shows_no_disk_of_the_plugins_is_not_known(fc: FC
 async def test_a_raw_device_is_given_as_it_is_and_dropped_after_it(
     fc: FCPlugin, fabric: PlayedFabric, monkeypatch: pytest.MonkeyPatch
 ):
-    module = sys.modules["mooring.volumes.plugins.fc.plugin"]
+    module = sys.modules["mooring.volumes.plugins.granted_disks"]
     monkeypatch.setattr(module, "block_device", lambda path, _: path)
     assert await fc.set_up_device(spec(mode="Block"), "") == "/dev/sda"
     assert await fc.set_up_device(spec(mode="Block"), "") == "/dev/sda"

@@ -126,7 +126,7 @@ async def test_a_directory_that_shows_no_disk_of_the_plugins_is_not_known(
 async def test_a_raw_device_is_given_as_it_is_and_its_session_ends_after_it(
     iscsi: IscsiPlugin, kernel: PlayedKernel, monkeypatch: pytest.MonkeyPatch
 ):
-    module = sys.modules["mooring.volumes.plugins.iscsi.plugin"]
+    module = sys.modules["mooring.volumes.plugins.granted_disks"]
     monkeypatch.setattr(module, "block_device", lambda path, _: path)
     assert await iscsi.set_up_device(spec(mode="Block"), "") == "/dev/sda"
     assert await iscsi.set_up_device(spec(mode="Block"), "") == "/dev/sda"

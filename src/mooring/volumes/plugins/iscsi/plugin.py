@@ -1,30 +1,21 @@
 """`kubernetes.io/iscsi`: LUNs of iSCSI targets, in pods and PersistentVolumes (`iscsi`).
 
-The node logs in, inside `mount_device` or `set_up_device`. A PersistentVolume for one node at a time is
-granted to it first (`volumes.granted`); any other is not attached, as in upstream. Nothing is decided here:
-sources are read by `source`, and sessions made and ended by `sessions`.
+The node logs in. What is as with other disks of a network storage is in `granted_disks`. Nothing is decided
+here: sources are read by `source`, and sessions made and ended by `sessions`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from mooring.kube.objects import ISCSIVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
-from mooring.volumes.errors import ContentMissing, InvalidSpec, StorageRefused, VolumeError
-from mooring.volumes.granted import Granted, GrantedVolumePlugin
+from mooring.kube.objects import ISCSIVolumeSource, PersistentVolumeSpec
+from mooring.volumes.errors import ContentMissing, InvalidSpec
 from mooring.volumes.host import VolumeHost
-from mooring.volumes.interfaces import (
-    BlockVolumePlugin,
-    ExpandableVolumePlugin,
-    Expansion,
-    NodeExpandableVolumePlugin,
-    PersistentVolumePlugin,
-    Served,
-)
-from mooring.volumes.matching import capacity
+from mooring.volumes.interfaces import Served
+from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
 from mooring.volumes.plugins.iscsi import records
 from mooring.volumes.plugins.iscsi.devices import Devices
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
@@ -39,60 +30,23 @@ from mooring.volumes.plugins.iscsi.source import (
     volume_name,
     written,
 )
-from mooring.volumes.pod_device import PodDevice, block_device
-from mooring.volumes.pod_directory import BindMounter, BindUnmounter
 from mooring.volumes.spec import VolumeSpec
 
 
-class IscsiAttacher(Granted):
-    """Logs in and mounts; unmounts and logs out. `sessions` are asked for on nodes alone."""
-
-    def __init__(self, host: VolumeHost, sessions: Callable[[], Sessions]) -> None:
-        self._host = host
-        self._sessions = sessions
-
-    def get_device_mount_path(self, spec: VolumeSpec) -> str:
-        return str(global_path(self._host, disk(spec)))
-
-    async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
-        wanted = disk(spec)
-        mounted = await self._host.mounts.is_mount_point(device_mount_path)
-        chap = await read_chap(self._host, wanted)
-        device = await self._sessions().connect(wanted, device_mount_path, chap, block=False, in_use=mounted)
-        options = (*spec.mount_options, *(("ro",) if wanted.read_only else ()))
-        await self._host.mounts.format_and_mount(device, device_mount_path, wanted.fs_type, options)
-
-    async def unmount_device(self, device_mount_path: str) -> None:
-        await self._host.mounts.remove_mount_point(device_mount_path)
-        await self._sessions().release(device_mount_path)
-
-
-class IscsiMounter(BindMounter):
-    """Shows the mounted disk to one pod."""
-
-    def __init__(self, host: VolumeHost, spec: VolumeSpec, pod: Pod) -> None:
-        self._disk = disk(spec)
-        path = str(global_path(host, self._disk))
-        super().__init__(host, PLUGIN_NAME, spec, pod, path, self._disk.read_only)
-
-    async def can_mount(self) -> None:
-        await self._host.mounts.can_make(self._disk.fs_type)
-
-
-class IscsiPlugin(
-    GrantedVolumePlugin,
-    BlockVolumePlugin,
-    PersistentVolumePlugin,
-    ExpandableVolumePlugin,
-    NodeExpandableVolumePlugin,
-):
+class IscsiPlugin(GrantedDiskPlugin):
     """The plugin."""
+
+    thing, grown = "LUN", "grow the LUN at the target"
 
     @cached_property
     def _sessions(self) -> Sessions:
         """Made when first needed: a controller has no directory for them."""
         notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME))
         return Sessions(notes, Iscsiadm(), Devices(), self._host.node_name)
+
+    @property
+    def connected(self) -> Sessions:
+        return self._sessions
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
@@ -107,46 +61,19 @@ class IscsiPlugin(
     def can_support(self, spec: VolumeSpec) -> bool:
         return written(spec) is not None
 
-    def supports_mount_option(self) -> bool:
-        return True
+    def disk(self, spec: VolumeSpec) -> Disk:
+        return disk(spec)
 
-    def get_access_modes(self) -> Sequence[str]:
-        return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany")
+    def place(self, spec: VolumeSpec, *, block: bool = False) -> Path:
+        return global_path(self._host, disk(spec), block=block)
 
-    def new_attacher(self) -> IscsiAttacher:
-        return IscsiAttacher(self._host, lambda: self._sessions)
+    async def connect(self, spec: VolumeSpec, path: str, *, block: bool, in_use: bool) -> str:
+        wanted = disk(spec)
+        chap = await read_chap(self._host, wanted)
+        return await self._sessions.connect(wanted, path, chap, block=block, in_use=in_use)
 
-    def new_detacher(self) -> IscsiAttacher:
-        return IscsiAttacher(self._host, lambda: self._sessions)
-
-    async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
-        return await self._host.mounts.get_device_mount_refs(device_mount_path)
-
-    def new_mounter(self, spec: VolumeSpec, pod: Pod) -> IscsiMounter:
-        return IscsiMounter(self._host, spec, pod)
-
-    def new_unmounter(self, spec_name: str, pod_uid: str) -> BindUnmounter:
-        return BindUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid)
-
-    async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
-        """Nothing here can grow a LUN: who has grown it says so in the PersistentVolume, and a node looks."""
-        said = capacity(spec.persistent_volume) if spec.persistent_volume is not None else 0
-        if said < new_size:
-            raise StorageRefused(
-                f"volume {spec.name} is to have {new_size} bytes, and its PersistentVolume says {said}: grow the LUN "
-                f"at the target, then write its size into spec.capacity of the PersistentVolume"
-            )
-        return Expansion(said, on_node=True)
-
-    async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
-        wanted = capacity(spec.persistent_volume) if spec.persistent_volume is not None else 0
-        device, size = await self._sessions.refresh(disk(spec), device_mount_path)
-        if size < wanted:
-            raise VolumeError(
-                f"volume {spec.name} has {wanted} bytes by its PersistentVolume, and its LUN has {size}: grow the LUN "
-                f"at the target"
-            )
-        await self._host.mounts.resize(device, device_mount_path)
+    async def size(self, spec: VolumeSpec, path: str) -> tuple[str, int]:
+        return await self._sessions.refresh(disk(spec), path)
 
     def served(self, spec: VolumeSpec) -> Sequence[Served]:
         """Its LUN at each of its portals: a session is made to no other. With an `initiatorName` it is not
@@ -158,45 +85,16 @@ class IscsiPlugin(
             else [Served(f"{wanted.target},{wanted.lun}", str(each)) for each in wanted.portals]
         )
 
-    # --- raw devices
-
-    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
-        wanted = disk(spec)
-        path = str(global_path(self._host, wanted, block=True))
-        chap = await read_chap(self._host, wanted)
-        given = await self._sessions.has(path)
-        device = await self._sessions.connect(wanted, path, chap, block=True, in_use=given)
-        return block_device(device, spec.name)
-
-    async def tear_down_device(self, device_path: str) -> None:
-        path = await self._sessions.block_path(device_path)
-        if path is not None:
-            await self._sessions.release(path)
-
-    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
-        return PodDevice(self._host, PLUGIN_NAME, spec.name, pod.uid)
-
-    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
-        return PodDevice(self._host, PLUGIN_NAME, spec_name, pod_uid)
-
-    # --- after a restart
-
-    async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
-        plugin = self._host.get_plugin_dir(PLUGIN_NAME)
-        refs = await self._host.mounts.get_device_mount_refs(mount_path)
-        found = next((at for ref in refs if Path(ref).is_relative_to(plugin) and (at := disk_at(ref))), None)
-        if found is None:
-            raise InvalidSpec(f"{mount_path} shows no disk that is mounted below {plugin}")
+    def source_at(self, path: str) -> PersistentVolumeSpec | None:
+        if (found := disk_at(path)) is None:
+            return None
         source = ISCSIVolumeSource(
             target_portal=str(found.portals[0]),
             iqn=found.target,
             lun=found.lun,
             iscsi_interface="" if found.base_interface else found.interface,
         )
-        spec = PersistentVolumeSpec(iscsi=source)
-        return VolumeSpec.of_persistent_volume(
-            PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=spec)
-        )
+        return PersistentVolumeSpec(iscsi=source)
 
 
 async def read_chap(host: VolumeHost, wanted: Disk) -> Chap:
