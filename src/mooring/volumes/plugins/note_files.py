@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -39,3 +40,52 @@ def write(path: Path, content: msgspec.Struct) -> None:
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(content))
     os.replace(new, path)
+
+
+class Placed(Protocol):
+    """What is written down of a volume: its global path, and the boot in which that was."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def boot(self) -> str: ...
+
+
+_N = TypeVar("_N", bound=Placed)
+
+
+class NotesOfBoot(ABC, Generic[_N]):
+    """The notes on a node's volumes. A device of an earlier boot counts as none: names are given anew.
+    `advice` is for who finds a damaged one."""
+
+    kind: type[_N]
+    advice: str
+
+    def __init__(self, directory: Path, boot: str) -> None:
+        self._notes = directory / "notes"
+        self._boot = boot
+
+    @abstractmethod
+    def said_by(self, path: str) -> _N | None:
+        """What a global path without a note says by itself."""
+
+    @abstractmethod
+    def without_device(self, note: _N) -> _N: ...
+
+    def find(self, path: str) -> _N | None:
+        """The note of the volume there; without one, what its path says."""
+        file = self._notes / file_name(path)
+        return self._of_this_boot(read(file, self.kind, self.advice)) if file.exists() else self.said_by(path)
+
+    def save(self, note: _N) -> None:
+        struct = cast(msgspec.Struct, note)
+        write(self._notes / file_name(note.path), msgspec.structs.replace(struct, boot=self._boot))
+
+    def remove(self, path: str) -> None:
+        (self._notes / file_name(path)).unlink(missing_ok=True)
+
+    def all(self) -> list[_N]:
+        return [self._of_this_boot(each) for each in each_of(self._notes, self.kind, self.advice)]
+
+    def _of_this_boot(self, note: _N) -> _N:
+        return note if note.boot == self._boot else self.without_device(note)

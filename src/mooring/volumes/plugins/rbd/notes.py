@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.volumes.plugins.note_files import each_of, file_name, read, write
+from mooring.volumes.plugins.note_files import NotesOfBoot
 from mooring.volumes.plugins.rbd.source import Image, image_at
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -32,29 +32,14 @@ class Note(msgspec.Struct, frozen=True):
     boot: str = ""
 
 
-class Notes:
-    """The files of one node. A device of an earlier boot counts as none: numbers are given anew."""
+class Notes(NotesOfBoot[Note]):
+    """The files of one node."""
 
-    def __init__(self, directory: Path, boot: str) -> None:
-        self._notes = directory / "notes"
-        self._boot = boot
+    kind, advice = Note, _ADVICE
 
-    def find(self, path: str) -> Note | None:
-        """The note of the volume there; without one, what its path says."""
-        file = self._notes / file_name(path)
-        if file.exists():
-            return self._of_this_boot(read(file, Note, _ADVICE))
+    def said_by(self, path: str) -> Note | None:
         image = image_at(path)
         return Note(path, image, block="/volumeDevices/" in path) if image is not None else None
 
-    def save(self, note: Note) -> None:
-        write(self._notes / file_name(note.path), msgspec.structs.replace(note, boot=self._boot))
-
-    def remove(self, path: str) -> None:
-        (self._notes / file_name(path)).unlink(missing_ok=True)
-
-    def all(self) -> list[Note]:
-        return [self._of_this_boot(each) for each in each_of(self._notes, Note, _ADVICE)]
-
-    def _of_this_boot(self, note: Note) -> Note:
-        return note if note.boot == self._boot else msgspec.structs.replace(note, number="")
+    def without_device(self, note: Note) -> Note:
+        return msgspec.structs.replace(note, number="")
