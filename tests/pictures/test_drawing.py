@@ -41,9 +41,9 @@ def place_of(drawn: Picture, words: str) -> Text:
 @given(pictures)
 def test_no_two_texts_overlap_and_nothing_is_outside(drawn: Picture):
     drawing = draw(drawn)
-    found = [shape for shape in drawing.shapes if isinstance(shape, Text)]
-    for one, other in combinations(found, 2):
-        assert not one.place.overlaps(other.place), (one, other)
+    found = [(shape.place, shape) for shape in drawing.shapes if isinstance(shape, Text)]
+    for (here, one), (there, other) in combinations(found, 2):
+        assert not here.overlaps(there), (one, other)
     for shape in drawing.shapes:
         left, top, right, bottom = shape.place
         assert left >= 0, shape
@@ -137,6 +137,14 @@ def test_words_without_room_on_a_line_are_left_to_the_pointer():
     drawn = picture(Group("disk", [], [Line("pod", [Stretch(1, 1.01, "on node-1")])]))
     assert "on node-1" not in said(drawn)
     assert any("on node-1" in shape.hint for shape in draw(drawn).shapes if isinstance(shape, Stroke))
+
+
+def test_words_of_stretches_that_overlap_do_not_meet():
+    twice = Line(
+        "pod", [Stretch(0, 9, "on node-1"), Stretch(0.5, 9, "on node-2"), Stretch(4, 9, "on node-3")]
+    )
+    assert "on node-2" not in said(picture(Group("disk", [], [twice])))
+    assert {"on node-1", "on node-3"} <= {*said(picture(Group("disk", [], [twice])))}
 
 
 @pytest.mark.parametrize("there", list(Look))

@@ -107,15 +107,17 @@ class PanelDrawing:
     def _line(self, line: Line) -> None:
         y = self._y + LINE - 6
         self._kind(line.name, y + 2, LEFT - MARGIN - 10)
+        written = LEFT
         for each in line.stretches:
             x1, x2 = self._axis.x(each.start), self._axis.x(each.end)
             paint, wide, dashes = ("alarm", 2.0, "3 3") if each.away else ("runs", 4.0, "")
             hint = f"{line.name}: {each.words}, {_span(each.start, each.end)}"
             self._bands.append(Stroke(x1, y, x2, y, paint, wide, dashes, hint))
             words = plain(each.words)
-            if width(words, ON_LINE) <= x2 - x1 - 4:
+            if words and written <= x1 and width(words, ON_LINE) <= x2 - x1 - 4:
                 ink = "alarm" if each.away else "runs"
                 self._texts.append(Text(x1 + 2, y - 5, words, ON_LINE, ink, backed=True, hint=hint))
+                written = self._texts[-1].place.right
         self._y += LINE + 4
 
     def _row(self, row: Row, group: str) -> None:
