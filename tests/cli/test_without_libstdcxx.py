@@ -39,6 +39,12 @@ def test_what_needs_it_names_the_package_before_anything_is_begun(words: tuple[s
     assert not data.exists()
 
 
+def test_the_doctor_names_the_package(tmp_path: Path):
+    done = run("main()", "doctor", "--data-dir", str(tmp_path / "data"))
+    assert done.returncode == 1
+    assert "apt-get install libstdc++6" in done.stdout
+
+
 def library() -> list[Path]:
     return list(Path("/usr/lib").glob("*-linux-gnu/libstdc++.so.6"))
 

@@ -92,6 +92,7 @@ def job(folder: Path, **inputs: str) -> Runner:
         "RUNNER_TEMP": str(folder),
         "GITHUB_ACTION_PATH": str(ROOT),
         "PATH": os.environ["PATH"],
+        "PYTHONPATH": "",
         "PIP_NO_DEPS": "1",
         "PIP_NO_INDEX": "1",
     }
@@ -100,9 +101,14 @@ def job(folder: Path, **inputs: str) -> Runner:
 
 
 def lend_packages(folder: Path) -> None:
-    """What Mooring depends on, from the environment of these tests."""
+    """What Mooring depends on, from the environment of these tests; neither Mooring nor pip."""
+    lent = folder / "lent"
+    lent.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if not each.name.startswith(("pip", "mooring")) and each.suffix != ".pth":
+            (lent / each.name).symlink_to(each)
     (site,) = (folder / "mooring/lib").glob("python3*/site-packages")
-    (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "lent.pth").write_text(f"{lent}\n")
 
 
 def test_what_users_give_reaches_no_script_but_as_a_variable():
@@ -128,6 +134,21 @@ def test_a_python_that_is_too_old_is_named(folder: Path):
     runner = job(folder, python=str(old))
     assert runner.run(STEPS[0]) == 1
     assert "::error::Mooring needs Python 3.11" in runner.said
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+def test_without_a_wheel_the_actions_own_checkout_is_installed(folder: Path):
+    runner = job(folder)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (folder / "mooring/lib" / version / "site-packages").mkdir(parents=True)
+    lend_packages(folder)  # also what builds a wheel
+    runner.environ["PIP_NO_BUILD_ISOLATION"] = "0"  # pip reads it the other way round
+    assert runner.run(STEPS[0]) == 0, runner.said
+    where = "import mooring.cli; print(mooring.cli.__file__)"
+    assert runner.run({"run": f'"$RUNNER_TEMP/mooring/bin/python" -c "{where}"; mooring version'}) == 0
+    assert runner.said.startswith(f"{folder}/mooring/lib"), runner.said
+    assert "\nmooring " in runner.said
 
 
 @pytest.mark.root

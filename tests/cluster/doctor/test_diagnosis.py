@@ -50,6 +50,13 @@ def test_without_root_no_program_for_disks_is_missed(program: str):
     assert [each for each in found if each.level == "mend"] == []
 
 
+def test_the_package_of_the_library_that_re2_lacks_is_named():
+    lacking = "libstdc++.so.6: cannot open shared object file"
+    found = only(replace(GOOD, patterns=lacking))
+    assert (found.level, found.mend) == ("mend", "apt-get install libstdc++6")
+    assert lacking in found.what
+
+
 def test_packages_are_named_once():
     found = only(replace(GOOD, missing=frozenset({"mount", "umount", "mkfs.ext4"})))
     assert found.mend == "apt-get install e2fsprogs mount"

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mooring.linear_patterns import CXX_PACKAGE
+
 Level = Literal["ok", "look", "mend"]
 REQUIRED: Mapping[str, str] = {
     "mount": "mount",
@@ -43,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`missing`: programs that are not there. `namespaces`, `loop`: why there are none, or "". `kinds`: why
+    """`missing`: programs that are not there. `patterns`: why RE2 cannot be loaded, or "". `namespaces`, `loop`: why there are none, or "". `kinds`: why
     machines of a kind cannot be had, or "", by kind. `free_bytes`: at `data`, the data directory that is or
     will be. `running`: the process whose cluster is there. `left`: what a killed run has left there, in
     words. `lost_devices`: loop devices whose files are gone. `port_taken`: whether another program has the
@@ -51,6 +53,7 @@ class Facts:
 
     root: bool
     missing: frozenset[str] = frozenset()
+    patterns: str = ""
     namespaces: str = ""
     loop: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -96,6 +99,10 @@ def _programs(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "look", f"{name} is not installed: {lost}", f"apt-get install {package}" if package else ""
             )
+    if facts.patterns:
+        yield Finding(
+            "mend", f"google-re2 cannot be loaded: {facts.patterns}", f"apt-get install {CXX_PACKAGE}"
+        )
 
 
 def _kernel(facts: Facts) -> Iterator[Finding]:

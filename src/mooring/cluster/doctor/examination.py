@@ -18,6 +18,7 @@ from mooring.cluster.holding import USUAL_PORT
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.machines import kinds
 from mooring.cluster.processes import load
+from mooring.linear_patterns import LibraryMissing, require
 from mooring.mounts import loop
 from mooring.mounts.commands import SEARCH_PATH
 
@@ -35,6 +36,7 @@ def examine(layout: Layout, *, machines: bool = True) -> Facts:
         missing=frozenset(
             name for name in (*REQUIRED, *FOR_DISKS, *USEFUL) if shutil.which(name, path=SEARCH_PATH) is None
         ),
+        patterns=_patterns(),
         namespaces=_namespaces(root=root),
         loop=_loop() if root else "",
         kinds={kind: _lacking(kind) for kind in kinds.CHECKS if kind != kinds.NAMESPACE}
@@ -48,6 +50,14 @@ def examine(layout: Layout, *, machines: bool = True) -> Facts:
         lost_devices=_lost_devices(),
         port_taken=_is_taken(USUAL_PORT),
     )
+
+
+def _patterns() -> str:
+    try:
+        require()
+    except LibraryMissing as error:
+        return str(error.__cause__)
+    return ""
 
 
 def _namespaces(*, root: bool) -> str:
