@@ -122,8 +122,8 @@ class HazardCluster:
         found = (await self.client.list(PersistentVolumeClaim, "default")).items
         return claims <= {each.name for each in found if each.status.phase == "Bound"}
 
-    async def pod(self, name: str, node: str, claim: str, *, grace: int = 30) -> Pod:
-        """A pod that is bound to the node at once. It tolerates that the node is silent."""
+    async def pod(self, name: str, node: str, claim: str, *, grace: int = 30, tolerates: bool = True) -> Pod:
+        """A pod that is bound to the node at once. It tolerates that the node is silent, or is evicted."""
         container = {
             "name": "main",
             "image": "none",
@@ -134,7 +134,7 @@ class HazardCluster:
             "terminationGracePeriodSeconds": grace,
             "containers": [container],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
-            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}] if tolerates else [],
         }
         return await self.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
 
@@ -164,9 +164,9 @@ class HazardCluster:
         found = await self.client.find(Node, node)
         return found is not None and any(e.name == unique_name(volume) for e in found.status.volumes_attached)
 
-    async def running_with_volume(self, volume: str, node: str, pod: str) -> None:
+    async def running_with_volume(self, volume: str, node: str, pod: str, *, tolerates: bool = True) -> None:
         """A pod that has the volume mounted on the node and runs."""
-        await self.pod(pod, node, volume)
+        await self.pod(pod, node, volume, tolerates=tolerates)
         await self.kubelets[node].mount(volume)
         await self.set_pod(pod, "Running", {"running": {"startedAt": now()}})
 

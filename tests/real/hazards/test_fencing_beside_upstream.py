@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from played_mechanism import Machines, Manner, PlayedMechanism
@@ -52,17 +51,6 @@ async def boots(played: HazardCluster, node: str, boot: str) -> None:
     await played.client.patch(Node, node, {"status": {"nodeInfo": {"bootID": boot}}}, subresource="status")
 
 
-async def pod(played: HazardCluster, name: str, node: str) -> None:
-    """One that does not tolerate the taint."""
-    container: dict[str, Any] = {"name": "main", "image": "none"}
-    spec = {
-        "nodeName": node,
-        "containers": [container],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "v"}}],
-    }
-    await played.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
-
-
 async def silence(played: HazardCluster, node: str) -> None:
     """Its kubelet does not answer any more, and the API shows it."""
     played.kubelets[node].answers = False
@@ -93,7 +81,7 @@ async def test_what_a_fence_has_shown_moves_and_nothing_before(
                 await played.node(name)
                 await boots(played, name, f"{name}-1")
             await played.volume("v")
-            await pod(played, "a", OLD)
+            await played.pod("a", OLD, "v", tolerates=False)
             await played.kubelets[OLD].mount("v")
 
             async def asked() -> bool:
@@ -101,7 +89,7 @@ async def test_what_a_fence_has_shown_moves_and_nothing_before(
 
             await played.until("the mechanism was asked", asked)
             mechanism.manner = manner
-            await pod(played, "b", NEW)
+            await played.pod("b", NEW, "v", tolerates=False)
             await silence(played, OLD)
             if manner is Manner.HONEST:
                 await played.until("the volume moves", lambda: played.attached_to("v", NEW), 120)
