@@ -103,7 +103,7 @@ def test_there_are_tutorials():
 def test_a_tutorial_prints_what_it_says(reader: Reader, page: Path):
     text = page.read_text()
     for program in PROGRAMS:
-        if f"$ {program} " in text and shutil.which(program) is None:
+        if f"$ {program} " in text and shutil.which(program, path=reader.environ["PATH"]) is None:
             pytest.skip(f"{page.name} needs {program} on the PATH")
     if "$REPOSITORY" in text and not (ROOT / ".git").exists():
         pytest.skip(f"{page.name} needs a repository of git")
