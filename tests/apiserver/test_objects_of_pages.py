@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.fencing.kinds import FENCING_KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ SHOWN = {str(page.relative_to(ROOT)): found for page in PAGES if (found := list(
 @pytest.mark.parametrize("page", SHOWN)
 def test_the_objects_of_a_page_are_taken(serve, page: str):
     async def story(api):
-        for body in FENCING_KINDS:
+        for body in (*FENCING_KINDS, *DEFINITIONS):
             await api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
         for name in {each["metadata"].get("namespace", "default") for each in SHOWN[page]} - {"default"}:
             await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
