@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock docs man dist image clean tools stateful
+.PHONY: demo demo-cloud demo-machines demo-fence test test-cluster test-machines test-plugins check audit soak mutation bench assets test-real test-kubelet e2e setup lock docs man dist krew image clean tools stateful
 
 PROTOS := $(wildcard src/mooring/*/proto/*.proto)
 
@@ -121,18 +121,22 @@ man: $(STAMP)
 dist: man
 	@$(BIN)/python -m hatchling build -d dist
 
+# What krew installs `kubectl mooring` from, in dist/: the archive, and the manifest, which says that it lies at KREW.
+krew: dist
+	@$(BIN)/python deploy/krew/build dist/mooring-*.whl --uri $(or $(KREW),https://example.com/kubectl-mooring.tar.gz)
+
 # The image of deploy/, as an OCI archive; with IMAGE="--name registry.example.com/mooring:1", ... as deploy/image/build says.
 image: $(STAMP)
 	@deploy/image/build $(IMAGE)
 
-# Refreshes the pinned, hash-checked requirements from pyproject.toml: what the image has follows what is developed with.
+# Refreshes the pinned, hash-checked requirements from pyproject.toml: what the image and krew's plugin have follows what is developed with.
 lock: $(STAMP)
 	@$(BIN)/pip install -q --disable-pip-version-check uv
 	@for group in dev audit docs; do \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --group $$group $$([ $$group = dev ] && echo pyproject.toml) -o requirements/$$group.txt || exit 1; done
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --no-emit-index-url --no-header \
-	  --constraints requirements/dev.txt pyproject.toml -o requirements/image.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --constraints requirements/dev.txt pyproject.toml -o requirements/run.txt
 
 # Real stateful sets under faults that a seed draws; STATEFUL="--set etcd --minutes 10 --seed 1", ... as
 # tests/machines/stateful says.

@@ -1,4 +1,4 @@
-"""The image has the very versions with which Mooring is developed and tested."""
+"""The image and the plugin of krew have the very versions with which Mooring is developed and tested."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_the_image_has_the_versions_that_the_tests_have():
-    image, developed = pins("image.txt"), pins("dev.txt")
-    assert image
-    assert {name: version for name, version in image.items() if developed.get(name) != version} == {}
+def test_what_is_installed_has_the_versions_that_the_tests_have():
+    installed, developed = pins("run.txt"), pins("dev.txt")
+    assert installed
+    assert {name: version for name, version in installed.items() if developed.get(name) != version} == {}
 
 
-def test_the_image_has_all_that_mooring_needs():
+def test_what_is_installed_has_all_that_mooring_needs():
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     named = {normal(re.split(r"[<>=~!\[; ]", each)[0]) for each in needed}
-    assert named - {normal(each) for each in pins("image.txt")} == set()
+    assert named - {normal(each) for each in pins("run.txt")} == set()

@@ -48,10 +48,10 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path):
     assert sorted(own - files(wheel)) == []
 
 
-def test_the_wheel_has_the_manifests_and_not_how_the_image_is_built(wheel: Path):
+def test_the_wheel_has_the_manifests_and_not_how_image_and_plugin_are_built(wheel: Path):
     found = {each for each in files(wheel) if each.startswith("mooring/install/manifests/")}
     assert "mooring/install/manifests/ebs-driver/base/controller.yaml" in found
-    assert not [each for each in found if "/image/" in each]
+    assert not [each for each in found if "/image/" in each or "/krew/" in each]
 
 
 def test_the_wheel_has_a_man_page_for_each_command(wheel: Path):

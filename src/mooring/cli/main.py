@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
@@ -61,6 +62,12 @@ def cli() -> None:
     """
 
 
+def _called() -> str:
+    """What the one who asks has typed: kubectl runs a program of another name."""
+    name = Path(sys.argv[0]).name
+    return {"kubectl-mooring": "kubectl mooring", "main.py": "mooring", "-c": "mooring"}.get(name, name)
+
+
 def main() -> None:
     """Runs a command; errors that a user can mend end it in one line and with status 1."""
     from mooring.cluster.layout import ClusterError
@@ -68,7 +75,7 @@ def main() -> None:
     from mooring.linear_patterns import CXX_LIBRARY, CXX_PACKAGE, LibraryMissing
 
     try:
-        cli(standalone_mode=False)
+        cli(prog_name=_called(), standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
