@@ -119,7 +119,9 @@ man: $(STAMP)
 
 # The source distribution and the wheel, in dist/.
 dist: man
+	@rm -f dist/mooring-*.whl dist/mooring-*.tar.gz
 	@$(BIN)/python -m hatchling build -d dist
+	@$(BIN)/twine check --strict dist/mooring-*.whl dist/mooring-*.tar.gz
 
 # What krew installs `kubectl mooring` from, in dist/: the archive, and the manifest, which says that it lies at KREW.
 krew: dist

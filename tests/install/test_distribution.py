@@ -38,6 +38,18 @@ def files(wheel: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
+def test_an_index_would_take_both(wheel: Path):
+    both = [wheel, *(wheel.parents[1] / "sdist").iterdir()]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("twine"), "check", "--strict", *both],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("PASSED") == 2
+
+
 def test_the_wheel_has_every_file_of_the_package(wheel: Path):
     own = {
         str(path.relative_to(ROOT / "src"))
