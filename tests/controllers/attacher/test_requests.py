@@ -221,7 +221,7 @@ def test_a_request_that_was_refused_is_not_outstanding(play: Play, slow_storage:
     play(story)
 
 
-async def attach_under(stage: ControllerStage, epoch: str) -> VolumeAttachment:
+async def attach_under(stage: ControllerStage, epoch: str | None) -> VolumeAttachment:
     await wanted(stage)
     lock = {"mooring.dev/attached-to": '{"epoch":2,"node":"other"}'}
     await stage.api.patch(PersistentVolume, "pv", {"metadata": {"annotations": lock}})
@@ -236,6 +236,17 @@ def test_a_record_of_an_older_epoch_than_the_locks_is_not_carried_out(play: Play
             await attach_under(stage, "1")
         live = await stage.api.get(VolumeAttachment, "va")
         assert "another node" in live.status.attach_error.message
+        assert stage.array.history == []
+
+    play(story)
+
+
+def test_a_record_of_a_controller_that_knows_no_locks_is_not_carried_out_and_says_how_to_mend_it(play: Play):
+    async def story(stage: ControllerStage):
+        with pytest.raises(LockNotHeld, match="mooring uninstall"):
+            await attach_under(stage, None)
+        live = await stage.api.get(VolumeAttachment, "va")
+        assert "by another controller" in live.status.attach_error.message
         assert stage.array.history == []
 
     play(story)

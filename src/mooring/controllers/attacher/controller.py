@@ -248,11 +248,19 @@ class AttacherController(Controller[Key]):
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
     """Raises LockNotHeld if the epoch of the VolumeAttachment is not the lock's (docs/protocol.md C14)."""
-    if persistent_volume is not None and not is_current(record, persistent_volume):
+    if persistent_volume is None or is_current(record, persistent_volume):
+        return
+    volume = persistent_volume.name
+    if ATTACH_EPOCH in record.metadata.annotations:
         raise LockNotHeld(
-            f"VolumeAttachment {record.name} is not of the epoch to which PersistentVolume {persistent_volume.name} is "
-            f"locked: another node was granted the volume since. Nothing was asked of the storage"
+            f"VolumeAttachment {record.name} is not of the epoch to which PersistentVolume {volume} is locked: another "
+            f"node was granted the volume since. Nothing was asked of the storage"
         )
+    raise LockNotHeld(
+        f"VolumeAttachment {record.name} was made without the lock that Mooring's attach/detach controller keeps on "
+        f"PersistentVolume {volume}: before that lock, or by another controller. Nothing was asked of the storage. If "
+        f"Mooring's controller is not to come back, `mooring uninstall` takes its locks away"
+    )
 
 
 def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
