@@ -34,7 +34,7 @@ from mooring.volumes.pod_directory import PodDirectoryMounter, PodDirectoryUnmou
 from mooring.volumes.spec import VolumeSpec
 
 AT_ONCE = 2
-WORKSHOPS = Path("/var/tmp")  # nosec B108 # folders in it are made by mkdtemp
+WORKSHOPS = Path("/var/tmp")  # nosec B108 # what is there already is refused
 OFF = (
     "gitRepo volumes are switched off, as they are upstream: a repository has run programs on nodes through them. "
     "Clone in an init container, into an emptyDir. (The node's operator can switch them on: "
