@@ -45,11 +45,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`missing`: programs that are not there. `patterns`: why RE2 cannot be loaded, or "". `namespaces`, `loop`:
-    why there are none, or "". `kinds`: why machines of a kind cannot be had, or "", by kind. `free_bytes`: at
-    `data`, the data directory that is or will be. `running`: the process whose cluster is there. `left`: what
-    a killed run has left there, in words. `lost_devices`: loop devices whose files are gone. `port_taken`:
-    whether another program has the usual port."""
+    """`missing`: programs that are not there. `patterns`: why RE2 cannot be loaded, or "". `namespaces`,
+    `loop`: why there are none, or "". `kinds`: why machines of a kind cannot be had, or "", by kind.
+    `free_bytes`: at `data`, the data directory that is or will be. `running`: the process whose cluster is
+    there. `left`: what a killed run has left there, in words. `lost_devices`: loop devices whose files are
+    gone. `port_taken`: whether another program has the usual port."""
 
     root: bool
     missing: frozenset[str] = frozenset()
