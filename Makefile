@@ -97,6 +97,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks.ebs_attach
 	@$(BIN)/python -m benchmarks.fencing_idle 400
 	@$(BIN)/python -m benchmarks.real_kubelets --rounds 3 --volumes 30
+	@$(BIN)/python -m benchmarks.lost_node --rounds 3
 	@$(BIN)/python -m benchmarks.machines --rounds 1 namespace uml
 
 # The long rounds; with SEEDS=N also so many seeds of the simulation, which go on where they were stopped.
