@@ -4,7 +4,7 @@ Guarantees: a dataset is shown to a pod only while Flocker has it mounted on thi
 directory in its place; a PersistentVolume is granted to one node first (`volumes.granted`), so that no
 dataset is moved away under another node's pods. Setting `controlService`: `HOST:PORT`; and `control.FILES`.
 
-The storage neither refuses a second node nor revokes one: it obeys whoever asks last.
+The storage neither refuses a second node nor revokes one: it obeys the last that asks.
 """
 
 from __future__ import annotations
