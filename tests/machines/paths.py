@@ -1,4 +1,4 @@
-"""Disks of several paths on machines: multipath devices, and disks of a storage that grow while they are mounted."""
+"""Disks of several paths on machines: multipath devices; and disks that grow while they are mounted."""
 
 from __future__ import annotations
 
