@@ -34,6 +34,8 @@ SOAK = "MOORING_SOAK" in os.environ
 STEPS = tuple(range(1, 16))
 AFTER = (10, 11, 15)
 """Steps of the second node: it is cut there, too."""
+MOST_DISKS = 16
+"""Of one server."""
 HELD_S = 12.0
 """So long a fault lasts: a node is lost after eight seconds."""
 WRITES = """
@@ -81,7 +83,7 @@ class Round:
 
     @property
     def name(self) -> str:
-        return f"disk-{self.lun}"
+        return f"{self.server['name']}-{self.lun}"
 
     async def step(self, number: int) -> None:
         """The step is reached."""
@@ -266,32 +268,37 @@ def killed(stage: Stage) -> Callable[[], Awaitable[None]]:
     return begin
 
 
-async def served(stage: Stage, disks: int) -> dict[str, Any]:
-    """A server whose first disk has LUN 1; both machines can log in."""
-    status, answer = await stage.command("storage", "iscsi", "disks", "--size", "64Mi", "--disks", str(disks))
-    assert status == 0, answer
-    (server,) = json.loads(await control.say(stage.layout.control, "storage-list", ""))
+async def served(stage: Stage, disks: int) -> list[tuple[dict[str, Any], int]]:
+    """So many disks, each a server and a LUN of it; both machines can log in."""
+    found: list[tuple[dict[str, Any], int]] = []
+    while len(found) < disks:
+        name, of = f"disks-{len(found)}", min(MOST_DISKS, disks - len(found))
+        status, answer = await stage.command("storage", "iscsi", name, "--size", "64Mi", "--disks", str(of))
+        assert status == 0, answer
+        listed = json.loads(await control.say(stage.layout.control, "storage-list", ""))
+        (server,) = (each for each in listed if each["name"] == name)
+        found += [(server, lun) for lun in range(1, of + 1)]
     for node in (ONE, TWO):
-        await inside(stage, server["commands"]["prepare"], node)
-    return server
+        await inside(stage, found[0][0]["commands"]["prepare"], node)
+    return found
 
 
 @pytest.mark.timeout(600)
 async def test_a_node_that_is_cut_off_while_it_lets_go_and_controllers_that_are_killed_then(
     stage: Stage,
 ) -> None:
-    server = await served(stage, 2)
-    await Round(stage, server, 1, 11, cut(stage, ONE)).walk()
-    await Round(stage, server, 2, 12, killed(stage), late=True).walk()
+    first, second = await served(stage, 2)
+    await Round(stage, *first, 11, cut(stage, ONE)).walk()
+    await Round(stage, *second, 12, killed(stage), late=True).walk()
 
 
 @pytest.mark.skipif(not SOAK, reason="a quarter of an hour: `make soak` plays it")
 @pytest.mark.timeout(2400)
 async def test_a_node_is_cut_off_at_each_step(stage: Stage) -> None:
     plan = [*((step, ONE) for step in STEPS), *((step, TWO) for step in AFTER)]
-    server = await served(stage, len(plan))
-    for lun, (step, node) in enumerate(plan, 1):
-        await Round(stage, server, lun, step, cut(stage, node)).walk()
+    disks = await served(stage, len(plan))
+    for disk, (step, node) in zip(disks, plan, strict=True):
+        await Round(stage, *disk, step, cut(stage, node)).walk()
         print(f"{node} was cut off at step {step}", flush=True)
 
 
@@ -299,9 +306,9 @@ async def test_a_node_is_cut_off_at_each_step(stage: Stage) -> None:
 @pytest.mark.timeout(2400)
 async def test_the_controllers_are_killed_at_each_step_in_both_orders_of_the_nodes(stage: Stage) -> None:
     plan = [*((step, False) for step in STEPS), *((step, True) for step in STEPS if step >= 9)]
-    server = await served(stage, len(plan))
-    for lun, (step, late) in enumerate(plan, 1):
-        await Round(stage, server, lun, step, killed(stage), late=late).walk()
+    disks = await served(stage, len(plan))
+    for disk, (step, late) in zip(disks, plan, strict=True):
+        await Round(stage, *disk, step, killed(stage), late=late).walk()
         print(
             f"controllers were killed at step {step}, the second node {'late' if late else 'early'}",
             flush=True,
