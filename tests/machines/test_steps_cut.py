@@ -244,7 +244,7 @@ class Round:
 
 
 async def insist(stage: Stage, *words: str) -> None:
-    """Orders it of a node until it is done: a machine that is slow to answer refuses, and says to ask again."""
+    """Orders it of a node until it is done: of a machine that is slow to answer it must be asked again."""
 
     async def done() -> bool:
         return (await stage.command("node", *words))[0] == 0
