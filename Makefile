@@ -54,10 +54,11 @@ test-cluster: $(STAMP) tools
 test-machines: $(STAMP) tools
 	@$(BIN)/pytest -q tests/machines tests/root/machines -n 2 --dist loadfile --timeout 600
 
-# Volume plugins for real: servers, targets, disks, drivers and repositories, and pods that use them (some ten minutes).
+# Volume plugins for real: servers, targets, disks, drivers and repositories, and pods that use them, and the examples (some twenty minutes).
 test-plugins: $(STAMP) tools
-	@MOORING_SOAK=1 $(BIN)/pytest -q -n 2 --dist loadfile --timeout 600 tests/machines/test_*_volumes.py tests/cluster/test_flexvolume.py \
-	  tests/root/test_flexvolume*.py tests/root/test_git_repo_agent.py tests/cluster/test_in_tree_volumes.py
+	@MOORING_SOAK=1 $(BIN)/pytest -q -n 2 --dist loadfile --timeout 600 tests/machines/test_*_volumes.py tests/machines/test_iscsi_paths.py \
+	  tests/cluster/test_flexvolume.py tests/cluster/test_examples.py tests/root/test_flexvolume*.py tests/root/test_git_repo_agent.py \
+	  tests/cluster/test_in_tree_volumes.py
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check src tests

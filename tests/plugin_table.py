@@ -8,11 +8,13 @@ from pathlib import Path
 from mooring.kube.objects import (
     FCVolumeSource,
     FlexVolumeSource,
+    FlockerVolumeSource,
     ISCSIVolumeSource,
     NFSVolumeSource,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeSpec,
+    PhotonPersistentDiskVolumeSource,
     RBDVolumeSource,
 )
 from mooring.kube.times import wall_clock
@@ -42,6 +44,10 @@ EXCLUSIVE = {
     ),
     "kubernetes.io/iscsi": PersistentVolumeSpec(
         iscsi=ISCSIVolumeSource(target_portal="10.0.0.1", iqn="iqn.2026-01.dev.mooring:a")
+    ),
+    "kubernetes.io/flocker": PersistentVolumeSpec(flocker=FlockerVolumeSource(dataset_name="d")),
+    "kubernetes.io/photon-pd": PersistentVolumeSpec(
+        photon_persistent_disk=PhotonPersistentDiskVolumeSource(pd_id="6000c298-595b-f457-5739-e9105b2c0c2d")
     ),
     "kubernetes.io/nfs": PersistentVolumeSpec(nfs=NFSVolumeSource(server="files", path="/")),
     "kubernetes.io/rbd": PersistentVolumeSpec(rbd=RBDVolumeSource(monitors=("10.0.0.1",), image="i")),

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.machines.machines import inside
+from tests.machines.paths import EXPANDABLE, expandable_class, grown, paths_of, with_multipath
 from tests.machines.pods import ended, gone, pod, running, told
 
 from mooring.cluster.stage import Stage
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -134,59 +135,27 @@ async def test_a_disk_comes_and_goes_with_its_pods(stage: Stage, data_dir: Path)
     assert await ended(stage, "reader") == "written"
 
 
-MULTIPATH = """
-set -e
-modprobe dm-mod && modprobe dm-multipath && modprobe dm-service-time
-printf 'defaults {\\n find_multipaths no\\n user_friendly_names no\\n}\\n' > /etc/multipath.conf
-mkdir -p /run/udev && /lib/systemd/systemd-udevd --daemon 2> /dev/null
-udevadm trigger && udevadm settle -t 20
-multipathd
-"""
 HELD = "touch /data/file && trap 'exit 0' TERM; sleep 1000 & wait"
 
 
-async def grown(stage: Stage, name: str) -> None:
-    """Storage, PersistentVolume and claim grow to twice the size; waits until the claim has it."""
-    size = {"storage": "128Mi"}
-    await inside(stage, f"truncate -s {2 * BYTES} /run/data.img && losetup -c $(readlink /run/data.loop)")
-    await stage.client.patch(PersistentVolume, name, {"spec": {"capacity": size}})
-    await stage.client.patch(
-        PersistentVolumeClaim, name, {"spec": {"resources": {"requests": size}}}, "default"
-    )
-
-    async def has() -> bool:
-        live = await stage.client.get(PersistentVolumeClaim, name, "default")
-        return live.status.capacity.get("storage") == "128Mi"
-
-    await stage.until("the claim has grown", has, patience=90)
+LARGER = f"truncate -s {2 * BYTES} /run/data.img && losetup -c $(readlink /run/data.loop)"
 
 
 @pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="a minute: `make soak` plays it")
 async def test_a_mounted_disk_grows_by_all_its_paths(stage: Stage, data_dir: Path) -> None:
     await inside(stage, TARGETS)
-    multipath = await inside(stage, "command -v multipathd || true")
+    multipath = await with_multipath(stage, ONE)
     if multipath:
-        await inside(stage, MULTIPATH)
-
-        async def made() -> bool:
-            return (await inside(stage, "ls /sys/block/dm-0/slaves 2> /dev/null | wc -l")) == "2"
-
-        await stage.until("the multipath devices are made", made, patience=60)
-    await stage.client.create(
-        StorageClass,
-        {
-            "metadata": {"name": "lun"},
-            "provisioner": "kubernetes.io/no-provisioner",
-            "allowVolumeExpansion": True,
-        },
-    )
-    await volume(stage, "data", SERIALS["data"], storage_class="lun")
+        await paths_of(stage, ONE, paths=2)
+    await expandable_class(stage)
+    await volume(stage, "data", SERIALS["data"], storage_class=EXPANDABLE)
     await pod(stage, "holder", ONE, HELD, data="data")
     await running(stage, "holder")
     device = await inside(stage, "findmnt -rno SOURCE | grep -m 1 -E '^/dev/(sd|dm-|mapper)'")
-    assert ("/dev/sd" in device) != bool(multipath), device
+    assert ("/dev/sd" in device) != multipath, device
     before = int(await inside(stage, f"findmnt -rbno SIZE {device} | head -n 1"))
-    await grown(stage, "data")
+    await inside(stage, LARGER)
+    await grown(stage, "data", "128Mi")
     after = int(await inside(stage, f"findmnt -rbno SIZE {device} | head -n 1"))
     assert after > 1.8 * before
     await gone(stage, "holder")

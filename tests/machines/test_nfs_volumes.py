@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,57 @@ async def test_an_export_for_one_node_goes_from_one_to_the_other_with_what_was_w
         return not (await stage.client.list(VolumeAttachment)).items
 
     await stage.until("it is detached", detached)
+
+
+def on_export(address: str, work: str) -> str:
+    """What a controller runs on its machine, run on this one."""
+    program = (
+        "import asyncio; from mooring.volumes.plugins.nfs_directories import Directories; "
+        f"from mooring.volumes.plugins.programs import run; at = {address + ':/'!r}, ['nfsvers=4.2']; "
+        f"asyncio.run(Directories(run).{work})"
+    )
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"
+
+
+async def test_a_directory_for_each_claim_is_made_emptied_and_removed_on_a_real_server(stage: Stage) -> None:
+    """As the controllers do it where their machine has NFS, which this host's kernel may not have."""
+    address = await served(stage)
+    names = "['shop', 'data-pvc-1']"
+    for _ in range(2):
+        await inside(stage, on_export(address, f"make(*at, {names}, '0777')"), ONE)
+    await volume(stage, "made", address, "/shop/data-pvc-1")
+    await pod(
+        stage, "writer", TWO, "mkdir /d/a && ln -s / /d/a/link && echo x > /d/a/.file && sync", d="made"
+    )
+    await ended(stage, "writer")
+    await unmounted(stage, TWO)
+
+    # It is emptied as a volume of its own, and then removed from the export that it is in.
+    at = on_export(address, "empty(*at, 0)").replace(f"{address}:/", f"{address}:/shop/data-pvc-1")
+    await inside(stage, at, ONE)
+    await pod(stage, "looks", TWO, "ls -A /d | wc -l", d="made")
+    assert await ended(stage, "looks") == "0"
+    await unmounted(stage, TWO)
+    for _ in range(2):
+        await inside(stage, on_export(address, f"remove(*at, {names}, 0)"), ONE)
+    await pod(stage, "late", TWO, "true", d="made")
+    await told(stage, "late", "the server exports no such path")
+    await gone(stage, "late")
+    assert not await inside(
+        stage, "grep -E 'nfs4? ' /proc/mounts; ls -d /tmp/mooring-nfs-* 2> /dev/null; true", ONE
+    )
+
+    # A server that does not answer: it ends in bounds, and leaves nothing.
+    await stage.command("node", "cut", ONE, "--from", "storage")
+    makes = on_export(address, f"make(*at, {names}, '0777')")
+    await inside(stage, f"({makes} > /run/said 2>&1; echo $? > /run/ended) > /dev/null 2>&1 &", ONE)
+
+    async def over() -> bool:
+        return await inside(stage, "cat /run/ended 2> /dev/null; true", ONE) != ""
+
+    await stage.until("the work on a server that has gone has ended", over, patience=120)
+    assert await inside(stage, "cat /run/ended", ONE) != "0"
+    assert address in await inside(stage, "cat /run/said", ONE)
+    assert not await inside(
+        stage, "grep -E 'nfs4? ' /proc/mounts; ls -d /tmp/mooring-nfs-* 2> /dev/null; true", ONE
+    )

@@ -15,6 +15,7 @@ OWN = "own "
 
 SOURCES = (
     *("csi", "nfs", "iscsi", "fc", "flex_volume", "glusterfs", "rbd", "azure_file", "azure_disk"),
+    *("cephfs", "quobyte", "flocker", "photon_persistent_disk"),
     *("aws_elastic_block_store", "gce_persistent_disk", "cinder", "vsphere_volume", "portworx_volume"),
 )
 """Fields of a pod's volume, of which at most one is set."""

@@ -37,6 +37,22 @@ Row = dict[str, Any]
 CLAIM = "claim "
 """Before the key of a claim that has no volume yet: the id of its row among the volumes."""
 ZONE = "topology.kubernetes.io/zone"
+KINDS = (
+    *(
+        "nfs",
+        "host_path",
+        "local",
+        "azure_file",
+        "glusterfs",
+        "iscsi",
+        "fc",
+        "flex_volume",
+        "cephfs",
+        "quobyte",
+    ),
+    "flocker",
+)
+"""Fields of a PersistentVolume by which one is named that nothing attaches, or not always."""
 MOST_PODS = 20
 """Of one volume, so many pods are named; the rest is counted."""
 
@@ -209,7 +225,7 @@ def _source(pv: PersistentVolume) -> str:
     spec = pv.spec
     if spec.csi is not None:
         return spec.csi.driver
-    for field in ("nfs", "host_path", "local", "azure_file", "glusterfs", "iscsi", "fc", "flex_volume"):
+    for field in KINDS:
         if getattr(spec, field) is not None:
             return field.replace("_", "")
     return ""

@@ -24,7 +24,8 @@ from mooring.kube.objects import (
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, VolumeError
 from mooring.volumes.host import NodeVolumeHost
 from mooring.volumes.interfaces import MetricsNotSupported
-from mooring.volumes.plugins.nfs import NFSPlugin, export
+from mooring.volumes.plugins.nfs import NFSPlugin
+from mooring.volumes.plugins.nfs_source import export
 from mooring.volumes.spec import VolumeSpec
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="pod-uid"))

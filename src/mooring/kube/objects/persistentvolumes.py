@@ -15,13 +15,16 @@ from mooring.kube.objects.volumes import (
     CSIPersistentVolumeSource,
     FCVolumeSource,
     FlexVolumeSource,
+    FlockerVolumeSource,
     GCEPersistentDiskVolumeSource,
     GlusterfsVolumeSource,
     HostPathVolumeSource,
     ISCSIVolumeSource,
     LocalVolumeSource,
     NFSVolumeSource,
+    PhotonPersistentDiskVolumeSource,
     PortworxVolumeSource,
+    QuobyteVolumeSource,
     RBDVolumeSource,
     VsphereVirtualDiskVolumeSource,
 )
@@ -58,6 +61,9 @@ class PersistentVolumeSpec(Struct, frozen=True):
     glusterfs: GlusterfsVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     cephfs: CephFSVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

@@ -114,6 +114,7 @@ class PodSecurityContext(Struct, frozen=True):
     run_as_group: int | None = None
     run_as_non_root: bool | None = None
     supplemental_groups: tuple[int, ...] = ()
+    se_linux_options: dict[str, Any] | None = None
     seccomp_profile: dict[str, Any] | None = None
     sysctls: tuple[dict[str, Any], ...] = ()
 

@@ -165,6 +165,29 @@ class CephFSVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class QuobyteVolumeSource(Struct, frozen=True):
+    """A volume of Quobyte; `registry` is `HOST:PORT`, several with commas between them."""
+
+    registry: str = ""
+    volume: str = ""
+    read_only: bool = False
+    user: str = ""
+    group: str = ""
+    tenant: str = ""
+
+
+class FlockerVolumeSource(Struct, frozen=True):
+    """A dataset of Flocker, by one of its two names."""
+
+    dataset_name: str = ""
+    dataset_uuid: str = msgspec.field(default="", name="datasetUUID")
+
+
+class PhotonPersistentDiskVolumeSource(Struct, frozen=True):
+    pd_id: str = msgspec.field(default="", name="pdID")
+    fs_type: str = ""
+
+
 class AzureDiskVolumeSource(Struct, frozen=True):
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
@@ -296,6 +319,9 @@ class Volume(Struct, frozen=True):
     nfs: NFSVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     cephfs: CephFSVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = msgspec.field(default=None, name="downwardAPI")

@@ -30,6 +30,7 @@ def _of_pod(pod: Pod) -> Iterator[str]:
         "hostPID": pod.spec.host_pid,
         "hostIPC": pod.spec.host_ipc,
         "securityContext.sysctls": context.sysctls,
+        "securityContext.seLinuxOptions": context.se_linux_options,
         "securityContext.seccompProfile": _confines(context.seccomp_profile),
     }
     yield from (field for field, value in fields.items() if value)

@@ -35,6 +35,7 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.names import split_volume_name
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.selinux import has_selinux, labelled
 from mooring.volumes.spec import VolumeSpec
 
 WAIT_FOR_ATTACH_S = 600.0  # upstream's waitForAttachTimeout
@@ -102,9 +103,10 @@ class Operations:
 
     async def mount_device(self, volume: WantedVolume, permission: Permission | None) -> None:
         """Finds the device, verifies that it is the volume's, mounts it."""
-        spec = next((want.spec for want in volume.wants.values() if want.starting), None)
-        if spec is None:
+        want = next((want for want in volume.wants.values() if want.starting), None)
+        if want is None:
             return
+        spec = want.spec
         if volume.record.block:
             await self._set_up_device(volume, spec, permission)
             return
@@ -115,6 +117,8 @@ class Operations:
         path = mounter.get_device_mount_path(spec)
         self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.UNCERTAIN
+        if plugin.supports_selinux_mount() and has_selinux():
+            spec = labelled(spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT

@@ -161,6 +161,10 @@ class VolumePlugin(ABC):
         is refused if not."""
         return False
 
+    def supports_selinux_mount(self) -> bool:
+        """Whether its mounts on a node take the option `context`, an SELinux label for all files."""
+        return False
+
     def supports_bulk_volume_verification(self) -> bool:
         """Whether `new_attacher` returns a `BulkVolumeVerifier`, too."""
         return False

@@ -99,6 +99,9 @@ class DiskPlugin(
     def supports_mount_option(self) -> bool:
         return True
 
+    def supports_selinux_mount(self) -> bool:
+        return self._formats
+
     def supports_bulk_volume_verification(self) -> bool:
         return True
 

@@ -99,6 +99,9 @@ class GrantedDiskPlugin(
     def supports_mount_option(self) -> bool:
         return True
 
+    def supports_selinux_mount(self) -> bool:
+        return True
+
     def get_access_modes(self) -> Sequence[str]:
         return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany")
 

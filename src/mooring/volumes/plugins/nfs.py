@@ -1,7 +1,8 @@
 """`kubernetes.io/nfs`: a directory that a server exports, mounted for each pod by the node's kernel.
 
-Guarantees: server and path are checked before a program gets them; those of `network_mount`, which does the
-mounting.
+Guarantees: server and path are checked before a program gets them (`nfs_source`); those of `network_mount`,
+which does the mounting; and on controllers, which make, empty and remove directories of exports, those of
+`nfs_directories`.
 
 A PersistentVolume for one node at a time is granted to it first (`volumes.granted`). The storage itself
 neither refuses a second node nor revokes one; who may write is the server's to say (docs/plugins.md). Names,
@@ -10,12 +11,7 @@ access modes and attributes are those of upstream's plugin.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 
 import structlog
 
@@ -26,24 +22,33 @@ from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.granted import GrantedSharePlugin
 from mooring.volumes.host import VolumeHost
-from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
+from mooring.volumes.interfaces import (
+    Attributes,
+    DeletableVolumePlugin,
+    Metrics,
+    PersistentVolumePlugin,
+    ProvisionableVolumePlugin,
+    RecyclableVolumePlugin,
+    RecycleEventRecorder,
+    VolumeOptions,
+)
+from mooring.volumes.matching import capacity
 from mooring.volumes.plugins.network_mount import (
     NetworkUnmounter,
     advice,
-    checked_options,
     mark_of_granted,
     mount_in_time,
     set_mark,
     use_of,
 )
+from mooring.volumes.plugins.nfs_directories import Directories
+from mooring.volumes.plugins.nfs_provisioning import NFSDeleter, NFSProvisioner
+from mooring.volumes.plugins.nfs_source import PLUGIN_NAME, Export, export, mount_options, written
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.pod_directory import PodDirectoryMounter
+from mooring.volumes.scrub import may_recycle
 from mooring.volumes.spec import VolumeSpec
 
-PLUGIN_NAME = "kubernetes.io/nfs"
-LONGEST_PATH = 4096
-
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?", re.ASCII)
 _ADVICE = (
     ("access denied", "the server does not export it to this node: let the node in there"),
     ("No such file or directory", "the server exports no such path: correct nfs.path"),
@@ -55,65 +60,6 @@ _ADVICE = (
 )
 
 log = structlog.get_logger("node-agent")
-
-
-@dataclass(frozen=True)
-class Export:
-    """A directory of a server, checked. Its text is what `mount` takes."""
-
-    server: str
-    path: str
-    read_only: bool
-
-    def __str__(self) -> str:
-        return f"[{self.server}]:{self.path}" if ":" in self.server else f"{self.server}:{self.path}"
-
-
-def written(spec: VolumeSpec) -> NFSVolumeSource | None:
-    """The `nfs` source of the spec, unchecked."""
-    return spec.definition.nfs if spec.definition is not None else None
-
-
-def export(spec: VolumeSpec) -> Export:
-    """Raises InvalidSpec for a spec that is not NFS's, or that cannot be meant."""
-    source = written(spec)
-    if source is None:
-        raise InvalidSpec(f"volume {spec.name} has no nfs source")
-    read_only = source.read_only or spec.read_only
-    return Export(_server(source.server, spec.name), _path(source.path, spec.name), read_only)
-
-
-def _server(text: str, name: str) -> str:
-    """A link-local address is of no use: `%` leads to other text."""
-    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    with contextlib.suppress(ValueError):
-        found = ip_address(bare)
-        if "%" not in bare and (bare == text or isinstance(found, IPv6Address)):
-            return str(found)
-    if not _NAME.fullmatch(text):
-        raise InvalidSpec(
-            f"nfs.server {text[:100]!a} of volume {name} is neither a host name nor an address: correct it"
-        )
-    return text
-
-
-def _path(text: str, name: str) -> str:
-    if (
-        not text.startswith("/")
-        or ".." in text.split("/")
-        or len(os.fsencode(text)) > LONGEST_PATH
-        or not text.isprintable()
-    ):
-        raise InvalidSpec(
-            f"nfs.path {text[:100]!a} of volume {name} must be absolute, printable and without '..': correct it"
-        )
-    return text
-
-
-def mount_options(spec: VolumeSpec, of: Export) -> list[str]:
-    """Raises InvalidSpec for an option that cannot be one, and for `bg`: then `mount` says that it is done
-    before it is, and pods would write to the node's own disk."""
-    return [*checked_options(spec, refused=("bg",)), *(("ro",) if of.read_only else ())]
 
 
 class NFSMounter(PodDirectoryMounter):
@@ -152,8 +98,14 @@ class NFSMounter(PodDirectoryMounter):
         log.info("nfs mounted", volume=self._name, export=str(self._export), path=directory)
 
 
-class NFSPlugin(GrantedSharePlugin, PersistentVolumePlugin):
-    """The plugin."""
+class NFSPlugin(
+    GrantedSharePlugin,
+    PersistentVolumePlugin,
+    RecyclableVolumePlugin,
+    ProvisionableVolumePlugin,
+    DeletableVolumePlugin,
+):
+    """The plugin. Setting `recycle=this-machine`: this machine may mount exports and empty them."""
 
     def __init__(self, call: Run = run) -> None:
         self._run = call
@@ -179,6 +131,22 @@ class NFSPlugin(GrantedSharePlugin, PersistentVolumePlugin):
 
     def new_unmounter(self, spec_name: str, pod_uid: str) -> NetworkUnmounter:
         return NetworkUnmounter(self._host, PLUGIN_NAME, spec_name, pod_uid, self._run)
+
+    async def recycle(self, pv_name: str, spec: VolumeSpec, event_recorder: RecycleEventRecorder) -> None:
+        may_recycle(self._host.settings(PLUGIN_NAME), pv_name)
+        of = export(spec)
+        if of.path.strip("/") == "":
+            raise InvalidSpec(f"volume {pv_name} is not recycled: it is all that the server exports")
+        assert spec.persistent_volume is not None
+        event_recorder("Normal", f"everything in {of} is being removed")
+        options = mount_options(spec, Export(of.server, of.path, read_only=False))
+        await Directories(self._run).empty(str(of), options, capacity(spec.persistent_volume))
+
+    def new_provisioner(self, options: VolumeOptions) -> NFSProvisioner:
+        return NFSProvisioner(Directories(self._run), options)
+
+    def new_deleter(self, spec: VolumeSpec) -> NFSDeleter:
+        return NFSDeleter(Directories(self._run), spec)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec.of_volume(Volume(name=volume_name, nfs=NFSVolumeSource()))
