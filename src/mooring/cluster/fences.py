@@ -63,6 +63,8 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
     """Asks for a fence of the node as it shows itself now. ClusterError if nothing is known of it, or no
     policy covers it."""
     held = await fence_of(client, name)
+    if held is not None and held.status.phase in ("", Phase.PENDING) and not held.spec.override:
+        return await _overridden(client, held, by, reason, now)
     if held is not None:
         raise ClusterError(
             f"node {name} is being fenced already (NodeFence {held.name}, {held.status.phase or 'Pending'}: "
@@ -96,6 +98,13 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
         raise ClusterError(
             f"a fence of node {name} was asked for in this very second: look at it again"
         ) from None
+
+
+async def _overridden(client: Client, held: NodeFence, by: str, reason: str, now: Now) -> NodeFence:
+    """A fence that waits (a storm, a budget, peers that hear the node) is wanted by a person now."""
+    at = format_time(now())
+    wanted = {"requestedBy": f"{by} at {at}", "override": True, "reason": reason or f"{by} has asked for it at {at}"}
+    return await client.revise(held, {"spec": wanted}, any_version=True)
 
 
 async def _covered(client: Client, node: Node) -> None:

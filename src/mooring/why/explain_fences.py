@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.fencing.decide import Phase, is_off, proof_of
+from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
 from mooring.why.cause import Cause, about
@@ -15,8 +16,9 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     status, node = fence.status, fence.spec.node_name
     phase = status.phase or Phase.PENDING
     message = f"{phase}: {status.message or 'the controller `fencing` has not looked at it yet'}"
+    held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
-        Phase.PENDING: f"if its machine is certainly off: mooring fence confirm {node}",
+        Phase.PENDING: held if status.reason == HEARD_BY_PEERS else f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",
         Phase.FENCED: _in_force(fence),

@@ -22,8 +22,10 @@ from enum import Enum
 from mooring.controllers.fencing.detection import (
     Company,
     Held,
+    Poll,
     Signal,
     Stakes,
+    held_by_peers,
     is_lost,
     loss_of,
     not_worth,
@@ -122,9 +124,14 @@ class FenceDecision(Decision[Action], frozen=True, gc=False):
 
 
 def decide_node(
-    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company, stakes: Stakes
+    node: Node,
+    policies: Sequence[FencePolicy],
+    signals: Sequence[Signal],
+    company: Company,
+    stakes: Stakes,
+    poll: Poll = Poll(),
 ) -> NodeDecision:
-    """Whether the node is to be fenced now. `policies`: those that select it."""
+    """Whether the node is to be fenced now. `policies`: those that select it. `poll`: what peers say."""
     if not policies:
         return _not(Begin.NO, Reason("NoPolicy", f"no FencePolicy covers node {node.name}"))
     if len(policies) > 1:
@@ -143,7 +150,8 @@ def decide_node(
         reason = Reason("NoLadder", f"FencePolicy {policy.name} has no ladder: it names no mechanism")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        storm(signals, policy, company)
+        held_by_peers(node.name, policy, poll)
+        or storm(signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
     )
@@ -153,10 +161,14 @@ def decide_node(
 
 
 def decide_request(
-    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company
+    node: Node,
+    policies: Sequence[FencePolicy],
+    signals: Sequence[Signal],
+    company: Company,
+    poll: Poll = Poll(),
 ) -> NodeDecision:
     """Whether a fence that another's detector has asked for may be begun now: its word stands for the
-    policy's detectors, and for nothing else of the policy."""
+    policy's detectors and for the peers that it requires, and for nothing else of the policy."""
     asked = Reason("Requested", f"a fence of node {node.name} was asked for")
     if len(policies) != 1:
         return NodeDecision(Begin.FENCE, asked)
@@ -164,7 +176,11 @@ def decide_request(
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
-    held = storm(signals, policy, company) or over_budget(loss_of(node, fencing=False), policy, company)
+    held = (
+        held_by_peers(node.name, policy, poll, starts=False)
+        or storm(signals, policy, company)
+        or over_budget(loss_of(node, fencing=False), policy, company)
+    )
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
     return NodeDecision(Begin.FENCE, asked, policy=policy.name)

@@ -70,6 +70,12 @@ POLICY: Mapping[str, str] = {
     "spec.quorum": "How many detectors must agree.",
     "spec.quorum.required": "So many must say that the node is lost. Default: 1.",
     "spec.quorum.veto": "Whether one that sees it healthy keeps it from being fenced. Default: true.",
+    "spec.peers": "What other nodes' agents say of a node that is lost: they ask it over the network. Without "
+    "it none is asked. What they say is never evidence.",
+    "spec.peers.veto": "Whether one that hears it keeps it from being fenced. Default: true.",
+    "spec.peers.required": "So many, of the five that are asked at the most, must not hear it. Default: 0.",
+    "spec.peers.expiresSeconds": "How long a statement counts after it has come in; they are asked again at "
+    "half of it. Default: 30.",
     "spec.budget": "How many nodes may be fenced at once, those that have not come back included.",
     "spec.budget.maxConcurrent": "So many nodes; 0: any number. Default: 0.",
     "spec.budget.maxShare": "Such a share of the nodes that the policy covers, but at least one. Default: "

@@ -17,6 +17,7 @@ from mooring.controllers.fencing import metrics, ordering, releasing, removing
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
+from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
@@ -27,7 +28,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now, format_micro_time
+from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
@@ -97,6 +98,8 @@ class Steps:
                 return True
             case Action.WAIT | Action.CANCEL | Action.REFUSE:
                 await self._write(fence, reason, phase, {})
+                if reason.code == HEARD_BY_PEERS and node is not None:
+                    self.recorder.once(node, "Warning", reason)
                 return False
             case _:
                 assert_never(decision.action)
@@ -373,10 +376,30 @@ class Steps:
             and not more
         ):
             return fence
+        status |= _conditions(fence, reason, self.now)
         written = await self.client.revise(fence, {"status": status}, subresource="status")
         self._fences.accept(written)
         metrics.counted(self._fences.items(), Phase.OPEN)
         return written
+
+
+def _conditions(fence: NodeFence, reason: Reason, now: Now) -> dict[str, Any]:
+    """Whether peers keep the fence from being begun, once they have done so."""
+    held = next((each for each in fence.status.conditions if each.type == HEARD_BY_PEERS), None)
+    status = "True" if reason.code == HEARD_BY_PEERS else "False"
+    if held is None and status == "False":
+        return {}
+    same = held is not None and held.status == status
+    if same and held is not None and held.message == reason.message:
+        return {}
+    condition = {
+        "type": HEARD_BY_PEERS,
+        "status": status,
+        "reason": reason.code,
+        "message": reason.message if status == "True" else "no peer's word keeps it from being fenced",
+        "lastTransitionTime": held.last_transition_time if same and held is not None else format_time(now()),
+    }
+    return {"conditions": [condition]}
 
 
 def _by(policy: FencePolicy | None) -> dict[str, Any]:

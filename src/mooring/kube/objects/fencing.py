@@ -115,14 +115,25 @@ class Worth(Struct, frozen=True):
     patience_seconds: float = 0.0
 
 
+class PeerRules(Struct, frozen=True):
+    """What other nodes' agents have to say of a node that is lost. `veto`: one that hears it keeps it from
+    being fenced. `required`: so many must not hear it; 0: none need. `expires_seconds`: so long a statement
+    counts after it has come in."""
+
+    veto: bool = True
+    required: int = 0
+    expires_seconds: float = 30.0
+
+
 class FencePolicySpec(Struct, frozen=True):
-    """`node_selector` without requirements: all nodes. `paused`: why nothing is begun; "" if it is not.
+    """`node_selector` without requirements: all nodes. `peers`: None, and none is asked. `paused`: why nothing is begun; "" if it is not.
     `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet go on the word
     of a storage fence that covers all that they share, although their processes may still run."""
 
     node_selector: LabelSelector = LabelSelector()
     detectors: tuple[Detector, ...] = (Detector(),)
     quorum: Quorum = Quorum()
+    peers: PeerRules | None = None
     budget: Budget = Budget()
     storm: Storm = Storm()
     worth: Worth = Worth()

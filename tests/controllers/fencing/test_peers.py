@@ -1,0 +1,292 @@
+"""A node that the API server does not hear and its peers do is not fenced; one that no peer hears is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.kube.client import Client
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.objects import Event, Lease, Node
+from mooring.simulation.parts.faulty_transport import role
+from mooring.volumes.peers import DOOR, QUESTIONS, STATEMENTS, Heard, Question, Statement, encoded, questions_of
+
+LEASES = "kube-node-lease"
+
+
+class PlayedPeer:
+    """A node's agent, as far as its peers go: what it hears of each node, and what it writes."""
+
+    def __init__(self, stage: Any, name: str, hears: Mapping[str, Heard]) -> None:
+        self.stage, self.name, self.hears = stage, name, dict(hears)
+        self.answered: list[Question] = []
+        self.word = lambda question, heard: Statement(question.node, question.boot_id, question.nonce, heard)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            node = await self.stage.api.find(Node, self.name)
+            asked = questions_of(node.metadata.annotations.get(QUESTIONS, "")) if node is not None else ()
+            new = [each for each in asked if each not in self.answered]
+            if new:
+                self.answered += new
+                found = (self.word(each, self.hears.get(each.node, Heard.NO)) for each in asked)
+                await self.state(encoded(tuple(found)))
+
+    async def state(self, text: str) -> None:
+        await self.stage.api.patch(Lease, self.name, {"metadata": {"annotations": {STATEMENTS: text}}}, LEASES)
+
+
+@contextlib.asynccontextmanager
+async def played(stage: Any, **hears: Mapping[str, Heard]) -> AsyncIterator[dict[str, PlayedPeer]]:
+    """Nodes by name, and what each hears of others."""
+    for name in hears:
+        await stage.node(name)
+        await stage.api.patch(Node, name, {"metadata": {"annotations": {DOOR: "10.0.0.1:7000"}}})
+        with contextlib.suppress(AlreadyExists):
+            await stage.api.create(Lease, {"metadata": {"name": name}, "spec": {}}, LEASES)
+    peers = {name: PlayedPeer(stage, name, its) for name, its in hears.items()}
+    tasks = [asyncio.create_task(each.run()) for each in peers.values()]
+    try:
+        yield peers
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def policy(stage: Any, **peers: Any) -> None:
+    await stage.mechanism()
+    await stage.policy("bmc", peers=peers, worth={"onlyExclusive": False})
+
+
+async def questions(stage: Any, name: str) -> str:
+    return (await stage.api.get(Node, name)).metadata.annotations.get(QUESTIONS, "")
+
+
+HEARS = {"a": Heard.YES}
+
+
+def test_a_node_that_a_peer_hears_is_not_fenced_and_it_is_said_why(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c={}):
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(600)
+                fence = await stage.fence("a")
+                assert (fence.status.phase, fence.status.reason) == ("Pending", "HeardByPeers")
+                assert "(b)" in fence.status.message
+                (condition,) = fence.status.conditions
+                assert (condition.type, condition.status) == ("HeardByPeers", "True")
+                events = (await stage.api.list(Event)).items
+        assert any(each.reason == "HeardByPeers" for each in events)
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+def test_a_node_that_no_peer_hears_is_fenced_and_they_are_asked_no_more(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}, c={}):
+            await policy(stage, required=2)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await stage.until_phase("a", "Fenced")
+
+                async def none() -> bool:
+                    return not await questions(stage, "b") and not await questions(stage, "c")
+
+                await stage.until(none)
+
+    fencing(story)
+
+
+def test_a_veto_ends_when_the_peer_hears_it_no_more(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c={}) as peers:
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(100)
+                assert not stage.machines.off
+                peers["b"].hears["a"] = Heard.NO
+                fence = await stage.until_phase("a", "Fenced", 60)
+                assert [each.status for each in fence.status.conditions] == ["False"]
+
+    fencing(story)
+
+
+def test_a_veto_of_a_peer_that_says_nothing_more_expires(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS) as peers:
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(20)
+                assert not stage.machines.off
+                peers["b"].state = lambda text: asyncio.sleep(0)  # type: ignore[method-assign]
+                await stage.until_phase("a", "Fenced", 90)
+
+    fencing(story)
+
+
+def test_while_all_is_well_nothing_is_asked(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}) as peers:
+            await policy(stage)
+            async with stage.running():
+                before = await stage.api.get(Node, "b")
+                await asyncio.sleep(600)
+                assert (await stage.api.get(Node, "b")).metadata.resource_version == before.metadata.resource_version
+                assert not peers["b"].answered
+
+    fencing(story)
+
+
+def test_without_peers_in_the_policy_none_is_asked(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS) as peers:
+            await stage.mechanism()
+            await stage.policy("bmc")
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await stage.until_phase("a", "Fenced")
+                assert not peers["b"].answered
+
+    fencing(story)
+
+
+def test_a_number_of_peers_that_is_required_and_missing_holds_the_fence(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}, c={"a": Heard.ANOTHER_BOOT}):
+            await policy(stage, required=2)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(300)
+                assert (await stage.fence("a")).status.reason == "PeersMissing"
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"nonce": "f" * 32},
+        {"boot_id": "boot-0"},
+        {"node": "c"},
+    ],
+)
+def test_a_statement_that_answers_no_question_vetoes_nothing(fencing: Any, lie: dict[str, str]):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c={}) as peers:
+            honest = peers["b"].word
+            peers["b"].word = lambda question, heard: msgspec.structs.replace(honest(question, heard), **lie)
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
+def test_an_answer_of_a_former_time_is_no_answer_now(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c={}) as peers:
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(10)
+                assert not stage.machines.off
+                old = peers["b"].answered[-1]
+                await stage.report("a")
+                await asyncio.sleep(60)
+                peers["b"].word = lambda question, heard: Statement("a", "boot-1", old.nonce, Heard.YES)
+                await stage.silent("a")
+                await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
+def test_a_person_may_fence_a_node_that_its_peers_hear(fencing: Any):
+    async def story(stage: Any):
+        from mooring.cluster import fences
+
+        async with played(stage, a={}, b=HEARS):
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(60)
+                assert not stage.machines.off
+                await fences.request(stage.api, "a", uid="", by="me", reason="", now=stage.now)
+                await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
+def test_the_word_of_peers_releases_nothing(fencing: Any):
+    async def story(stage: Any):
+        from played_mechanism import Manner
+
+        async with played(stage, a={}, b={}, c={}):
+            await stage.attachment(await stage.api.get(Node, "a"))
+            stage.bmc.manner = Manner.REFUSES
+            await policy(stage, required=2)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await stage.until_phase("a", "AwaitingPerson")
+                await asyncio.sleep(300)
+            fence = await stage.fence("a")
+            assert not fence.status.released_at
+            assert not (await stage.api.get(Node, "a")).spec.taints
+
+    fencing(story)
+
+
+def test_a_successor_removes_what_its_predecessor_has_asked(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}):
+            stale = encoded((Question("z", "boot-1", "10.0.0.1:7000", "0" * 32),))
+            await stage.api.patch(Node, "b", {"metadata": {"annotations": {QUESTIONS: stale}}})
+            await policy(stage)
+            async with stage.running():
+
+                async def gone() -> bool:
+                    return not await questions(stage, "b")
+
+                await stage.until(gone)
+
+    fencing(story)
+
+
+def test_the_rights_that_the_manifest_grants_are_enough_to_ask(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS):
+            await policy(stage)
+            async with stage.running(Client(role(stage.server, "fencing"))):
+                await asyncio.sleep(5)
+                await stage.silent("a")
+
+                async def held() -> bool:
+                    fence = await stage.fence("a")
+                    return fence is not None and fence.status.reason == "HeardByPeers"
+
+                await stage.until(held)
+
+    fencing(story)
