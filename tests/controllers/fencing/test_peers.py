@@ -13,6 +13,7 @@ import pytest
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Event, Lease, Node
+from mooring.kube.times import format_micro_time
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.peers import DOOR, QUESTIONS, STATEMENTS, Heard, Question, Statement, encoded, questions_of
 
@@ -25,18 +26,28 @@ class PlayedPeer:
     def __init__(self, stage: Any, name: str, hears: Mapping[str, Heard]) -> None:
         self.stage, self.name, self.hears = stage, name, dict(hears)
         self.answered: list[Question] = []
+        self.renewed = 0.0
         self.word = lambda question, heard: Statement(question.node, question.boot_id, question.nonce, heard)
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(0.5)
-            node = await self.stage.api.find(Node, self.name)
-            asked = questions_of(node.metadata.annotations.get(QUESTIONS, "")) if node is not None else ()
+            if (node := await self.stage.api.find(Node, self.name)) is None or node.ready != "True":
+                continue
+            await self.renew()
+            asked = questions_of(node.metadata.annotations.get(QUESTIONS, ""))
             new = [each for each in asked if each not in self.answered]
             if new:
                 self.answered += new
                 found = (self.word(each, self.hears.get(each.node, Heard.NO)) for each in asked)
                 await self.state(encoded(tuple(found)))
+
+    async def renew(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self.renewed >= 5:
+            self.renewed = now
+            renewed = {"spec": {"renewTime": format_micro_time(self.stage.now())}}
+            await self.stage.api.patch(Lease, self.name, renewed, LEASES)
 
     async def state(self, text: str) -> None:
         await self.stage.api.patch(Lease, self.name, {"metadata": {"annotations": {STATEMENTS: text}}}, LEASES)
@@ -134,7 +145,7 @@ def test_a_veto_of_a_peer_that_says_nothing_more_expires(fencing: Any):
                 await stage.silent("a")
                 await asyncio.sleep(20)
                 assert not stage.machines.off
-                peers["b"].state = lambda text: asyncio.sleep(0)  # type: ignore[method-assign]
+                peers["b"].word = lambda question, heard: Statement("a", "boot-1", "0" * 32, heard)
                 await stage.until_phase("a", "Fenced", 90)
 
     fencing(story)
@@ -145,6 +156,7 @@ def test_while_all_is_well_nothing_is_asked(fencing: Any):
         async with played(stage, a={}, b={}) as peers:
             await policy(stage)
             async with stage.running():
+                await asyncio.sleep(5)  # the finalizer is written
                 before = await stage.api.get(Node, "b")
                 await asyncio.sleep(600)
                 assert (await stage.api.get(Node, "b")).metadata.resource_version == before.metadata.resource_version

@@ -20,6 +20,8 @@ from mooring.volumes.peers import Heard
 ZONE = "topology.kubernetes.io/zone"
 SHORTEST_S = 10.0
 """A peer's statement counts for so long at the least: asking takes some seconds."""
+SOON_S = 0.5
+"""What ends sooner is looked at again after so long: a wait that is less than a clock's step never ends."""
 HEARD_BY_PEERS = "HeardByPeers"
 """Why a fence is not begun, and the condition that says so."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -142,13 +144,14 @@ def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = 
     live = [each for each in poll.votes if each.age < rules.expires_seconds]
     heard = [each for each in live if each.heard is Heard.YES]
     if rules.veto and heard:
-        return Held(_heard_by(node, heard), max(rules.expires_seconds - each.age for each in heard))
+        left = max(rules.expires_seconds - each.age for each in heard)
+        return Held(_heard_by(node, heard), max(left, SOON_S))
     deaf = sorted(each.peer for each in live if each.heard is Heard.NO)
     missing = rules.required - len(deaf) if starts else 0
     silent = sorted(set(poll.asked) - {each.peer for each in live})
     if poll.patience > 0 and silent and (rules.veto or missing > 0):
         message = f"peers of {node} are asked whether they hear it: {', '.join(poll.asked)}"
-        return Held(Reason("PeersAsked", message), poll.patience)
+        return Held(Reason("PeersAsked", message), max(poll.patience, SOON_S))
     if missing > 0:
         said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
         message = f"the policy requires that {rules.required} of its peers do not hear {node}, and {said} say so"
