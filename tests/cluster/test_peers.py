@@ -49,7 +49,7 @@ async def test_a_node_that_its_peers_hear_is_not_fenced_and_one_that_none_hears_
     assert held is not None
     assert "does not hear it" in held.status.message
     assert not held.status.attempts
-    _, said = await stage.command("why", f"node/{NODE}")
+    _, said = await stage.command("fence", "list")
     assert "answers its peers" in said, said
 
     async def fenced() -> bool:

@@ -18,6 +18,7 @@ from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.power import Boots
 from mooring.simulation.checks.invariants.statements import Removed, Statements
+from mooring.simulation.checks.invariants.vetoes import Vetoes
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import NODE_UID
@@ -34,8 +35,8 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 
 
 class BlastRadius(Checker):
-    """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, and none
-    that answers, unless a user has asked for it; and no order is given that was not written before."""
+    """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
+    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is given that was not written before."""
 
     name = "S17"
 
@@ -44,6 +45,7 @@ class BlastRadius(Checker):
         self._settings = Settings.of(trace)
         self._reports = NodeReports.of(trace)
         self._dead = Statements.of(trace)
+        self._vetoes = Vetoes(trace, self._settings.veto_expires_s, VIEW_S)
         self._struck: dict[str, float] = {}
         """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
         come at any time, and does not count."""
@@ -81,6 +83,8 @@ class BlastRadius(Checker):
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
         if first:
             self._storm(node, event)
+        if first and (peer := self._vetoes.of(node, event.fields["boot"], now)):
+            self.wrong(f"{node} is fenced although {peer} hears it", event)
 
     def _storm(self, node: str, event: Event) -> None:
         lost = {
