@@ -60,6 +60,8 @@ async def test_a_node_that_its_peers_hear_is_not_fenced_and_one_that_none_hears_
     await stage.until("no peer hears it, and it is fenced", fenced)
 
     async def nothing_asked() -> bool:
-        return not any(QUESTIONS in each.metadata.annotations for each in (await stage.client.list(Node)).items)
+        return not any(
+            QUESTIONS in each.metadata.annotations for each in (await stage.client.list(Node)).items
+        )
 
     await stage.until("nothing is asked any more", nothing_asked)

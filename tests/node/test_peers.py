@@ -1,4 +1,4 @@
-"""A node's agent answers its peers, asks them when it is asked to, and states on its Lease what it has found."""
+"""A node's agent answers its peers, asks them when it is told to, and states on its Lease what it found."""
 
 from __future__ import annotations
 
@@ -280,6 +280,8 @@ def test_what_fences_a_node_knows_nothing_of_peers():
     folder = Path(mooring.node.self_fence.__file__).parent
     for path in folder.glob("*.py"):
         names = [
-            each.module or "" for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.ImportFrom)
+            each.module or ""
+            for each in ast.walk(ast.parse(path.read_text()))
+            if isinstance(each, ast.ImportFrom)
         ]
         assert not [name for name in names if "peer" in name], path

@@ -73,7 +73,18 @@ def test_whatever_else_comes_is_not_answered(data: bytes):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a:1", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "0.0.0.0:1", "224.0.0.1:1", "10.0.0.1:1²", "x" * 99]
+    "text",
+    [
+        "",
+        "a:1",
+        "10.0.0.1",
+        "10.0.0.1:0",
+        "10.0.0.1:65536",
+        "0.0.0.0:1",
+        "224.0.0.1:1",
+        "10.0.0.1:1²",
+        "x" * 99,
+    ],
 )
 def test_what_is_no_door_is_not_knocked_at(text: str):
     assert door_of(text) is None

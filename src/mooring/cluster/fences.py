@@ -103,7 +103,11 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
 async def _overridden(client: Client, held: NodeFence, by: str, reason: str, now: Now) -> NodeFence:
     """A fence that waits (a storm, a budget, peers that hear the node) is wanted by a person now."""
     at = format_time(now())
-    wanted = {"requestedBy": f"{by} at {at}", "override": True, "reason": reason or f"{by} has asked for it at {at}"}
+    wanted = {
+        "requestedBy": f"{by} at {at}",
+        "override": True,
+        "reason": reason or f"{by} has asked for it at {at}",
+    }
     return await client.revise(held, {"spec": wanted}, any_version=True)
 
 

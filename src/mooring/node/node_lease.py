@@ -19,8 +19,9 @@ unmounts anything.
   node), one that renews does.
 
 What hangs on its renewals (`self_fence`) is told before each is sent and after it was acknowledged, and may
-announce something with it, in the same write. What this node states about its peers goes with them, too. Then a renewal that is not answered in time is given up, and
-another one sent on a new connection: after a short partition an old one stands still for as long again.
+announce something with it, in the same write. What this node states about its peers goes with them, too.
+Then a renewal that is not answered in time is given up, and another one sent on a new connection: after a
+short partition an old one stands still for as long again.
 
 It must not know what the agent does with its name. Upstream's kubelets have no such rule.
 """

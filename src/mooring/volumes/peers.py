@@ -1,5 +1,6 @@
-"""What nodes say of a node that the API server does not hear: the questions, the statements, and the words on
-the wire. Pure; one form for the controller, which asks (`controllers.fencing`), and the agents (`node.peers`).
+"""What nodes say of a node that the API server does not hear: the questions, the statements, and the words
+on the wire. Pure; one form for the controller, which asks (`controllers.fencing`), and the agents
+(`node.peers`).
 
 The controller writes a question on the Nodes of a few peers; each sends the target a word over the network,
 and states on its own Lease what came back. While all is well nothing is asked and nothing is written.

@@ -18,7 +18,9 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     message = f"{phase}: {status.message or 'the controller `fencing` has not looked at it yet'}"
     held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
-        Phase.PENDING: held if status.reason == HEARD_BY_PEERS else f"if its machine is certainly off: mooring fence confirm {node}",
+        Phase.PENDING: held
+        if status.reason == HEARD_BY_PEERS
+        else f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",
         Phase.FENCED: _in_force(fence),

@@ -9,7 +9,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mooring.controllers.fencing.decide import Begin, decide_node, decide_request
-from mooring.controllers.fencing.detection import Company, Held, Poll, Signal, Stakes, Verdict, Vote, held_by_peers
+from mooring.controllers.fencing.detection import (
+    Company,
+    Held,
+    Poll,
+    Signal,
+    Stakes,
+    Verdict,
+    Vote,
+    held_by_peers,
+)
 from mooring.kube.objects import Node, ObjectMeta
 from mooring.kube.objects.fencing import Detector, FencePolicy, FencePolicySpec, PeerRules, Rung
 from mooring.volumes.peers import Heard
@@ -157,7 +166,13 @@ def _another_boot_counts(node: str, its: FencePolicy, found: Poll) -> Held | Non
 
 @pytest.mark.parametrize("wrong", [_never_expires, _no_veto, _silence_counts, _another_boot_counts])
 def test_a_wrong_rule_is_found_out(wrong: Rule):
-    @settings(max_examples=600, database=None, derandomize=True, phases=(Phase.generate,), report_multiple_bugs=False)
+    @settings(
+        max_examples=600,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate,),
+        report_multiple_bugs=False,
+    )
     @given(RULES, POLLS)
     def tried(rules: PeerRules, found: Poll) -> None:
         holds(wrong, rules, found)

@@ -15,7 +15,16 @@ from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Event, Lease, Node
 from mooring.kube.times import format_micro_time
 from mooring.simulation.parts.faulty_transport import role
-from mooring.volumes.peers import DOOR, QUESTIONS, STATEMENTS, Heard, Question, Statement, encoded, questions_of
+from mooring.volumes.peers import (
+    DOOR,
+    QUESTIONS,
+    STATEMENTS,
+    Heard,
+    Question,
+    Statement,
+    encoded,
+    questions_of,
+)
 
 LEASES = "kube-node-lease"
 
@@ -50,7 +59,9 @@ class PlayedPeer:
             await self.stage.api.patch(Lease, self.name, renewed, LEASES)
 
     async def state(self, text: str) -> None:
-        await self.stage.api.patch(Lease, self.name, {"metadata": {"annotations": {STATEMENTS: text}}}, LEASES)
+        await self.stage.api.patch(
+            Lease, self.name, {"metadata": {"annotations": {STATEMENTS: text}}}, LEASES
+        )
 
 
 @contextlib.asynccontextmanager
@@ -159,7 +170,9 @@ def test_while_all_is_well_nothing_is_asked(fencing: Any):
                 await asyncio.sleep(5)  # the finalizer is written
                 before = await stage.api.get(Node, "b")
                 await asyncio.sleep(600)
-                assert (await stage.api.get(Node, "b")).metadata.resource_version == before.metadata.resource_version
+                assert (
+                    await stage.api.get(Node, "b")
+                ).metadata.resource_version == before.metadata.resource_version
                 assert not peers["b"].answered
 
     fencing(story)

@@ -1,4 +1,4 @@
-"""What counts of what peers state: the present question's nonce, the very boot, peers that were asked, once."""
+"""What counts of what peers state: the present nonce, the very boot, peers that were asked, once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from mooring.kube.objects.nodes import NodeSystemInfo
 from mooring.volumes.peers import DOOR, Heard, Statement
 
 
-def node(name: str, boot: str = "boot-1", *, ready: str = "True", door: str = "10.0.0.1:7000", uid: str = "") -> Node:
+def node(
+    name: str, boot: str = "boot-1", *, ready: str = "True", door: str = "10.0.0.1:7000", uid: str = ""
+) -> Node:
     return Node(
         metadata=ManagedMeta(name=name, uid=uid or f"uid-{name}", annotations={DOOR: door} if door else {}),
         status=NodeStatus(
@@ -96,7 +98,9 @@ def test_one_peer_has_one_word_however_often_it_says_it(polls: Polls):
     assert votes(polls, 101.0) == {"b": (Heard.YES, 0.0)}
 
 
-@pytest.mark.parametrize("other", [node("a", "boot-2", ready="Unknown"), node("a", ready="Unknown", uid="u2")])
+@pytest.mark.parametrize(
+    "other", [node("a", "boot-2", ready="Unknown"), node("a", ready="Unknown", uid="u2")]
+)
 def test_what_was_said_of_one_boot_says_nothing_of_another(polls: Polls, other: Node):
     polls.stated("b", [stated(polls)], 101.0)
     assert polls.about(other, 102.0).votes == ()

@@ -62,7 +62,13 @@ def _all(target: str, zones: Mapping[str, str]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("wrong", [_first_names, _with_itself, _by_number, _all])
 def test_a_wrong_choice_is_found_out(wrong: Rule):
-    @settings(max_examples=300, database=None, derandomize=True, phases=(Phase.generate,), report_multiple_bugs=False)
+    @settings(
+        max_examples=300,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate,),
+        report_multiple_bugs=False,
+    )
     @CASES
     def tried(target: str, zones: dict[str, str], more: str, its: str) -> None:
         holds(wrong, target, zones, more, its)

@@ -1,4 +1,4 @@
-"""What peers write and send: questions, statements, words on the wire. Read whole and bounded, or not at all."""
+"""What peers write and send: questions, statements, words on the wire. Read whole, or not at all."""
 
 from __future__ import annotations
 

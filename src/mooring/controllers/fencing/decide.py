@@ -20,6 +20,7 @@ from datetime import datetime
 from enum import Enum
 
 from mooring.controllers.fencing.detection import (
+    NOT_ASKED,
     Company,
     Held,
     Poll,
@@ -129,7 +130,7 @@ def decide_node(
     signals: Sequence[Signal],
     company: Company,
     stakes: Stakes,
-    poll: Poll = Poll(),
+    poll: Poll = NOT_ASKED,
 ) -> NodeDecision:
     """Whether the node is to be fenced now. `policies`: those that select it. `poll`: what peers say."""
     if not policies:
@@ -165,7 +166,7 @@ def decide_request(
     policies: Sequence[FencePolicy],
     signals: Sequence[Signal],
     company: Company,
-    poll: Poll = Poll(),
+    poll: Poll = NOT_ASKED,
 ) -> NodeDecision:
     """Whether a fence that another's detector has asked for may be begun now: its word stands for the
     policy's detectors and for the peers that it requires, and for nothing else of the policy."""

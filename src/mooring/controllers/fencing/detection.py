@@ -67,6 +67,9 @@ class Poll(NamedTuple):
     votes: tuple[Vote, ...] = ()
 
 
+NOT_ASKED = Poll()
+
+
 class Held(NamedTuple):
     """Why a fence is not begun now; `after`: seconds until that may change by itself, 0 if only a change
     does."""
@@ -154,7 +157,9 @@ def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = 
         return Held(Reason("PeersAsked", message), max(poll.patience, SOON_S))
     if missing > 0:
         said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
-        message = f"the policy requires that {rules.required} of its peers do not hear {node}, and {said} say so"
+        message = (
+            f"the policy requires that {rules.required} of its peers do not hear {node}, and {said} say so"
+        )
         return Held(Reason("PeersMissing", message))
     return None
 

@@ -97,7 +97,9 @@ def _of_peers(peers: PeerRules) -> list[str]:
     if peers.required > MOST_PEERS:
         found.append(f"it requires {peers.required} peers, and {MOST_PEERS} are asked at the most")
     if not peers.expires_seconds >= SHORTEST_S:
-        found.append(f"what its peers say expires before others have answered: give it {SHORTEST_S:g} s or more")
+        found.append(
+            f"what its peers say expires before others have answered: give it {SHORTEST_S:g} s or more"
+        )
     return found
 
 

@@ -1,9 +1,10 @@
-"""What peers are asked about nodes that are lost, and what they have stated: remembered by this process alone.
+"""What peers are asked about nodes that are lost, and what they have stated: remembered by this process
+alone.
 
-All times are this process's own (the loop's). A statement counts if it answers the question that is open, with
-its nonce, about its boot, by a peer that was asked; and once, however often its Lease is seen. It is as old as
-its arrival. After a restart all is asked anew, and meanwhile a fence waits as if nothing had been said. It
-reads no API: it is told of Leases, and tells what stands on which Node.
+All times are this process's own (the loop's). A statement counts if it answers the question that is open,
+with its nonce, about its boot, by a peer that was asked; and once, however often its Lease is seen. It is as
+old as its arrival. After a restart all is asked anew, and meanwhile a fence waits as if nothing had been
+said. It reads no API: it is told of Leases, and tells what stands on which Node.
 """
 
 from __future__ import annotations

@@ -126,9 +126,10 @@ class PeerRules(Struct, frozen=True):
 
 
 class FencePolicySpec(Struct, frozen=True):
-    """`node_selector` without requirements: all nodes. `peers`: None, and none is asked. `paused`: why nothing is begun; "" if it is not.
-    `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet go on the word
-    of a storage fence that covers all that they share, although their processes may still run."""
+    """`node_selector` without requirements: all nodes. `peers`: None, and none is asked. `paused`: why
+    nothing is begun; "" if it is not. `after`: Leave the machine off, or PowerOn. `storage_releases_pods`:
+    pods of a StatefulSet go on the word of a storage fence that covers all that they share, although their
+    processes may still run."""
 
     node_selector: LabelSelector = LabelSelector()
     detectors: tuple[Detector, ...] = (Detector(),)

@@ -35,7 +35,13 @@ DEADLINE_S = 15.0
 def _drawn_peers(seed: int) -> dict[str, Any]:
     """What peers have to say, in some of the seeds."""
     chance = stream(seed, "swarm peers")
-    choices = ({}, {}, {"expiresSeconds": 60.0}, {"expiresSeconds": 60.0, "required": 1}, {"veto": False, "required": 1})
+    choices = (
+        {},
+        {},
+        {"expiresSeconds": 60.0},
+        {"expiresSeconds": 60.0, "required": 1},
+        {"veto": False, "required": 1},
+    )
     peers = chance.choice(choices)
     return {"peers": peers} if peers else {}
 

@@ -36,7 +36,8 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 
 class BlastRadius(Checker):
     """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
-    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is given that was not written before."""
+    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is
+    given that was not written before."""
 
     name = "S17"
 
@@ -54,6 +55,8 @@ class BlastRadius(Checker):
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes" and self._struck:
+            self._forget_those_back(event.time)
         if event.fields["resource"] != FENCES:
             return
         fence = _decode(event.fields["_body"])
@@ -66,7 +69,7 @@ class BlastRadius(Checker):
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
         self.guarded += 1
-        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
+        self._forget_those_back(now)
         if self._written.get(token) != (node, event.fields["boot"]):
             self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
@@ -95,6 +98,9 @@ class BlastRadius(Checker):
         limit = self._settings.fence_storm
         if limit and len(lost) >= limit:
             self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
+
+    def _forget_those_back(self, now: float) -> None:
+        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
 
     def _is_back(self, node: str, since: float, now: float) -> bool:
         """Whether it has answered since, or its Node is gone."""

@@ -1,5 +1,5 @@
-"""The checkers' own account of what peers have stated, as it was stored: whether a word that the leader of the
-fencing controller has certainly seen keeps a node from being fenced.
+"""The checkers' own account of what peers have stated, as it was stored: whether a word that the leader of
+the fencing controller has certainly seen keeps a node from being fenced.
 
 It counts a statement only where nothing excuses that it was not heard: its nonce stands still on the Node of
 its peer, the leader is the one that asked, and the statement was stored longer ago than a view may be late.
