@@ -35,7 +35,7 @@ DEADLINE_S = 15.0
 def _drawn_peers(seed: int) -> dict[str, Any]:
     """What peers have to say, in some of the seeds."""
     chance = stream(seed, "swarm peers")
-    choices = (
+    choices: tuple[dict[str, Any], ...] = (
         {},
         {},
         {"expiresSeconds": 60.0},
