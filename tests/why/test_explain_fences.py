@@ -40,6 +40,13 @@ def known(phase: str, reason: str = "Storm", message: str = "2 of 3 nodes were l
     )
 
 
+def test_a_node_that_its_peers_hear_may_be_fenced_by_a_person():
+    held = known("Pending", "HeardByPeers", "a answers its peers (b)")
+    (fence,) = explain("node/a", "default", held).causes
+    assert fence.reason.code == "HeardByPeers"
+    assert "mooring fence request a" in fence.next_step
+
+
 @pytest.mark.parametrize(
     ("phase", "step"),
     [

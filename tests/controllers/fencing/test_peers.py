@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.controllers.fencing.policies import problems_of
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Event, Lease, Node
+from mooring.kube.objects.fencing import FencePolicy, FencePolicySpec
 from mooring.kube.times import format_micro_time
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.peers import (
@@ -315,3 +317,20 @@ def test_the_rights_that_the_manifest_grants_are_enough_to_ask(fencing: Any):
                 await stage.until(held)
 
     fencing(story)
+
+
+@pytest.mark.parametrize(
+    ("peers", "words"),
+    [
+        ({"veto": False}, "neither veto nor are required"),
+        ({"required": 6}, "5 are asked at the most"),
+        ({"expiresSeconds": 3}, "10 s or more"),
+        ({"expiresSeconds": float("nan")}, "10 s or more"),
+        ({"required": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_rules_of_which_nothing_could_come_are_told_of(peers: dict[str, Any], words: str):
+    rules = msgspec.convert({"peers": peers, "ladder": [{"mechanism": "bmc"}]}, FencePolicySpec)
+    found = problems_of(FencePolicy(spec=rules), {"bmc": "Power"})
+    assert [words in each for each in found] == ([True] if words else [])
