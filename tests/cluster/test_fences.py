@@ -122,6 +122,20 @@ def test_a_fence_that_waits_is_taken_into_a_person_s_hand(play: Any):
     play(story)
 
 
+def test_a_list_says_for_how_many_seconds_a_fence_waits(play: Any):
+    async def story(api: Any):
+        await api.create(NodeFence, {"metadata": {"name": "a-1"}, "spec": {"nodeName": "a"}})
+        status = {"phase": "Pending", "waitsUntil": "2030-01-01T00:00:12Z"}
+        await api.patch(NodeFence, "a-1", {"status": status}, subresource="status")
+        await api.create(NodeFence, {"metadata": {"name": "a-2"}, "spec": {"nodeName": "a"}})
+        found = {each.fence.name: fences.as_json(*each, at()) for each in await fences.listed(api)}
+        assert found["a-1"]["secondsLeft"] == 12
+        assert found["a-1"]["next"] == "it is looked at again"
+        assert found["a-2"]["secondsLeft"] is None
+
+    play(story)
+
+
 def test_release_has_the_fence_taken_back(play: Any):
     async def story(api: Any):
         await policy(api)

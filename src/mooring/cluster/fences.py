@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from mooring.cluster.layout import ClusterError
@@ -18,6 +19,7 @@ from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.decide import Phase, policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.controllers.fencing.waits import Wait, wait_of
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, NotFound
@@ -51,6 +53,18 @@ async def fences(client: Client) -> list[NodeFence]:
     except NotFound:
         raise ClusterError(MISSING) from None
     return sorted(found, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+
+
+class Listed(NamedTuple):
+    """A fence, and what it waits for, where that is known."""
+
+    fence: NodeFence
+    wait: Wait | None
+
+
+async def listed(client: Client) -> list[Listed]:
+    """All fences with their waits, the last one first. ClusterError if the cluster does not know them."""
+    return [Listed(each, wait_of(each)) for each in await fences(client)]
 
 
 async def fence_of(client: Client, node: str) -> NodeFence | None:
@@ -233,7 +247,7 @@ def section(
     return [Section(header, rows)] if rows else []
 
 
-def as_json(fence: NodeFence) -> dict[str, Any]:
+def as_json(fence: NodeFence, wait: Wait | None, now: datetime) -> dict[str, Any]:
     """A fence for programs."""
     status = fence.status
     return {
@@ -242,6 +256,8 @@ def as_json(fence: NodeFence) -> dict[str, Any]:
         "phase": status.phase or Phase.PENDING,
         "reason": status.reason,
         "message": status.message,
+        "next": wait.what if wait is not None else "",
+        "secondsLeft": wait.left(now) if wait is not None else None,
         "policy": status.policy,
         "requestedBy": fence.spec.requested_by,
         "created": fence.metadata.creation_timestamp,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from mooring.controllers.fencing.decide import Phase, is_off, proof_of
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
+from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
+from mooring.kube.times import format_time
 from mooring.why.cause import Cause, about
 from mooring.why.snapshot import Snapshot
 
@@ -16,6 +18,7 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     status, node = fence.status, fence.spec.node_name
     phase = status.phase or Phase.PENDING
     message = f"{phase}: {status.message or 'the controller `fencing` has not looked at it yet'}"
+    wait = wait_of(fence)
     held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
         Phase.PENDING: held
@@ -31,6 +34,8 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
         ok=phase in Phase.OVER,
         since=status.released_at or fence.metadata.creation_timestamp or "",
         next_step=step,
+        until=format_time(wait.until) if wait is not None else "",
+        then=wait.what if wait is not None else "",
     )
 
 

@@ -320,6 +320,31 @@ def test_the_rights_that_the_manifest_grants_are_enough_to_ask(fencing: Any):
 
 
 @pytest.mark.parametrize(
+    ("hears", "reason"), [(Heard.YES, "HeardByPeers"), (Heard.ANOTHER_BOOT, "PeersMissing")]
+)
+def test_what_peers_have_said_stays_written_while_a_successor_asks_anew(
+    fencing: Any, hears: Heard, reason: str
+):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={"a": hears}, c={"a": hears}):
+            await policy(stage, required=1)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(60)
+                assert (await stage.fence("a")).status.reason == reason
+            said: list[str] = []
+            async with stage.running():
+                for _ in range(60):
+                    await asyncio.sleep(0.5)
+                    said.append((await stage.fence("a")).status.reason)
+        assert set(said) == {reason}
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+@pytest.mark.parametrize(
     ("peers", "words"),
     [
         ({"veto": False}, "neither veto nor are required"),

@@ -29,6 +29,7 @@ from mooring.controllers.fencing.decide import (
     policies_of,
     proof_of,
 )
+from mooring.controllers.fencing.detection import SOON_S
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
@@ -160,7 +161,7 @@ class FencingController(Controller[Key]):
         await self._ask(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
-            self.look_again(NodeKey(node.name), decision.after)
+            self.look_again(NodeKey(node.name), max(decision.after, SOON_S))
         match decision.action:
             case Begin.NO:
                 pass
@@ -238,7 +239,7 @@ class FencingController(Controller[Key]):
             if decision.action is Action.ORDER:
                 fence = await self._steps.intend(fence, decision)
         if decision.after > 0:
-            self.look_again(key, decision.after)
+            self.look_again(key, max(decision.after, SOON_S))
         return await self._steps.carry_out(fence, node, policy, decision)
 
     async def _decision(

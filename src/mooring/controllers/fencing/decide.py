@@ -20,7 +20,10 @@ from datetime import datetime
 from enum import Enum
 
 from mooring.controllers.fencing.detection import (
+    HEARD_BY_PEERS,
     NOT_ASKED,
+    PEERS_ASKED,
+    PEERS_MISSING,
     Company,
     Held,
     Poll,
@@ -92,9 +95,11 @@ class Begin(Enum):
 
 class NodeDecision(Decision[Begin], frozen=True, gc=False):
     """Whether a node is to be fenced. `after`: seconds until that may change by itself; 0 if only a change
-    does. `policy`: the one that decides."""
+    does. `left`: for so many seconds more, at the most, does the reason hold that keeps it from being fenced;
+    0 if that is not known. `policy`: the one that decides."""
 
     after: float = 0.0
+    left: float = 0.0
     policy: str = ""
 
 
@@ -117,11 +122,13 @@ class Action(Enum):
 
 
 class FenceDecision(Decision[Action], frozen=True, gc=False):
-    """What one NodeFence does next. `step`: the order; `after`: seconds until it is decided again."""
+    """What one NodeFence does next. `step`: the order; `after`: seconds until it is decided again; `left`: as
+    a `NodeDecision` has it."""
 
     phase: str = ""
     step: Step | None = None
     after: float = 0.0
+    left: float = 0.0
 
 
 def decide_node(
@@ -143,7 +150,7 @@ def decide_node(
     policy = policies[0]
     lost = is_lost(signals, policy)
     if isinstance(lost, Held):
-        return NodeDecision(Begin.NO, lost.reason, lost.after, policy.name)
+        return NodeDecision(Begin.NO, lost.reason, lost.after, policy=policy.name)
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
@@ -157,7 +164,7 @@ def decide_node(
         or over_budget(loss_of(node, fencing=False), policy, company)
     )
     if held is not None:
-        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+        return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
     return NodeDecision(Begin.FENCE, lost, policy=policy.name)
 
 
@@ -183,7 +190,7 @@ def decide_request(
         or over_budget(loss_of(node, fencing=False), policy, company)
     )
     if held is not None:
-        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+        return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
     return NodeDecision(Begin.FENCE, asked, policy=policy.name)
 
 
@@ -243,8 +250,18 @@ def decide_fence(
     if begin is not None and begin.action is Begin.NO and not outstanding:
         return _do(Action.CANCEL, Phase.CANCELLED, *begin.reason)
     if not begun and begin is not None and begin.action is Begin.HOLD:
-        return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after)
+        return _held(fence, begin)
     return _climb(fence, target, node, ladder, now)
+
+
+def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
+    """One that is not begun. What its peers have said stays written while they are asked anew, as they are
+    after each restart."""
+    status = fence.status
+    if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
+        said = Reason(status.reason, status.message)
+        return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
+    return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=begin.left)
 
 
 def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
@@ -311,8 +328,7 @@ def _climb(
     message = f"no mechanism has shown that {where} is cut off (last, {said}); if it is surely off, {_advice(target)}"
     if not status.round_ended_at:
         return _do(Action.END_ROUND, Phase.AWAITING_PERSON, last.reason or "LadderEnded", message)
-    pause = min(ROUND_PAUSE_S * 2.0 ** min(status.round, 10), LONGEST_PAUSE_S)
-    left = pause - (now - parse_time(status.round_ended_at)).total_seconds()
+    left = pause_after(status.round) - (now - parse_time(status.round_ended_at)).total_seconds()
     if left > 0:
         reason = Reason(last.reason or "LadderEnded", message)
         return FenceDecision(Action.WAIT, reason, Phase.AWAITING_PERSON, after=left)
@@ -323,6 +339,11 @@ def _climb(
         Phase.FENCING,
         again,
     )
+
+
+def pause_after(round_: int) -> float:
+    """Seconds from the end of a round in vain until the ladder is begun again."""
+    return min(ROUND_PAUSE_S * 2.0 ** min(round_, 10), LONGEST_PAUSE_S)
 
 
 def _advice(target: FenceTarget) -> str:

@@ -129,6 +129,7 @@ FENCE: Mapping[str, str] = {
     "status.phase": "Pending, Fencing, AwaitingPerson, Fenced; or it is over: Unfenced, Cancelled, Refused.",
     "status.reason": "A word for programs.",
     "status.message": "The same for people: what it waits for.",
+    "status.waitsUntil": "How long, at the most, the reason holds that keeps it pending; empty: not known.",
     "status.policy": "The FencePolicy by which it goes.",
     "status.target": "Whom it is about, as it was known while it lived. Written once, before anything is "
     "done.",
@@ -146,6 +147,7 @@ FENCE: Mapping[str, str] = {
     "status.attempts.mechanism": "The FenceMechanism that was ordered.",
     "status.attempts.token": "Names the order; one that is given again has the same.",
     "status.attempts.orderedAt": "When it was written, before it was given.",
+    "status.attempts.waitsUntil": "When the mechanism is waited for no longer.",
     "status.attempts.answeredAt": "When its answer was there; empty: it may have been carried out or not.",
     "status.attempts.outcome": "Fenced, NotFenced or Unknown; empty until it is answered.",
     "status.attempts.reason": "A word for programs.",

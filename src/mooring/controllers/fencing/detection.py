@@ -20,10 +20,11 @@ from mooring.volumes.peers import Heard
 ZONE = "topology.kubernetes.io/zone"
 SHORTEST_S = 10.0
 """A peer's statement counts for so long at the least: asking takes some seconds."""
-SOON_S = 0.5
+SOON_S = 0.1
 """What ends sooner is looked at again after so long: a wait that is less than a clock's step never ends."""
 HEARD_BY_PEERS = "HeardByPeers"
 """Why a fence is not begun, and the condition that says so."""
+PEERS_ASKED, PEERS_MISSING = "PeersAsked", "PeersMissing"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -147,20 +148,19 @@ def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = 
     live = [each for each in poll.votes if each.age < rules.expires_seconds]
     heard = [each for each in live if each.heard is Heard.YES]
     if rules.veto and heard:
-        left = max(rules.expires_seconds - each.age for each in heard)
-        return Held(_heard_by(node, heard), max(left, SOON_S))
+        return Held(_heard_by(node, heard), max(rules.expires_seconds - each.age for each in heard))
     deaf = sorted(each.peer for each in live if each.heard is Heard.NO)
     missing = rules.required - len(deaf) if starts else 0
     silent = sorted(set(poll.asked) - {each.peer for each in live})
     if poll.patience > 0 and silent and (rules.veto or missing > 0):
         message = f"peers of {node} are asked whether they hear it: {', '.join(poll.asked)}"
-        return Held(Reason("PeersAsked", message), max(poll.patience, SOON_S))
+        return Held(Reason(PEERS_ASKED, message), poll.patience)
     if missing > 0:
         said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
         message = (
             f"the policy requires that {rules.required} of its peers do not hear {node}, and {said} say so"
         )
-        return Held(Reason("PeersMissing", message))
+        return Held(Reason(PEERS_MISSING, message))
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
@@ -20,6 +21,7 @@ from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
 from mooring.controllers.fencing.names import FINALIZER
+from mooring.controllers.fencing.waits import is_as_written
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
@@ -97,12 +99,19 @@ class Steps:
                 await self._write(fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())})
                 return True
             case Action.WAIT | Action.CANCEL | Action.REFUSE:
-                await self._write(fence, reason, phase, {})
+                await self._write(fence, reason, phase, self._waits(fence, decision))
                 if reason.code == HEARD_BY_PEERS and node is not None:
                     self.recorder.once(node, "Warning", reason)
                 return False
             case _:
                 assert_never(decision.action)
+
+    def _waits(self, fence: NodeFence, decision: FenceDecision) -> dict[str, Any]:
+        """Until when it waits, for people: written when that has moved."""
+        until = self.now() + timedelta(seconds=decision.left) if decision.left > 0 else None
+        if is_as_written(fence.status.waits_until, until):
+            return {}
+        return {"waitsUntil": format_time(until) if until is not None else ""}
 
     async def _freeze(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, reason: Reason
@@ -143,12 +152,15 @@ class Steps:
         assert step is not None
         if step.again:
             return fence
+        now, record = self.now(), self._mechanisms.get(step.mechanism)
+        ends = timedelta(seconds=ordering.longest(record)) if record is not None else timedelta()
         attempt = FenceAttempt(
             round=step.round,
             rung=step.rung,
             mechanism=step.mechanism,
             token=step.token,
-            ordered_at=format_micro_time(self.now()),
+            ordered_at=format_micro_time(now),
+            waits_until=format_time(now + ends),
         )
         kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
         begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
@@ -376,6 +388,8 @@ class Steps:
             and not more
         ):
             return fence
+        if fence.status.waits_until and reason.code != fence.status.reason:
+            status = {"waitsUntil": "", **status}
         status |= _conditions(fence, reason, self.now)
         written = await self.client.revise(fence, {"status": status}, subresource="status")
         self._fences.accept(written)

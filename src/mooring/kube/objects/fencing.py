@@ -189,16 +189,17 @@ class NodeFenceSpec(Struct, frozen=True):
 
 class FenceAttempt(Struct, frozen=True):
     """One order. Written without an `outcome` before it is given: that means that it may have happened.
-    `evidence`: what was read after it. `volumes`: of scope Storage, what it shuts the node out of
-    (VolumeAttachment to PersistentVolume), read before it was given. `confirmations`: by mechanism, what a
-    second source said. `report`: the last report of the node's agent that the API showed after the
-    answer."""
+    `waits_until`: then the mechanism is waited for no longer. `evidence`: what was read after it. `volumes`:
+    of scope Storage, what it shuts the node out of (VolumeAttachment to PersistentVolume), read before it was
+    given. `confirmations`: by mechanism, what a second source said. `report`: the last report of the node's
+    agent that the API showed after the answer."""
 
     round: int = 0
     rung: int = 0
     mechanism: str = ""
     token: str = ""
     ordered_at: str = ""
+    waits_until: str = ""
     answered_at: str = ""
     outcome: str = ""
     reason: str = ""
@@ -214,11 +215,13 @@ class FenceAttempt(Struct, frozen=True):
 class NodeFenceStatus(Struct, frozen=True):
     """`proof`: the token of the attempt whose evidence counts. `released_at`: when what the node had was
     given free. `round`: how often the ladder was begun. `verified_at`: when the fence was last seen to
-    hold. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
+    hold. `waits_until`: so long, at the most, holds the reason that keeps it pending; "" if that is not
+    known. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
+    waits_until: str = ""
     policy: str = ""
     target: FenceTarget | None = None
     attempts: tuple[FenceAttempt, ...] = ()
