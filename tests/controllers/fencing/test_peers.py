@@ -37,6 +37,7 @@ class PlayedPeer:
     def __init__(self, stage: Any, name: str, hears: Mapping[str, Heard]) -> None:
         self.stage, self.name, self.hears = stage, name, dict(hears)
         self.answered: list[Question] = []
+        self.asked: tuple[Question, ...] = ()
         self.renewed = 0.0
         self.word = lambda question, heard: Statement(question.node, question.boot_id, question.nonce, heard)
 
@@ -47,9 +48,9 @@ class PlayedPeer:
                 continue
             await self.renew()
             asked = questions_of(node.metadata.annotations.get(QUESTIONS, ""))
-            new = [each for each in asked if each not in self.answered]
-            if new:
-                self.answered += new
+            before, self.asked = self.asked, asked
+            if asked and asked != before:
+                self.answered += [each for each in asked if each not in before]
                 found = (self.word(each, self.hears.get(each.node, Heard.NO)) for each in asked)
                 await self.state(encoded(tuple(found)))
 

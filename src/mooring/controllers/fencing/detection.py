@@ -24,7 +24,8 @@ SOON_S = 0.1
 """What ends sooner is looked at again after so long: a wait that is less than a clock's step never ends."""
 HEARD_BY_PEERS = "HeardByPeers"
 """Why a fence is not begun, and the condition that says so."""
-PEERS_ASKED, PEERS_MISSING = "PeersAsked", "PeersMissing"
+PEERS_ASKED = "PeersAsked"
+PEERS_MISSING = "PeersMissing"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
