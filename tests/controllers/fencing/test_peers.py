@@ -181,6 +181,37 @@ def test_while_all_is_well_nothing_is_asked(fencing: Any):
     fencing(story)
 
 
+def test_peers_are_not_asked_about_a_node_that_would_not_be_fenced_anyway(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}) as peers:
+            await stage.mechanism()
+            await stage.policy("bmc", peers={}, paused="being tried")
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(300)
+                assert (await stage.fence("a")).status.reason == "Paused"
+                assert not peers["b"].answered
+
+    fencing(story)
+
+
+def test_peers_are_asked_while_a_detector_still_counts(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}) as peers:
+            await stage.mechanism()
+            detectors = [{"type": "Ready", "forSeconds": 60}]
+            await stage.policy("bmc", peers={}, detectors=detectors, worth={"onlyExclusive": False})
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(20)
+                assert peers["b"].answered
+                assert not stage.machines.off
+
+    fencing(story)
+
+
 def test_without_peers_in_the_policy_none_is_asked(fencing: Any):
     async def story(stage: Any):
         async with played(stage, a={}, b=HEARS) as peers:

@@ -21,7 +21,6 @@ from enum import Enum
 
 from mooring.controllers.fencing.detection import (
     HEARD_BY_PEERS,
-    NOT_ASKED,
     PEERS_ASKED,
     PEERS_MISSING,
     Company,
@@ -137,9 +136,10 @@ def decide_node(
     signals: Sequence[Signal],
     company: Company,
     stakes: Stakes,
-    poll: Poll = NOT_ASKED,
+    poll: Poll | None = None,
 ) -> NodeDecision:
-    """Whether the node is to be fenced now. `policies`: those that select it. `poll`: what peers say."""
+    """Whether the node is to be fenced now. `policies`: those that select it. `poll`: what peers say; None
+    if they are not asked."""
     if not policies:
         return _not(Begin.NO, Reason("NoPolicy", f"no FencePolicy covers node {node.name}"))
     if len(policies) > 1:
@@ -158,10 +158,10 @@ def decide_node(
         reason = Reason("NoLadder", f"FencePolicy {policy.name} has no ladder: it names no mechanism")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        held_by_peers(node.name, policy, poll)
-        or storm(signals, policy, company)
+        storm(signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
+        or (held_by_peers(node.name, policy, poll) if poll is not None else None)
     )
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
@@ -173,7 +173,7 @@ def decide_request(
     policies: Sequence[FencePolicy],
     signals: Sequence[Signal],
     company: Company,
-    poll: Poll = NOT_ASKED,
+    poll: Poll | None = None,
 ) -> NodeDecision:
     """Whether a fence that another's detector has asked for may be begun now: its word stands for the
     policy's detectors and for the peers that it requires, and for nothing else of the policy."""
@@ -185,9 +185,9 @@ def decide_request(
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        held_by_peers(node.name, policy, poll, starts=False)
-        or storm(signals, policy, company)
+        storm(signals, policy, company)
         or over_budget(loss_of(node, fencing=False), policy, company)
+        or (held_by_peers(node.name, policy, poll, starts=False) if poll is not None else None)
     )
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)

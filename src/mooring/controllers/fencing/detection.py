@@ -69,9 +69,6 @@ class Poll(NamedTuple):
     votes: tuple[Vote, ...] = ()
 
 
-NOT_ASKED = Poll()
-
-
 class Held(NamedTuple):
     """Why a fence is not begun now; `after`: seconds until that may change by itself, 0 if only a change
     does."""
@@ -154,15 +151,21 @@ def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = 
     missing = rules.required - len(deaf) if starts else 0
     silent = sorted(set(poll.asked) - {each.peer for each in live})
     if poll.patience > 0 and silent and (rules.veto or missing > 0):
-        message = f"peers of {node} are asked whether they hear it: {', '.join(poll.asked)}"
-        return Held(Reason(PEERS_ASKED, message), poll.patience)
+        return Held(_asked(node, poll), poll.patience)
     if missing > 0:
-        said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
-        message = (
-            f"the policy requires that {rules.required} of its peers do not hear {node}, and {said} say so"
-        )
-        return Held(Reason(PEERS_MISSING, message))
+        return Held(_missing(node, rules.required, deaf, poll))
     return None
+
+
+def _asked(node: str, poll: Poll) -> Reason:
+    message = f"peers of {node} are asked whether they hear it: {', '.join(poll.asked)}"
+    return Reason(PEERS_ASKED, message)
+
+
+def _missing(node: str, required: int, deaf: Sequence[str], poll: Poll) -> Reason:
+    said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
+    message = f"the policy requires that {required} of its peers do not hear {node}, and {said} say so"
+    return Reason(PEERS_MISSING, message)
 
 
 def _heard_by(node: str, heard: Sequence[Vote]) -> Reason:

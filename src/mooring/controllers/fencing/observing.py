@@ -85,12 +85,15 @@ class Observer:
             return decide_node(node, policies, [], Company(0, ()), Stakes())
         policy = policies[0]
         signals = [await self._signal(node, each) for each in policy.spec.detectors]
-        poll = self._poll(node, policy, any(each.verdict is Verdict.LOST for each in signals))
         if not any(each.lost for each in signals):
-            return _asked_again(decide_node(node, policies, signals, Company(0, ()), Stakes()), policy, poll)
-        stakes = await self._stakes(node)
-        decision = decide_node(node, policies, signals, self._company(policy), stakes, poll)
-        return _asked_again(decision, policy, poll)
+            decision = decide_node(node, policies, signals, Company(0, ()), Stakes())
+            return self._asked_early(node, policy, signals, decision)
+        stakes, company = await self._stakes(node), self._company(policy)
+        decision = decide_node(node, policies, signals, company, stakes)
+        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
+        if poll is None:
+            return decision
+        return _asked_again(decide_node(node, policies, signals, company, stakes, poll), policy)
 
     async def about_request(self, node: Node) -> NodeDecision:
         """Whether a fence that another's detector has asked for may be begun now."""
@@ -98,17 +101,28 @@ class Observer:
         if len(policies) != 1:
             return decide_request(node, policies, [], Company(0, ()))
         signals = [await self._signal(node, each) for each in policies[0].spec.detectors]
-        poll = self._poll(node, policies[0], wanted=True)
-        decision = decide_request(node, policies, signals, self._company(policies[0]), poll)
-        return _asked_again(decision, policies[0], poll)
+        company = self._company(policies[0])
+        decision = decide_request(node, policies, signals, company)
+        poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
+        if poll is None:
+            return decision
+        return _asked_again(decide_request(node, policies, signals, company, poll), policies[0])
 
-    def _poll(self, node: Node, policy: FencePolicy, wanted: bool) -> Poll:
-        """What peers say of the node. They are asked as long as it is lost and no fence of it has begun."""
+    def _asked_early(
+        self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision
+    ) -> NodeDecision:
+        """While it is not lost for long enough yet, its peers are asked already."""
+        soon = decision.after > 0 and any(each.verdict is Verdict.LOST for each in signals)
+        return decision if self._poll(node, policy, wanted=soon) is None else _asked_again(decision, policy)
+
+    def _poll(self, node: Node, policy: FencePolicy, *, wanted: bool) -> Poll | None:
+        """What peers say of the node; None if nothing is asked. They are asked as long as nothing else keeps
+        it from being fenced, and no fence of it has begun."""
         rules, here = policy.spec.peers, asyncio.get_running_loop().time()
         begun = any(in_progress(each) and each.spec.node_name == node.name for each in self._fences.items())
         if rules is None or not wanted or begun:
             self._tell(self._polls.forget(node.name))
-            return Poll()
+            return None
         self._tell(self._polls.ask(node, self._nodes.items(), here, _every(rules)))
         return self._polls.about(node, here)
 
@@ -179,9 +193,9 @@ def _every(rules: PeerRules) -> float:
     return max(rules.expires_seconds, SHORTEST_S) / 2
 
 
-def _asked_again(decision: NodeDecision, policy: FencePolicy, poll: Poll) -> NodeDecision:
+def _asked_again(decision: NodeDecision, policy: FencePolicy) -> NodeDecision:
     """The decision, taken anew when peers are to be asked again, as long as it is none to fence."""
-    if policy.spec.peers is None or not poll.asked or decision.action is Begin.FENCE:
+    if policy.spec.peers is None or decision.action is Begin.FENCE:
         return decision
     every = _every(policy.spec.peers)
     return replace(decision, after=min(decision.after, every) if decision.after > 0 else every)
