@@ -10,6 +10,7 @@ import pytest
 from played_mechanism import Manner
 
 from mooring.controllers.fencing.waits import Wait, is_as_written, wait_of
+from mooring.kube.objects import Pod
 from mooring.kube.objects.fencing import FenceAttempt, FencePolicy, NodeFence, NodeFenceStatus
 
 AT, LATER = "2030-01-01T00:00:00Z", "2030-01-01T00:01:05Z"
@@ -94,6 +95,27 @@ def test_a_fence_says_how_long_patience_lasts_and_then_no_more(fencing: Any):
 
 
 STORM_OVER = {"spec": {"storm": {"nodes": 2, "cooldownSeconds": 30}}}
+
+
+def test_a_wait_without_an_end_has_no_time(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        worth = {"forgiveness": "Honour", "onlyExclusive": False}
+        await stage.policy("bmc", worth=worth)
+        tolerates = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}]
+        spec = {"nodeName": "a", "tolerations": tolerates, "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            held = await stage.until_phase("a", "Pending")
+            await asyncio.sleep(60)
+            held = await stage.fence("a")
+            assert (held.status.reason, held.status.waits_until) == ("Tolerated", "")
+
+    fencing(story)
 
 
 def test_while_a_mechanism_is_waited_for_it_is_said_how_long(fencing: Any):

@@ -8,6 +8,7 @@ token.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, assert_never
@@ -108,7 +109,8 @@ class Steps:
 
     def _waits(self, fence: NodeFence, decision: FenceDecision) -> dict[str, Any]:
         """Until when it waits, for people: written when that has moved."""
-        until = self.now() + timedelta(seconds=decision.left) if decision.left > 0 else None
+        known = 0 < decision.left < math.inf  # pods may tolerate a node for ever
+        until = self.now() + timedelta(seconds=decision.left) if known else None
         if is_as_written(fence.status.waits_until, until):
             return {}
         return {"waitsUntil": format_time(until) if until is not None else ""}
