@@ -48,6 +48,7 @@ from mooring.volumes.out_of_service import out_of_service
 from mooring.volumes.statements import last_report
 
 __all__ = [
+    "HEARD_BY_PEERS",
     "Action",
     "Begin",
     "FenceDecision",

@@ -1,8 +1,8 @@
 """The checkers' own account of what peers have stated, as it was stored: whether a word that the leader of
 the fencing controller has certainly seen keeps a node from being fenced.
 
-It counts a statement only where nothing excuses that it was not heard: its nonce stands still on the Node of
-its peer, the leader is the one that asked, and the statement was stored longer ago than a view may be late.
+It counts a statement only where nothing excuses that it was not heard: the leader is the one that asked, the
+statement was stored longer ago than a view may be late, and its peer has stated nothing else since.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Vetoes:
     def __init__(self, trace: Trace, expires: float, late: float) -> None:
         self._expires, self._late = expires, late
         self._leader, self._led_since = "", 0.0
-        self._asked: dict[str, set[str]] = {}  # peer -> the nonces on its Node
-        self._said: dict[str, tuple[str, str, str, float]] = {}
-        """Nonce and peer -> the node, its boot, the peer, and when it was stored that it is heard."""
+        self._asked: dict[str, float] = {}  # nonce -> when it stood on a Node first
+        self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
+        """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
         if expires:
             trace.listen("store.written", self._written)
 
@@ -46,7 +46,8 @@ class Vetoes:
         resource, name = event.fields["resource"], event.fields["name"]
         if resource == "nodes":
             text = object_of(event).metadata.annotations.get(QUESTIONS, "")
-            self._asked[name] = {each.nonce for each in questions_of(text)}
+            for each in questions_of(text):
+                self._asked.setdefault(each.nonce, event.time)
         elif resource == LEASES and name.startswith(OF_NODES):
             self._stated(name.removeprefix(OF_NODES), event)
         elif resource == LEASES and name.endswith(LEADER):
@@ -57,14 +58,24 @@ class Vetoes:
     def _stated(self, peer: str, event: Event) -> None:
         text = object_of(event).metadata.annotations.get(STATEMENTS, "")
         for each in statements_of(text):
-            if each.heard is Heard.YES:
-                key = f"{each.nonce} {peer}"
-                self._said.setdefault(key, (each.node, each.boot_id, peer, event.time))
+            said = self._said.setdefault((each.node, each.boot_id, peer), [])
+            if each.nonce not in (nonce for _, nonce, _ in said):
+                said.append((event.time, each.nonce, each.heard))
 
     def of(self, node: str, boot: str, now: float) -> str:
         """A peer whose word keeps this boot of the node from being fenced now; "" if there is none."""
-        for key, (about, its, peer, at) in self._said.items():
-            held = self._late < now - at < self._expires - EXPIRES_EARLY_S and at > self._led_since
-            if held and (about, its) == (node, boot) and key.split()[0] in self._asked.get(peer, ()):
-                return peer
-        return ""
+        found = (
+            peer
+            for (about, its, peer), said in self._said.items()
+            if (about, its) == (node, boot) and self._holds(said, now)
+        )
+        return next(found, "")
+
+    def _holds(self, said: list[tuple[float, str, Heard]], now: float) -> bool:
+        """Whether a word that was certainly seen says that it is heard, and no later one otherwise."""
+        for number, (at, nonce, _) in enumerate(said):
+            seen = self._late < now - at < self._expires - EXPIRES_EARLY_S
+            asked = self._asked.get(nonce, 0.0) > self._led_since
+            if seen and asked and all(heard is Heard.YES for _, _, heard in said[number:]):
+                return True
+        return False

@@ -454,7 +454,8 @@ SELF_RESETTING = scenario(
 HEARD = scenario(
     nodes=3,
     on=("nodes",),
-    fencing=CONFIRMED | {"peers": {"expiresSeconds": 60.0}},
+    fencing=CONFIRMED
+    | {"peers": {"expiresSeconds": 60.0}, "detectors": [{"type": "Ready", "forSeconds": 40.0}]},
     actions=6,
     cut=14,
     cut_replies=4,
