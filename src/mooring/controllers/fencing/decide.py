@@ -262,7 +262,8 @@ def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
     if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
         said = Reason(status.reason, status.message)
         return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
-    return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=begin.left)
+    left = 0.0 if begin.reason.code == HEARD_BY_PEERS else begin.left  # a veto is renewed all the time
+    return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=left)
 
 
 def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:

@@ -119,7 +119,10 @@ class Observer:
         """What peers say of the node; None if nothing is asked. They are asked as long as nothing else keeps
         it from being fenced, and no fence of it has begun."""
         rules, here = policy.spec.peers, asyncio.get_running_loop().time()
-        begun = any(in_progress(each) and each.spec.node_name == node.name for each in self._fences.items())
+        mine = [each for each in self._fences.items() if each.spec.node_name == node.name]
+        begun = any(in_progress(each) for each in mine)
+        if rules is not None and not wanted and not begun and any(_is_request(each) for each in mine):
+            return None  # they are asked for its sake, whatever the detectors say
         if rules is None or not wanted or begun:
             self._tell(self._polls.forget(node.name))
             return None
@@ -186,6 +189,11 @@ class Observer:
 def in_progress(fence: NodeFence) -> bool:
     """Whether something was ordered, and the node has not come back."""
     return fence.status.phase not in Phase.OVER and has_begun(fence)
+
+
+def _is_request(fence: NodeFence) -> bool:
+    """Whether another's detector has asked for it, and it is not over."""
+    return bool(fence.spec.requested_by) and fence.status.phase not in Phase.OVER
 
 
 def _every(rules: PeerRules) -> float:
