@@ -107,6 +107,35 @@ def test_a_second_request_says_how_far_the_first_one_is(play: Any):
     play(story)
 
 
+def test_a_fence_that_waits_is_taken_into_a_person_s_hand(play: Any):
+    async def story(api: Any):
+        await policy(api)
+        waits = {"metadata": {"name": "a-1"}, "spec": {"nodeName": "a", "reason": "it is lost"}}
+        await api.create(NodeFence, waits)
+        await api.patch(NodeFence, "a-1", {"status": {"phase": "Pending"}}, subresource="status")
+        made = await asked(api)
+        assert (made.name, made.spec.override) == ("a-1", True)
+        assert made.spec.requested_by == "me at 2030-01-01T00:00:00Z"
+        with pytest.raises(ClusterError, match="being fenced already"):
+            await asked(api)
+
+    play(story)
+
+
+def test_a_list_says_for_how_many_seconds_a_fence_waits(play: Any):
+    async def story(api: Any):
+        await api.create(NodeFence, {"metadata": {"name": "a-1"}, "spec": {"nodeName": "a"}})
+        status = {"phase": "Pending", "waitsUntil": "2030-01-01T00:00:12Z"}
+        await api.patch(NodeFence, "a-1", {"status": status}, subresource="status")
+        await api.create(NodeFence, {"metadata": {"name": "a-2"}, "spec": {"nodeName": "a"}})
+        found = {each.fence.name: fences.as_json(*each, at()) for each in await fences.listed(api)}
+        assert found["a-1"]["secondsLeft"] == 12
+        assert found["a-1"]["next"] == "it is looked at again"
+        assert found["a-2"]["secondsLeft"] is None
+
+    play(story)
+
+
 def test_release_has_the_fence_taken_back(play: Any):
     async def story(api: Any):
         await policy(api)

@@ -23,6 +23,7 @@ from mooring.kube.transport import InProcess, Request, Response
 from mooring.mounts.interface import Mount
 from mooring.node.agent import Agent
 from mooring.node.options import AgentOptions
+from mooring.node.peers import Open
 from mooring.node.runtime import (
     ContainerRecord,
     ContainerSpec,
@@ -352,6 +353,7 @@ class AgentStage:
         self._agent: asyncio.Task[None] | None = None
         self.boot_id = ""
         self.watchdog: Watchdog | None = None
+        self.peer_door: Open | None = None
 
     async def start(self, boot_id: str = "boot-1") -> None:
         """Starts an agent; returns when its Node is there."""
@@ -380,6 +382,7 @@ class AgentStage:
             ),
             watchdog=self.watchdog,
             clock=asyncio.get_running_loop().time,
+            peer_door=self.peer_door,
         )
         self._agent = asyncio.create_task(agent.run(self.shutdown))
         await self.until(lambda: self.api.find(Node, NODE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from mooring.kube.objects import Condition, Node, NodeStatus, ObjectMeta
@@ -14,6 +15,7 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.why.explain import explain
 from mooring.why.explain_nodes import explain_absence
 from mooring.why.snapshot import Snapshot
+from mooring.why.text import lines
 
 
 def known(phase: str, reason: str = "Storm", message: str = "2 of 3 nodes were lost at once") -> Snapshot:
@@ -38,6 +40,26 @@ def known(phase: str, reason: str = "Storm", message: str = "2 of 3 nodes were l
         fences={"a-1": fence},
         events={},
     )
+
+
+def test_it_is_said_for_how_long_a_fence_waits():
+    held = known("Pending", "StormCooldown", "several nodes were lost at once a moment ago")
+    found = held.fences["a-1"]
+    status = msgspec.structs.replace(found.status, waits_until="2030-01-01T00:00:12Z")
+    fence = msgspec.structs.replace(found, status=status)
+    cause = explain("nodefence/a-1", "default", replace(held, fences={"a-1": fence}))
+    said = list(lines(cause, datetime(2030, 1, 1, tzinfo=UTC), lambda text, colour: text))
+    assert any("it is looked at again in 12s" in each for each in said), said
+    assert cause.as_json()["until"] == "2030-01-01T00:00:12Z"
+    late = list(lines(cause, datetime(2031, 1, 1, tzinfo=UTC), lambda text, colour: text))
+    assert any("it is looked at again now" in each for each in late), late
+
+
+def test_a_node_that_its_peers_hear_may_be_fenced_by_a_person():
+    held = known("Pending", "HeardByPeers", "a answers its peers (b)")
+    (fence,) = explain("node/a", "default", held).causes
+    assert fence.reason.code == "HeardByPeers"
+    assert "mooring fence request a" in fence.next_step
 
 
 @pytest.mark.parametrize(

@@ -55,21 +55,24 @@ def _ask(work: Callable[[Client], Awaitable[T]], kubeconfig: str | None, data_di
 @KUBECONFIG
 @DATA_DIR
 def list_(output: str, kubeconfig: str | None, data_dir: str | None) -> None:
-    """Says which nodes are fenced, how far that is, and what is waited for; the last fence first."""
-    from mooring.cluster.fences import as_json, fences
+    """Says which nodes are fenced, how far that is, and what is waited for, for how many seconds yet where
+    that is known; the last fence first."""
+    from mooring.cluster.fences import as_json, listed
+    from mooring.kube.times import wall_clock
 
-    found = _ask(fences, kubeconfig, data_dir)
+    found, now = _ask(listed, kubeconfig, data_dir), wall_clock()
     if output == "json":
-        click.echo(json.dumps([as_json(each) for each in found], indent=2))
+        click.echo(json.dumps([as_json(*each, now) for each in found], indent=2))
         return
     if not found:
         click.echo("no node has been fenced")
         return
-    rows = [["NODE", "PHASE", "SINCE", "MESSAGE"]]
-    for each in found:
+    rows = [["NODE", "PHASE", "SINCE", "LEFT", "MESSAGE"]]
+    for each, wait in found:
         status = each.status
+        left = f"{wait.left(now)} s" if wait is not None else ""
         since = status.released_at or each.metadata.creation_timestamp or ""
-        rows.append([each.spec.node_name, status.phase or "Pending", since[:19], status.message])
+        rows.append([each.spec.node_name, status.phase or "Pending", since[:19], left, status.message])
     print_table(rows)
 
 

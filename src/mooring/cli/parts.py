@@ -342,6 +342,13 @@ def controller(
     "--metrics-address", default="127.0.0.1", show_default=True, help="The address for --metrics-port."
 )
 @click.option(
+    "--peer-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Where other nodes' agents ask whether this one is there (UDP), if a FencePolicy has `peers`; 0: any port.",
+)
+@click.option(
     "--lease-duration", default=40.0, show_default=True, help="Seconds; renewed four times as often."
 )
 @click.option(
@@ -376,6 +383,7 @@ def agent(
     enable_controller_attach_detach: bool,
     metrics_port: int | None,
     metrics_address: str,
+    peer_port: int,
     lease_duration: float,
     self_fence: Path | None,
     self_fence_after: float | None,
@@ -426,6 +434,7 @@ def agent(
         endpoint_token=endpoint_token_file.read_text().strip() if endpoint_token_file else "",
         metrics_port=metrics_port,
         metrics_address=metrics_address,
+        peer_port=peer_port,
         lease_duration_s=lease_duration,
         self_fence=self_fence.absolute() if self_fence else None,
         self_fence_after_s=self_fence_after or max(lease_duration, 2.0),

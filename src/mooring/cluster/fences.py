@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from mooring.cluster.layout import ClusterError
@@ -18,6 +19,7 @@ from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.decide import Phase, policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.controllers.fencing.waits import Wait, wait_of
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, NotFound
@@ -53,6 +55,18 @@ async def fences(client: Client) -> list[NodeFence]:
     return sorted(found, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
 
 
+class Listed(NamedTuple):
+    """A fence, and what it waits for, where that is known."""
+
+    fence: NodeFence
+    wait: Wait | None
+
+
+async def listed(client: Client) -> list[Listed]:
+    """All fences with their waits, the last one first. ClusterError if the cluster does not know them."""
+    return [Listed(each, wait_of(each)) for each in await fences(client)]
+
+
 async def fence_of(client: Client, node: str) -> NodeFence | None:
     """The fence of the node that is not over."""
     found = (each for each in await fences(client) if each.spec.node_name == node)
@@ -63,6 +77,8 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
     """Asks for a fence of the node as it shows itself now. ClusterError if nothing is known of it, or no
     policy covers it."""
     held = await fence_of(client, name)
+    if held is not None and held.status.phase in ("", Phase.PENDING) and not held.spec.override:
+        return await _overridden(client, held, by, reason, now)
     if held is not None:
         raise ClusterError(
             f"node {name} is being fenced already (NodeFence {held.name}, {held.status.phase or 'Pending'}: "
@@ -96,6 +112,17 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
         raise ClusterError(
             f"a fence of node {name} was asked for in this very second: look at it again"
         ) from None
+
+
+async def _overridden(client: Client, held: NodeFence, by: str, reason: str, now: Now) -> NodeFence:
+    """A fence that waits (a storm, a budget, peers that hear the node) is wanted by a person now."""
+    at = format_time(now())
+    wanted = {
+        "requestedBy": f"{by} at {at}",
+        "override": True,
+        "reason": reason or f"{by} has asked for it at {at}",
+    }
+    return await client.revise(held, {"spec": wanted}, any_version=True)
 
 
 async def _covered(client: Client, node: Node) -> None:
@@ -220,7 +247,7 @@ def section(
     return [Section(header, rows)] if rows else []
 
 
-def as_json(fence: NodeFence) -> dict[str, Any]:
+def as_json(fence: NodeFence, wait: Wait | None, now: datetime) -> dict[str, Any]:
     """A fence for programs."""
     status = fence.status
     return {
@@ -229,6 +256,8 @@ def as_json(fence: NodeFence) -> dict[str, Any]:
         "phase": status.phase or Phase.PENDING,
         "reason": status.reason,
         "message": status.message,
+        "next": wait.what if wait is not None else "",
+        "secondsLeft": wait.left(now) if wait is not None else None,
         "policy": status.policy,
         "requestedBy": fence.spec.requested_by,
         "created": fence.metadata.creation_timestamp,

@@ -46,6 +46,7 @@ from mooring.node.inotify import Inotify, WatchFolders
 from mooring.node.network import NodeNetwork
 from mooring.node.node_lease import HeldByAnother, NodeLease
 from mooring.node.options import AgentOptions
+from mooring.node.peers import Open, Peers
 from mooring.node.pods.source import PodSource
 from mooring.node.pods.worker import PodWorker
 from mooring.node.registration import Registration
@@ -97,10 +98,11 @@ class Agent:
         watch_folders: WatchFolders = Inotify,
         watchdog: Watchdog | None = None,
         clock: Callable[[], float] = boottime,
+        peer_door: Open | None = None,
     ) -> None:
         """`csi_registrations`: the folder in which CSI drivers register; `watch_folders`: reports changes of
         the folders of manifests and of FlexVolume drivers. `watchdog`: resets this machine; `clock`: its
-        seconds, which count on while it sleeps."""
+        seconds, which count on while it sleeps. `peer_door`: where it answers its peers; None: nowhere."""
         self._watch_folders = watch_folders
         self._network_problem = network_problem
         self._now = now
@@ -151,6 +153,9 @@ class Agent:
             now=now,
             random=random,
         )
+        door = None if options.standalone else peer_door
+        self._peers = Peers(door, options.boot_id, self._lease.is_heard, self._lease.tell)
+        self._registration.nodes.add_handler(self._peers.node_changed)
         self._registration.nodes.add_handler(self._volumes.node_changed)
         if self.csi_drivers is not None:
             self._registration.nodes.add_handler(self.csi_drivers.node_changed)
@@ -253,7 +258,7 @@ class Agent:
         held: ExceptionGroup[HeldByAnother] | None = None
         lost: ExceptionGroup[LeaseLost] | None = None
         try:
-            async with self._serving_metrics(), self._endpoint.serving():
+            async with self._serving_metrics(), self._endpoint.serving(), self._peers.serving():
                 await self._run(shutdown)
         except* HeldByAnother as found:
             held = found
@@ -338,6 +343,7 @@ class Agent:
 
     async def _run(self, shutdown: asyncio.Event) -> None:
         self._registration.endpoint_port = self._endpoint.port
+        self._registration.peer_door = self._peers.where
         if not self._options.standalone:
             await self._lease.acquire()
             await self._registration.register()
@@ -375,6 +381,7 @@ class Agent:
             self._registration.nodes.run(),
             self._registration.run(),
             self._lease.run(lambda: self._registration.uid),
+            self._peers.run(),
             *([self._watch_the_limit(self._self_fence)] if self._self_fence is not None else []),
             self._pods.run(),
             self._work(self._mirrors.run),

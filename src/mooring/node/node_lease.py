@@ -19,8 +19,9 @@ unmounts anything.
   node), one that renews does.
 
 What hangs on its renewals (`self_fence`) is told before each is sent and after it was acknowledged, and may
-announce something with it, in the same write. Then a renewal that is not answered in time is given up, and
-another one sent on a new connection: after a short partition an old one stands still for as long again.
+announce something with it, in the same write. What this node states about its peers goes with them, too.
+Then a renewal that is not answered in time is given up, and another one sent on a new connection: after a
+short partition an old one stands still for as long again.
 
 It must not know what the agent does with its name. Upstream's kubelets have no such rule.
 """
@@ -28,6 +29,7 @@ It must not know what the agent does with its name. Upstream's kubelets have no 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -41,6 +43,7 @@ from mooring.kube.objects import Lease
 from mooring.kube.times import Now, format_micro_time
 from mooring.node.options import AgentOptions
 from mooring.node.self_fence.keeper import Heartbeat, NothingToFeed
+from mooring.volumes.peers import STATEMENTS
 from mooring.volumes.self_fence import ANNOUNCEMENT
 
 T = TypeVar("T")
@@ -118,6 +121,21 @@ class NodeLease:
         self._held: Lease | None = None
         self._renewed: set[str | None] = set()
         """The times of our renewals of which the last may not have been acknowledged."""
+        self._statements = ""
+        self._wake = asyncio.Event()
+        self._acknowledged_at: float | None = None
+
+    def tell(self, statements: str) -> None:
+        """What this node states about its peers, from now on; "" for nothing. What is new is told by a
+        renewal at once, and goes with the next one."""
+        if statements != self._statements and statements:
+            self._wake.set()
+        self._statements = statements
+
+    def is_heard(self) -> bool:
+        """Whether a renewal was acknowledged while the Lease lasts."""
+        now = asyncio.get_running_loop().time()
+        return self._acknowledged_at is not None and now - self._acknowledged_at < self._duration_s
 
     async def acquire(self) -> None:
         """Returns when this agent holds the name. Raises HeldByAnother. Repeats what the API server does not
@@ -136,10 +154,17 @@ class NodeLease:
         period = self._duration_s / RENEWALS
         while True:
             try:
-                await asyncio.sleep(period if await self._renew(owner()) else min(AGAIN_S, period))
+                await self._pause(period if await self._renew(owner()) else min(AGAIN_S, period))
             except KubeError as error:
                 log.warning("lease not renewed", node=self._name, error=str(error))
                 await asyncio.sleep(min(RETRY_S, period))
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the next renewal is due, or something is to be told."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
 
     async def renew(self, owner: str) -> None:
         """Returns when one more renewal was acknowledged. Raises HeldByAnother, KubeError."""
@@ -195,6 +220,7 @@ class NodeLease:
             self._held = await self._look()
             return False
         self._held, self._renewed = held, {held.spec.renew_time}
+        self._acknowledged_at = asyncio.get_running_loop().time()
         return not await self._heartbeat.acknowledged(sent)
 
     async def _look(self) -> Lease | None:
@@ -221,7 +247,10 @@ class NodeLease:
     def _body(self, owner: str = "") -> dict[str, Any]:
         stamp = format_micro_time(self._now())
         self._renewed.add(stamp)
-        announced = {ANNOUNCEMENT: self._heartbeat.announcement(stamp) or None}
+        announced = {
+            ANNOUNCEMENT: self._heartbeat.announcement(stamp) or None,
+            STATEMENTS: self._statements or None,
+        }
         metadata: dict[str, Any] = {"annotations": {**_annotation(self.own), **announced}}
         if owner:
             metadata["ownerReferences"] = [

@@ -46,6 +46,8 @@ class AgentOptions:
     """The addresses of all pods of this host (a CIDR); "" and pods share the host's network."""
     endpoint_token: str = field(default="", repr=False)
     """What the API server shows when it asks for logs or runs commands; with "" no request is answered."""
+    peer_port: int = 0
+    """Where its peers ask it (UDP); 0: at any port that is free."""
     metrics_port: int | None = None
     """Where /metrics and /healthz are served, without a token; None: nowhere."""
     metrics_address: str = "127.0.0.1"

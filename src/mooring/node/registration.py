@@ -34,6 +34,7 @@ from mooring.node.options import AgentOptions
 from mooring.volumes.limits import limit_resource
 from mooring.volumes.names import AWAITED, CONTROLLER_MANAGED, RECONSTRUCTED, STATUS_WRITE
 from mooring.volumes.out_of_service import SEEN, identity, taint_of
+from mooring.volumes.peers import DOOR
 
 RETRY_S = 1.0
 AGAIN_S = 0.05
@@ -146,6 +147,8 @@ class Registration:
         self._acknowledged_awaited: Mapping[str, int] = {}
         self.endpoint_port = 0
         """Where the agent answers the API server; 0: nowhere. Set before `register`."""
+        self.peer_door = ""
+        """Where it answers its peers; "": nowhere. Set before `register`."""
         self.uid = ""
         """The uid under which this node is registered; "" before the first registration."""
         self.nodes = Informer(
@@ -289,6 +292,8 @@ class Registration:
             RECONSTRUCTED: self._options.boot_id,
             STATUS_WRITE: f"{stamp}.{self._random.getrandbits(32):08x}",
         }
+        if self.peer_door:
+            annotations[DOOR] = self.peer_door
         if awaited:
             annotations[AWAITED] = msgspec.json.encode(awaited).decode()
         if base is not None:
@@ -296,6 +301,8 @@ class Registration:
             annotations |= seen_taint(base)
             if not awaited and AWAITED in base.metadata.annotations:
                 annotations[AWAITED] = None
+            if not self.peer_door and DOOR in base.metadata.annotations:
+                annotations[DOOR] = None
         body["metadata"]["annotations"] |= annotations
         ready, message = self._ready
         body["status"]["conditions"] = [ready_condition(base, stamp, ready=ready, message=message)]

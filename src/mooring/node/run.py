@@ -10,7 +10,7 @@ import signal
 import uuid
 from collections.abc import Generator
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 from random import Random
 from signal import SIGINT, SIGTERM, SIGUSR1
@@ -24,6 +24,7 @@ from mooring.node.agent import Agent
 from mooring.node.bridge import NetworkUnavailable
 from mooring.node.network import NodeNetwork, claim, release
 from mooring.node.options import AgentOptions
+from mooring.node.peer_door import udp
 from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.self_fence.which import watchdog_at
 
@@ -74,6 +75,7 @@ async def run_agent(options: AgentOptions, client: Client, *, now: Now, random: 
             network_problem=problem,
             csi_registrations=options.root_dir / REGISTRATIONS,
             watchdog=watchdog_at(options.self_fence) if options.self_fence is not None else None,
+            peer_door=udp(_own_address(options, network), options.peer_port),
         )
         running = asyncio.create_task(agent.run(shutdown))
         stopped = asyncio.create_task(stop.wait())
@@ -96,6 +98,15 @@ async def _network(options: AgentOptions) -> tuple[NodeNetwork | None, str]:
         return await blocking(claim, options.root_dir, IPv4Network(options.pod_network)), ""
     except NetworkUnavailable as error:
         return None, str(error)
+
+
+def _own_address(options: AgentOptions, network: NodeNetwork | None) -> str:
+    """Where peers reach this node: agents of one host share its loopback address, and have one each on the
+    pods' network."""
+    with contextlib.suppress(ValueError):  # a name
+        if network is not None and ip_address(options.address).is_loopback:
+            return str(network.gateway)
+    return options.address
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -13,15 +13,17 @@ from mooring.why.reason_pages import more
 
 @dataclass(frozen=True)
 class Cause:
-    """`about` is "kind/namespace/name" (or "kind/name"). `ok`: nothing is wrong here. `since` is an RFC
-    3339 time or "". `next_step` is what a person can do, or "" if waiting is all there is to do.
-    `causes` are the causes of this one."""
+    """`about` is "kind/namespace/name" (or "kind/name"). `ok`: nothing is wrong here. `since` is an RFC 3339
+    time or "", and so is `until`: `then` happens at that time at the latest. `next_step` is what a person can
+    do, or "" if waiting is all there is to do. `causes` are the causes of this one."""
 
     about: str
     reason: Reason
     ok: bool = False
     since: str = ""
     next_step: str = ""
+    until: str = ""
+    then: str = ""
     causes: tuple[Cause, ...] = ()
 
     def because(self, *causes: Cause | None) -> Cause:
@@ -49,6 +51,8 @@ class Cause:
         }
         if self.since:
             found["since"] = self.since
+        if self.until:
+            found["until"], found["then"] = self.until, self.then
         if self.next_step:
             found["nextStep"] = self.next_step
         if not self.ok and (command := more([self.reason.code])):

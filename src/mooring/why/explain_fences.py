@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mooring.controllers.fencing.decide import Phase, is_off, proof_of
+from mooring.controllers.fencing.decide import HEARD_BY_PEERS, Phase, is_off, proof_of
+from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
+from mooring.kube.times import format_time
 from mooring.why.cause import Cause, about
 from mooring.why.snapshot import Snapshot
 
@@ -15,8 +17,12 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     status, node = fence.status, fence.spec.node_name
     phase = status.phase or Phase.PENDING
     message = f"{phase}: {status.message or 'the controller `fencing` has not looked at it yet'}"
+    wait = wait_of(fence)
+    held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
-        Phase.PENDING: f"if its machine is certainly off: mooring fence confirm {node}",
+        Phase.PENDING: held
+        if status.reason == HEARD_BY_PEERS
+        else f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",
         Phase.FENCED: _in_force(fence),
@@ -27,6 +33,8 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
         ok=phase in Phase.OVER,
         since=status.released_at or fence.metadata.creation_timestamp or "",
         next_step=step,
+        until=format_time(wait.until) if wait is not None else "",
+        then=wait.what if wait is not None else "",
     )
 
 

@@ -28,6 +28,8 @@ def _tree(cause: Cause, now: datetime, paint: Paint, first: str, rest: str) -> I
     yield from (
         f"{bar}{printable(line.strip())}" for line in cause.reason.message.splitlines() if line.strip()
     )
+    if cause.until:
+        yield f"{bar}{printable(cause.then)} {_left(cause, now)}"
     if cause.next_step:
         yield f"{bar}{paint('next:', 'green')} {printable(cause.next_step)}"
     for number, each in enumerate(cause.causes, 1):
@@ -61,6 +63,11 @@ def _end(cause: Cause) -> str:
 
 def _head(about: Cause, why: Cause, now: datetime, paint: Paint) -> str:
     return f"{paint(printable(about.about), 'bold')}  {paint(printable(why.reason.code), 'yellow')}{_age(why, now)}"
+
+
+def _left(cause: Cause, now: datetime) -> str:
+    seconds = round((parse_time(cause.until) - now).total_seconds())
+    return f"in {seconds}s" if seconds > 0 else "now"
 
 
 def _age(cause: Cause, now: datetime) -> str:

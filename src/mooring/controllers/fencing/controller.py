@@ -29,6 +29,7 @@ from mooring.controllers.fencing.decide import (
     policies_of,
     proof_of,
 )
+from mooring.controllers.fencing.detection import SOON_S
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
@@ -36,7 +37,8 @@ from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, Policy
 from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name_of
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
-from mooring.controllers.fencing.silence import LATE_S, Silence
+from mooring.controllers.fencing.polls import Polls
+from mooring.controllers.fencing.silence import LATE_S, LEASES, Silence
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -47,6 +49,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
+from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
 
 
@@ -70,11 +73,16 @@ class FencingController(Controller[Key]):
         self._policies = self.watch(FencePolicy, self._all_keys)
         self._mechanisms = self.watch(FenceMechanism, self._of_mechanism, matters=lambda each: each.spec)
         self._fences = self.watch(NodeFence, self._of_fence, matters=_what_is_to_be_done)
-        silence = Silence(self.watch(Lease, keep=_renewal, gather=LATE_S))
+        leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
+        leases.add_handler(self._stated)
+        silence = Silence(leases)
+        self._polls = Polls(random)
         host_agent = HostAgent(client, silence.observed)
         self._kinds = {**mechanisms, host_agent.kind: host_agent}
         caches = self._nodes, self._policies, self._mechanisms, self._fences
-        self._observer = Observer(client, self._kinds, *caches, silence, now)
+        self._observer = Observer(
+            client, self._kinds, *caches, silence, self._polls, now, tell=self._tell_peers
+        )
         self._steps = Steps(
             client,
             self._kinds,
@@ -101,6 +109,19 @@ class FencingController(Controller[Key]):
     def _of_fence(self, fence: NodeFence) -> list[Key]:
         return [FenceKey(fence.name), NodeKey(fence.spec.node_name), *self._waiting()]
 
+    def _tell_peers(self, peers: set[str]) -> None:
+        for each in sorted(peers):
+            self.queue.add(NodeKey(each))
+
+    def _stated(self, old: Lease | None, new: Lease | None) -> None:
+        """What a node states about its peers, by its Lease."""
+        text = new.metadata.annotations.get(STATEMENTS, "") if new is not None else ""
+        if new is None or not text or new.namespace != LEASES:
+            return
+        here = asyncio.get_running_loop().time()
+        for each in sorted(self._polls.stated(new.name, statements_of(text), here)):
+            self.queue.add(NodeKey(each))
+
     def _waiting(self) -> list[Key]:
         """What may be held because of other nodes and fences."""
         lost = [NodeKey(each.name) for each in self._nodes.items() if each.ready == "Unknown"]
@@ -118,7 +139,7 @@ class FencingController(Controller[Key]):
         """Looks at one node, fence, mechanism or policy."""
         match key:
             case NodeKey():
-                await self._look_at_node(self._nodes.get(key.name))
+                await self._look_at_node(key.name)
             case FenceKey():
                 while await self._step(key):
                     pass
@@ -131,13 +152,16 @@ class FencingController(Controller[Key]):
 
     # --- nodes
 
-    async def _look_at_node(self, node: Node | None) -> None:
+    async def _look_at_node(self, name: str) -> None:
+        node = self._nodes.get(name)
         if node is None:
+            self._tell_peers(self._polls.forget(name))
             return
         await self._keep(node)
+        await self._ask(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
-            self.look_again(NodeKey(node.name), decision.after)
+            self.look_again(NodeKey(node.name), max(decision.after, SOON_S))
         match decision.action:
             case Begin.NO:
                 pass
@@ -145,6 +169,13 @@ class FencingController(Controller[Key]):
                 await self._begin(node, decision)
             case _:
                 assert_never(decision.action)
+
+    async def _ask(self, node: Node) -> None:
+        """Writes on the Node what its agent is asked about its peers, unless that stands there."""
+        questions = encoded(self._polls.questions_for(node.name))
+        if node.metadata.annotations.get(QUESTIONS, "") != questions:
+            asked = {"metadata": {"annotations": {QUESTIONS: questions or None}}}
+            self._nodes.accept(await self.client.revise(node, asked, any_version=True))
 
     async def _keep(self, node: Node) -> None:
         """Holds the Node's deletion, or lets it go."""
@@ -208,7 +239,7 @@ class FencingController(Controller[Key]):
             if decision.action is Action.ORDER:
                 fence = await self._steps.intend(fence, decision)
         if decision.after > 0:
-            self.look_again(key, decision.after)
+            self.look_again(key, max(decision.after, SOON_S))
         return await self._steps.carry_out(fence, node, policy, decision)
 
     async def _decision(
@@ -276,4 +307,6 @@ def _what_is_to_be_done(fence: NodeFence) -> object:
 
 
 def _renewal(lease: Lease) -> Lease:
-    return replace(lease, metadata=replace(lease.metadata, labels={}, annotations={}, owner_references=()))
+    said = lease.metadata.annotations.get(STATEMENTS)
+    kept = {STATEMENTS: said} if said is not None else {}
+    return replace(lease, metadata=replace(lease.metadata, labels={}, annotations=kept, owner_references=()))

@@ -20,10 +20,15 @@ from datetime import datetime
 from enum import Enum
 
 from mooring.controllers.fencing.detection import (
+    HEARD_BY_PEERS,
+    PEERS_ASKED,
+    PEERS_MISSING,
     Company,
     Held,
+    Poll,
     Signal,
     Stakes,
+    held_by_peers,
     is_lost,
     loss_of,
     not_worth,
@@ -43,6 +48,7 @@ from mooring.volumes.out_of_service import out_of_service
 from mooring.volumes.statements import last_report
 
 __all__ = [
+    "HEARD_BY_PEERS",
     "Action",
     "Begin",
     "FenceDecision",
@@ -89,9 +95,11 @@ class Begin(Enum):
 
 class NodeDecision(Decision[Begin], frozen=True, gc=False):
     """Whether a node is to be fenced. `after`: seconds until that may change by itself; 0 if only a change
-    does. `policy`: the one that decides."""
+    does. `left`: for so many seconds more, at the most, does the reason hold that keeps it from being fenced;
+    0 if that is not known. `policy`: the one that decides."""
 
     after: float = 0.0
+    left: float = 0.0
     policy: str = ""
 
 
@@ -114,17 +122,25 @@ class Action(Enum):
 
 
 class FenceDecision(Decision[Action], frozen=True, gc=False):
-    """What one NodeFence does next. `step`: the order; `after`: seconds until it is decided again."""
+    """What one NodeFence does next. `step`: the order; `after`: seconds until it is decided again; `left`: as
+    a `NodeDecision` has it."""
 
     phase: str = ""
     step: Step | None = None
     after: float = 0.0
+    left: float = 0.0
 
 
 def decide_node(
-    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company, stakes: Stakes
+    node: Node,
+    policies: Sequence[FencePolicy],
+    signals: Sequence[Signal],
+    company: Company,
+    stakes: Stakes,
+    poll: Poll | None = None,
 ) -> NodeDecision:
-    """Whether the node is to be fenced now. `policies`: those that select it."""
+    """Whether the node is to be fenced now. `policies`: those that select it. `poll`: what peers say; None
+    if they are not asked."""
     if not policies:
         return _not(Begin.NO, Reason("NoPolicy", f"no FencePolicy covers node {node.name}"))
     if len(policies) > 1:
@@ -135,7 +151,7 @@ def decide_node(
     policy = policies[0]
     lost = is_lost(signals, policy)
     if isinstance(lost, Held):
-        return NodeDecision(Begin.NO, lost.reason, lost.after, policy.name)
+        return NodeDecision(Begin.NO, lost.reason, lost.after, policy=policy.name)
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
@@ -146,17 +162,22 @@ def decide_node(
         storm(signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
+        or (held_by_peers(node.name, policy, poll) if poll is not None else None)
     )
     if held is not None:
-        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+        return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
     return NodeDecision(Begin.FENCE, lost, policy=policy.name)
 
 
 def decide_request(
-    node: Node, policies: Sequence[FencePolicy], signals: Sequence[Signal], company: Company
+    node: Node,
+    policies: Sequence[FencePolicy],
+    signals: Sequence[Signal],
+    company: Company,
+    poll: Poll | None = None,
 ) -> NodeDecision:
     """Whether a fence that another's detector has asked for may be begun now: its word stands for the
-    policy's detectors, and for nothing else of the policy."""
+    policy's detectors and for the peers that it requires, and for nothing else of the policy."""
     asked = Reason("Requested", f"a fence of node {node.name} was asked for")
     if len(policies) != 1:
         return NodeDecision(Begin.FENCE, asked)
@@ -164,9 +185,13 @@ def decide_request(
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
-    held = storm(signals, policy, company) or over_budget(loss_of(node, fencing=False), policy, company)
+    held = (
+        storm(signals, policy, company)
+        or over_budget(loss_of(node, fencing=False), policy, company)
+        or (held_by_peers(node.name, policy, poll, starts=False) if poll is not None else None)
+    )
     if held is not None:
-        return NodeDecision(Begin.HOLD, held.reason, held.after, policy.name)
+        return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
     return NodeDecision(Begin.FENCE, asked, policy=policy.name)
 
 
@@ -226,8 +251,19 @@ def decide_fence(
     if begin is not None and begin.action is Begin.NO and not outstanding:
         return _do(Action.CANCEL, Phase.CANCELLED, *begin.reason)
     if not begun and begin is not None and begin.action is Begin.HOLD:
-        return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after)
+        return _held(fence, begin)
     return _climb(fence, target, node, ladder, now)
+
+
+def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
+    """One that is not begun. What its peers have said stays written while they are asked anew, as they are
+    after each restart."""
+    status = fence.status
+    if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
+        said = Reason(status.reason, status.message)
+        return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
+    left = 0.0 if begin.reason.code == HEARD_BY_PEERS else begin.left  # a veto is renewed all the time
+    return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=left)
 
 
 def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
@@ -294,8 +330,7 @@ def _climb(
     message = f"no mechanism has shown that {where} is cut off (last, {said}); if it is surely off, {_advice(target)}"
     if not status.round_ended_at:
         return _do(Action.END_ROUND, Phase.AWAITING_PERSON, last.reason or "LadderEnded", message)
-    pause = min(ROUND_PAUSE_S * 2.0 ** min(status.round, 10), LONGEST_PAUSE_S)
-    left = pause - (now - parse_time(status.round_ended_at)).total_seconds()
+    left = pause_after(status.round) - (now - parse_time(status.round_ended_at)).total_seconds()
     if left > 0:
         reason = Reason(last.reason or "LadderEnded", message)
         return FenceDecision(Action.WAIT, reason, Phase.AWAITING_PERSON, after=left)
@@ -306,6 +341,11 @@ def _climb(
         Phase.FENCING,
         again,
     )
+
+
+def pause_after(round_: int) -> float:
+    """Seconds from the end of a round in vain until the ladder is begun again."""
+    return min(ROUND_PAUSE_S * 2.0 ** min(round_, 10), LONGEST_PAUSE_S)
 
 
 def _advice(target: FenceTarget) -> str:

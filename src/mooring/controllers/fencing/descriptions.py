@@ -70,6 +70,12 @@ POLICY: Mapping[str, str] = {
     "spec.quorum": "How many detectors must agree.",
     "spec.quorum.required": "So many must say that the node is lost. Default: 1.",
     "spec.quorum.veto": "Whether one that sees it healthy keeps it from being fenced. Default: true.",
+    "spec.peers": "What other nodes' agents say of a node that is lost: they ask it over the network. Without "
+    "it none is asked. What they say is never evidence.",
+    "spec.peers.veto": "Whether one that hears it keeps it from being fenced. Default: true.",
+    "spec.peers.required": "So many, of the five that are asked at the most, must not hear it. Default: 0.",
+    "spec.peers.expiresSeconds": "How long a statement counts after it has come in; they are asked again at "
+    "half of it. Default: 30.",
     "spec.budget": "How many nodes may be fenced at once, those that have not come back included.",
     "spec.budget.maxConcurrent": "So many nodes; 0: any number. Default: 0.",
     "spec.budget.maxShare": "Such a share of the nodes that the policy covers, but at least one. Default: "
@@ -123,6 +129,7 @@ FENCE: Mapping[str, str] = {
     "status.phase": "Pending, Fencing, AwaitingPerson, Fenced; or it is over: Unfenced, Cancelled, Refused.",
     "status.reason": "A word for programs.",
     "status.message": "The same for people: what it waits for.",
+    "status.waitsUntil": "How long, at the most, the reason holds that keeps it pending; empty: not known.",
     "status.policy": "The FencePolicy by which it goes.",
     "status.target": "Whom it is about, as it was known while it lived. Written once, before anything is "
     "done.",
@@ -140,6 +147,7 @@ FENCE: Mapping[str, str] = {
     "status.attempts.mechanism": "The FenceMechanism that was ordered.",
     "status.attempts.token": "Names the order; one that is given again has the same.",
     "status.attempts.orderedAt": "When it was written, before it was given.",
+    "status.attempts.waitsUntil": "When the mechanism is waited for no longer.",
     "status.attempts.answeredAt": "When its answer was there; empty: it may have been carried out or not.",
     "status.attempts.outcome": "Fenced, NotFenced or Unknown; empty until it is answered.",
     "status.attempts.reason": "A word for programs.",

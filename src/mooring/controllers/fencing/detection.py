@@ -15,8 +15,17 @@ from mooring.kube.objects.fencing import Detector, FencePolicy
 from mooring.kube.percentages import portion
 from mooring.kube.reason import Reason
 from mooring.kube.selectors import InvalidSelector, label_selector_of
+from mooring.volumes.peers import Heard
 
 ZONE = "topology.kubernetes.io/zone"
+SHORTEST_S = 10.0
+"""A peer's statement counts for so long at the least: asking takes some seconds."""
+SOON_S = 0.1
+"""What ends sooner is looked at again after so long: a wait that is less than a clock's step never ends."""
+HEARD_BY_PEERS = "HeardByPeers"
+"""Why a fence is not begun, and the condition that says so."""
+PEERS_ASKED = "PeersAsked"
+PEERS_MISSING = "PeersMissing"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -39,6 +48,25 @@ class Signal(NamedTuple):
     @property
     def lost(self) -> bool:
         return self.verdict is Verdict.LOST and self.lasting >= self.detector.for_seconds
+
+
+class Vote(NamedTuple):
+    """A peer's statement about the very boot. `age`: seconds since it came in here. `hears_api`: the node had
+    told the peer that the API server hears it."""
+
+    peer: str
+    heard: Heard
+    age: float
+    hears_api: bool = False
+
+
+class Poll(NamedTuple):
+    """What peers say of a node. `asked`: whom; `patience`: for how many more seconds those are waited for
+    that have not answered; `votes`: one of each peer at the most."""
+
+    asked: tuple[str, ...] = ()
+    patience: float = 0.0
+    votes: tuple[Vote, ...] = ()
 
 
 class Held(NamedTuple):
@@ -107,6 +135,45 @@ def is_lost(signals: Sequence[Signal], policy: FencePolicy) -> Reason | Held:
         words = f"{len(lost)} of {max(quorum.required, 1)} detectors say that it is lost: {said}"
         return Held(Reason("NotLost", words), after)
     return Reason("Lost", "; ".join(each.message for each in lost))
+
+
+def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = True) -> Held | None:
+    """What peers have against a fence of the node. `starts`: their word is needed for it, too, where the
+    policy says so."""
+    rules = policy.spec.peers
+    if rules is None:
+        return None
+    live = [each for each in poll.votes if each.age < rules.expires_seconds]
+    heard = [each for each in live if each.heard is Heard.YES]
+    if rules.veto and heard:
+        return Held(_heard_by(node, heard), max(rules.expires_seconds - each.age for each in heard))
+    deaf = sorted(each.peer for each in live if each.heard is Heard.NO)
+    missing = rules.required - len(deaf) if starts else 0
+    silent = sorted(set(poll.asked) - {each.peer for each in live})
+    if poll.patience > 0 and silent and (rules.veto or missing > 0):
+        return Held(_asked(node, poll), poll.patience)
+    if missing > 0:
+        return Held(_missing(node, rules.required, deaf, poll))
+    return None
+
+
+def _asked(node: str, poll: Poll) -> Reason:
+    message = f"peers of {node} are asked whether they hear it: {', '.join(poll.asked)}"
+    return Reason(PEERS_ASKED, message)
+
+
+def _missing(node: str, required: int, deaf: Sequence[str], poll: Poll) -> Reason:
+    said = f"{', '.join(deaf) or 'none'} of the {len(poll.asked)} that were asked"
+    message = f"the policy requires that {required} of its peers do not hear {node}, and {said} say so"
+    return Reason(PEERS_MISSING, message)
+
+
+def _heard_by(node: str, heard: Sequence[Vote]) -> Reason:
+    names = ", ".join(sorted(each.peer for each in heard))
+    connected = any(each.hears_api for each in heard)
+    api = "says that the API server hears it" if connected else "says that the API server does not hear it"
+    message = f"{node} answers its peers ({names}), and {api}: it is not fenced while one of them hears it"
+    return Reason(HEARD_BY_PEERS, message)
 
 
 def storm(signals: Sequence[Signal], policy: FencePolicy, company: Company) -> Held | None:

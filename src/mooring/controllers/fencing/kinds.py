@@ -6,6 +6,7 @@ The rules in CEL say early what the controller enforces anyway: some servers run
 from __future__ import annotations
 
 from mooring.controllers.fencing import descriptions
+from mooring.controllers.fencing.detection import SHORTEST_S
 from mooring.controllers.fencing.ladder import MOST_RETRIES
 from mooring.kube.custom_kinds import (
     AGE,
@@ -24,6 +25,7 @@ from mooring.kube.custom_kinds import (
     whole,
 )
 from mooring.kube.objects.fencing import GROUP, VERSION
+from mooring.volumes.peers import MOST_PEERS
 
 MOST_NODES = 5000
 _NAME = text(253)
@@ -104,6 +106,15 @@ _POLICY: dict[str, Schema] = {
             10,
         ),
         quorum=fields(required=whole(1), veto=FLAG),
+        peers=ruled(
+            fields(
+                veto=FLAG,
+                required={**whole(), "maximum": MOST_PEERS},
+                expiresSeconds=seconds(SHORTEST_S),
+            ),
+            peers_that_neither_veto_nor_are_required_say_nothing="!has(self.veto) || self.veto || "
+            "(has(self.required) && self.required > 0)",
+        ),
         budget=fields(
             maxConcurrent=whole(),
             maxShare={"type": "string", "pattern": "^([0-9]|[1-9][0-9]|100)%$"},
@@ -155,6 +166,7 @@ _ATTEMPT = fields(
     mechanism=TEXT,
     token=TEXT,
     orderedAt=DATE_TIME,
+    waitsUntil=TEXT,
     answeredAt=TEXT,
     outcome=TEXT,
     reason=TEXT,
@@ -188,6 +200,7 @@ _FENCE: dict[str, Schema] = {
         phase=TEXT,
         reason=TEXT,
         message=TEXT,
+        waitsUntil=TEXT,
         policy=TEXT,
         target=_TARGET,
         attempts=listed(_ATTEMPT, 50),

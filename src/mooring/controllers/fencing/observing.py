@@ -2,16 +2,19 @@
 it.
 
 It reads caches; live, it reads the pods of a node that does not answer, and asks mechanisms. It writes
-nothing.
+nothing: what peers are to be asked, it only says.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from mooring.controllers.fencing.checking import look_at
 from mooring.controllers.fencing.decide import (
+    Begin,
     NodeDecision,
     Phase,
     decide_node,
@@ -19,14 +22,24 @@ from mooring.controllers.fencing.decide import (
     has_begun,
     policies_of,
 )
-from mooring.controllers.fencing.detection import Company, Loss, Signal, Stakes, Verdict, loss_of
+from mooring.controllers.fencing.detection import (
+    SHORTEST_S,
+    Company,
+    Loss,
+    Poll,
+    Signal,
+    Stakes,
+    Verdict,
+    loss_of,
+)
 from mooring.controllers.fencing.keeping import is_identity
+from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.silence import Silence
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, Taint
-from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
 from mooring.kube.taints import matching
 from mooring.kube.times import Now, parse_time
 
@@ -45,8 +58,12 @@ class Observer:
         mechanisms: Informer[FenceMechanism],
         fences: Informer[NodeFence],
         silence: Silence,
+        polls: Polls,
         now: Now,
+        *,
+        tell: Callable[[set[str]], None],
     ) -> None:
+        """`tell` is called with the nodes that are to be asked other things than before."""
         self._client = client
         self._kinds = kinds
         self._nodes = nodes
@@ -54,6 +71,8 @@ class Observer:
         self._mechanisms = mechanisms
         self._fences = fences
         self._silence = silence
+        self._polls = polls
+        self._tell = tell
         self._now = now
         self._storm_at: dict[str, float] = {}
         """Policy -> when (the loop's time) there was last a storm."""
@@ -62,12 +81,19 @@ class Observer:
         """Whether the node is to be fenced now."""
         policies = policies_of(node, self._policies.items())
         if len(policies) != 1:
+            self._tell(self._polls.forget(node.name))
             return decide_node(node, policies, [], Company(0, ()), Stakes())
         policy = policies[0]
         signals = [await self._signal(node, each) for each in policy.spec.detectors]
         if not any(each.lost for each in signals):
-            return decide_node(node, policies, signals, Company(0, ()), Stakes())
-        return decide_node(node, policies, signals, self._company(policy), await self._stakes(node))
+            decision = decide_node(node, policies, signals, Company(0, ()), Stakes())
+            return self._asked_early(node, policy, signals, decision)
+        stakes, company = await self._stakes(node), self._company(policy)
+        decision = decide_node(node, policies, signals, company, stakes)
+        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
+        if poll is None:
+            return decision
+        return _asked_again(decide_node(node, policies, signals, company, stakes, poll), policy)
 
     async def about_request(self, node: Node) -> NodeDecision:
         """Whether a fence that another's detector has asked for may be begun now."""
@@ -75,7 +101,33 @@ class Observer:
         if len(policies) != 1:
             return decide_request(node, policies, [], Company(0, ()))
         signals = [await self._signal(node, each) for each in policies[0].spec.detectors]
-        return decide_request(node, policies, signals, self._company(policies[0]))
+        company = self._company(policies[0])
+        decision = decide_request(node, policies, signals, company)
+        poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
+        if poll is None:
+            return decision
+        return _asked_again(decide_request(node, policies, signals, company, poll), policies[0])
+
+    def _asked_early(
+        self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision
+    ) -> NodeDecision:
+        """While it is not lost for long enough yet, its peers are asked already."""
+        soon = decision.after > 0 and any(each.verdict is Verdict.LOST for each in signals)
+        return decision if self._poll(node, policy, wanted=soon) is None else _asked_again(decision, policy)
+
+    def _poll(self, node: Node, policy: FencePolicy, *, wanted: bool) -> Poll | None:
+        """What peers say of the node; None if nothing is asked. They are asked as long as nothing else keeps
+        it from being fenced, and no fence of it has begun."""
+        rules, here = policy.spec.peers, asyncio.get_running_loop().time()
+        mine = [each for each in self._fences.items() if each.spec.node_name == node.name]
+        begun = any(in_progress(each) for each in mine)
+        if rules is not None and not wanted and not begun and any(_is_request(each) for each in mine):
+            return None  # they are asked for its sake, whatever the detectors say
+        if rules is None or not wanted or begun:
+            self._tell(self._polls.forget(node.name))
+            return None
+        self._tell(self._polls.ask(node, self._nodes.items(), here, _every(rules)))
+        return self._polls.about(node, here)
 
     async def _signal(self, node: Node, detector: Detector) -> Signal:
         if detector.type == "Mechanism":
@@ -137,6 +189,24 @@ class Observer:
 def in_progress(fence: NodeFence) -> bool:
     """Whether something was ordered, and the node has not come back."""
     return fence.status.phase not in Phase.OVER and has_begun(fence)
+
+
+def _is_request(fence: NodeFence) -> bool:
+    """Whether another's detector has asked for it, and it is not over."""
+    return bool(fence.spec.requested_by) and fence.status.phase not in Phase.OVER
+
+
+def _every(rules: PeerRules) -> float:
+    """After so many seconds peers are asked again."""
+    return max(rules.expires_seconds, SHORTEST_S) / 2
+
+
+def _asked_again(decision: NodeDecision, policy: FencePolicy) -> NodeDecision:
+    """The decision, taken anew when peers are to be asked again, as long as it is none to fence."""
+    if policy.spec.peers is None or decision.action is Begin.FENCE:
+        return decision
+    every = _every(policy.spec.peers)
+    return replace(decision, after=min(decision.after, every) if decision.after > 0 else every)
 
 
 def _tolerated(pods: Sequence[Pod], silent: float) -> float:

@@ -61,11 +61,20 @@ async def prepare(
         token,
         parameters,
         secrets,
-        max(record.spec.timeout_seconds, 1.0),
+        _deadline(record),
     )
     if problems := mechanism.problems(order):
         raise NotUsable(f"FenceMechanism {name}: {'; '.join(problems)}")
     return Given(mechanism, order)
+
+
+def _deadline(record: FenceMechanism) -> float:
+    return max(record.spec.timeout_seconds, 1.0)
+
+
+def longest(record: FenceMechanism) -> float:
+    """Seconds after which an order to it is waited for no longer."""
+    return _deadline(record) + GRACE_S
 
 
 async def _secret(client: Client, name: str, reference: SecretReference | None) -> dict[str, str]:

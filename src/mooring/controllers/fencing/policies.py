@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
-from mooring.controllers.fencing.detection import policies_of
+from mooring.controllers.fencing.detection import SHORTEST_S, policies_of
 from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
-from mooring.kube.objects.fencing import FenceMechanism, FencePolicy
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, PeerRules
 from mooring.kube.printable import counted
 from mooring.kube.selectors import InvalidSelector, label_selector_of
 from mooring.kube.times import Now, format_time
+from mooring.volumes.peers import MOST_PEERS
 
 DETECTORS = ("Ready", "Condition", "Mechanism")
 
@@ -83,8 +84,22 @@ def problems_of(policy: FencePolicy, scopes: Mapping[str, str]) -> list[str]:
     ]
     if not spec.detectors:
         found.append("it has no detectors: no node would ever count as lost")
+    found += _of_peers(spec.peers) if spec.peers is not None else []
     if spec.quorum.required > len(spec.detectors):
         found.append(f"its quorum asks for {spec.quorum.required} detectors of {len(spec.detectors)}")
+    return found
+
+
+def _of_peers(peers: PeerRules) -> list[str]:
+    found = list[str]()
+    if not peers.veto and peers.required <= 0:
+        found.append("its peers neither veto nor are required: nothing would come of what they say")
+    if peers.required > MOST_PEERS:
+        found.append(f"it requires {peers.required} peers, and {MOST_PEERS} are asked at the most")
+    if not peers.expires_seconds >= SHORTEST_S:
+        found.append(
+            f"what its peers say expires before others have answered: give it {SHORTEST_S:g} s or more"
+        )
     return found
 
 

@@ -8,7 +8,9 @@ token.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
@@ -17,8 +19,10 @@ from mooring.controllers.fencing import metrics, ordering, releasing, removing
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
+from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
 from mooring.controllers.fencing.names import FINALIZER
+from mooring.controllers.fencing.waits import is_as_written
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
@@ -27,7 +31,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now, format_micro_time
+from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
@@ -96,10 +100,20 @@ class Steps:
                 await self._write(fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())})
                 return True
             case Action.WAIT | Action.CANCEL | Action.REFUSE:
-                await self._write(fence, reason, phase, {})
+                await self._write(fence, reason, phase, self._waits(fence, decision))
+                if reason.code == HEARD_BY_PEERS and node is not None:
+                    self.recorder.once(node, "Warning", reason)
                 return False
             case _:
                 assert_never(decision.action)
+
+    def _waits(self, fence: NodeFence, decision: FenceDecision) -> dict[str, Any]:
+        """Until when it waits, for people: written when that has moved."""
+        known = 0 < decision.left < math.inf  # pods may tolerate a node for ever
+        until = self.now() + timedelta(seconds=decision.left) if known else None
+        if is_as_written(fence.status.waits_until, until):
+            return {}
+        return {"waitsUntil": format_time(until) if until is not None else ""}
 
     async def _freeze(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, reason: Reason
@@ -140,12 +154,15 @@ class Steps:
         assert step is not None
         if step.again:
             return fence
+        now, record = self.now(), self._mechanisms.get(step.mechanism)
+        ends = timedelta(seconds=ordering.longest(record)) if record is not None else timedelta()
         attempt = FenceAttempt(
             round=step.round,
             rung=step.rung,
             mechanism=step.mechanism,
             token=step.token,
-            ordered_at=format_micro_time(self.now()),
+            ordered_at=format_micro_time(now),
+            waits_until=format_time(now + ends),
         )
         kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
         begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
@@ -373,10 +390,32 @@ class Steps:
             and not more
         ):
             return fence
+        if fence.status.waits_until and reason.code != fence.status.reason:
+            status = {"waitsUntil": "", **status}
+        status |= _conditions(fence, reason, self.now)
         written = await self.client.revise(fence, {"status": status}, subresource="status")
         self._fences.accept(written)
         metrics.counted(self._fences.items(), Phase.OPEN)
         return written
+
+
+def _conditions(fence: NodeFence, reason: Reason, now: Now) -> dict[str, Any]:
+    """Whether peers keep the fence from being begun, once they have done so."""
+    held = next((each for each in fence.status.conditions if each.type == HEARD_BY_PEERS), None)
+    status = "True" if reason.code == HEARD_BY_PEERS else "False"
+    if held is None and status == "False":
+        return {}
+    same = held is not None and held.status == status
+    if same and held is not None and held.message == reason.message:
+        return {}
+    condition = {
+        "type": HEARD_BY_PEERS,
+        "status": status,
+        "reason": reason.code,
+        "message": reason.message if status == "True" else "no peer's word keeps it from being fenced",
+        "lastTransitionTime": held.last_transition_time if same and held is not None else format_time(now()),
+    }
+    return {"conditions": [condition]}
 
 
 def _by(policy: FencePolicy | None) -> dict[str, Any]:

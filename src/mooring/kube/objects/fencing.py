@@ -115,14 +115,26 @@ class Worth(Struct, frozen=True):
     patience_seconds: float = 0.0
 
 
+class PeerRules(Struct, frozen=True):
+    """What other nodes' agents have to say of a node that is lost. `veto`: one that hears it keeps it from
+    being fenced. `required`: so many must not hear it; 0: none need. `expires_seconds`: so long a statement
+    counts after it has come in."""
+
+    veto: bool = True
+    required: int = 0
+    expires_seconds: float = 30.0
+
+
 class FencePolicySpec(Struct, frozen=True):
-    """`node_selector` without requirements: all nodes. `paused`: why nothing is begun; "" if it is not.
-    `after`: Leave the machine off, or PowerOn. `storage_releases_pods`: pods of a StatefulSet go on the word
-    of a storage fence that covers all that they share, although their processes may still run."""
+    """`node_selector` without requirements: all nodes. `peers`: None, and none is asked. `paused`: why
+    nothing is begun; "" if it is not. `after`: Leave the machine off, or PowerOn. `storage_releases_pods`:
+    pods of a StatefulSet go on the word of a storage fence that covers all that they share, although their
+    processes may still run."""
 
     node_selector: LabelSelector = LabelSelector()
     detectors: tuple[Detector, ...] = (Detector(),)
     quorum: Quorum = Quorum()
+    peers: PeerRules | None = None
     budget: Budget = Budget()
     storm: Storm = Storm()
     worth: Worth = Worth()
@@ -177,16 +189,17 @@ class NodeFenceSpec(Struct, frozen=True):
 
 class FenceAttempt(Struct, frozen=True):
     """One order. Written without an `outcome` before it is given: that means that it may have happened.
-    `evidence`: what was read after it. `volumes`: of scope Storage, what it shuts the node out of
-    (VolumeAttachment to PersistentVolume), read before it was given. `confirmations`: by mechanism, what a
-    second source said. `report`: the last report of the node's agent that the API showed after the
-    answer."""
+    `waits_until`: then the mechanism is waited for no longer. `evidence`: what was read after it. `volumes`:
+    of scope Storage, what it shuts the node out of (VolumeAttachment to PersistentVolume), read before it was
+    given. `confirmations`: by mechanism, what a second source said. `report`: the last report of the node's
+    agent that the API showed after the answer."""
 
     round: int = 0
     rung: int = 0
     mechanism: str = ""
     token: str = ""
     ordered_at: str = ""
+    waits_until: str = ""
     answered_at: str = ""
     outcome: str = ""
     reason: str = ""
@@ -202,11 +215,13 @@ class FenceAttempt(Struct, frozen=True):
 class NodeFenceStatus(Struct, frozen=True):
     """`proof`: the token of the attempt whose evidence counts. `released_at`: when what the node had was
     given free. `round`: how often the ladder was begun. `verified_at`: when the fence was last seen to
-    hold. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
+    hold. `waits_until`: so long, at the most, holds the reason that keeps it pending; "" if that is not
+    known. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
+    waits_until: str = ""
     policy: str = ""
     target: FenceTarget | None = None
     attempts: tuple[FenceAttempt, ...] = ()

@@ -124,12 +124,15 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
     fenced = {
         each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
     }
+    kept = {each.spec.node_name for each in fences if each.spec.unfence and not each.status.released_at}
     by_storage = {each.spec.node_name for each in _shut_out(fences)}
     records = (await cluster.api.list(VolumeAttachment)).items
     there = {each.name for each in (await cluster.api.list(Node)).items}
     for node in sorted(cluster.silent):
         owned = [each.name for each in pods if each.spec.node_name == node and _of_set(each)]
         held = [each.name for each in records if each.spec.node_name == node]
+        if node in kept:
+            continue  # a user has said that it is to come back
         if node in by_storage:
             continue  # its processes are not known to have ended: its pods are kept
         if node in fenced:

@@ -39,6 +39,8 @@ class Settings(NamedTuple):
     fence_storm: int = 0
     fence_releases_pods: bool = False
     fences_itself: bool = False
+    veto_expires_s: float = 0.0
+    """For so long a peer's word keeps a node from being fenced; 0: it does not."""
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Settings:
@@ -60,6 +62,7 @@ class Settings(NamedTuple):
             fence_storm=policy_of(scenario.fencing).storm.nodes if scenario.fencing else 0,
             fence_releases_pods=policy_of(scenario.fencing).storage_releases_pods,
             fences_itself=fences_itself(scenario),
+            veto_expires_s=_veto_expires(scenario),
         )
 
     @classmethod
@@ -70,6 +73,11 @@ class Settings(NamedTuple):
     def hold_for(self, trace: Trace) -> None:
         """The checkers of the trace find them by it."""
         _OF[trace] = self
+
+
+def _veto_expires(scenario: Scenario) -> float:
+    peers = policy_of(scenario.fencing).peers if scenario.fencing else None
+    return peers.expires_seconds if peers is not None and peers.veto else 0.0
 
 
 def _budget(scenario: Scenario) -> int:

@@ -40,7 +40,7 @@ from mooring.simulation.cluster.controllers import (
     make_controller,
 )
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
-from mooring.simulation.cluster.fencing import create_fencing, fences_itself, make_devices
+from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
@@ -55,6 +55,7 @@ from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
 from mooring.simulation.parts.machine import Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
+from mooring.simulation.parts.peer_wire import PeerWire
 from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
 from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
 from mooring.simulation.parts.storage import KINDS
@@ -128,6 +129,7 @@ class SimulatedCluster:
                 scenario, power, self.array.targets, self.trace, self.seed, self.context
             )
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
+        self.peers = PeerWire(stream(seed, "peers")) if asks_peers(scenario) else None
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
@@ -253,6 +255,7 @@ class SimulatedCluster:
             drift = stream(self.seed, f"drift {name}").uniform(-CLOCK_DRIFT, CLOCK_DRIFT)
             machine.clock_rate = 1 + drift
             machine.watchdog = SimulatedWatchdog(lambda: self._bitten(name), self.context)
+        machine.peers = self.peers
         machine.lease_duration_s, machine.status_period_s, machine.watch_s = 144.0, 300.0, WATCH_S
         return machine
 

@@ -32,6 +32,25 @@ DEADLINE_S = 15.0
 """Of a mechanism's answer."""
 
 
+def _drawn_peers(seed: int) -> dict[str, Any]:
+    """What peers have to say, in some of the seeds."""
+    chance = stream(seed, "swarm peers")
+    choices: tuple[dict[str, Any], ...] = (
+        {},
+        {},
+        {"expiresSeconds": 60.0},
+        {"expiresSeconds": 60.0, "required": 1},
+        {"veto": False, "required": 1},
+    )
+    peers = chance.choice(choices)
+    return {"peers": peers} if peers else {}
+
+
+def asks_peers(scenario: Scenario) -> bool:
+    """Whether agents have doors at which their peers ask them."""
+    return bool(scenario.fencing) and policy_of(scenario.fencing).peers is not None
+
+
 def drawn_policy(seed: int) -> dict[str, Any]:
     """The spec of a FencePolicy of this seed."""
     chance = stream(seed, "swarm fencing")
@@ -54,6 +73,7 @@ def drawn_policy(seed: int) -> dict[str, Any]:
             "forgiveness": chance.choice(("Ignore", "Ignore", "Honour")),
         },
         "after": chance.choice(("Leave", "PowerOn", "PowerOn")),
+        **_drawn_peers(seed),
     }
 
 

@@ -310,7 +310,13 @@ class PlanPlayer:
         log.sync_s = SYNC_S
 
     async def _cut(self, step: PlanStep) -> None:
+        """In half of the cases its peers do not hear it, either."""
+        wire, name = self.cluster.peers, self._part(step.on).name
+        if wire is not None and step.how % 2:
+            wire.cut.add(name)
         await self._disturb(step, lambda part: part.link.cut())
+        if wire is not None:
+            wire.cut.discard(name)
 
     async def _cut_requests(self, step: PlanStep) -> None:
         await self._disturb(step, lambda part: part.link.cut(replies=False))

@@ -34,6 +34,7 @@ from mooring.node.runtime import (
 from mooring.simulation.parts.array_plugin import DISK, Array
 from mooring.simulation.parts.csi_driver import staged_at
 from mooring.simulation.parts.manifests import ManifestFolder
+from mooring.simulation.parts.peer_wire import PeerWire
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
@@ -252,6 +253,7 @@ class Machine:
         self.has_manifests = False
         self.system_uuid = ""
         self.watchdog: SimulatedWatchdog | None = None
+        self.peers: PeerWire | None = None
         self.clock_rate = 1.0
         """Of the seconds that its agent counts."""
         self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
@@ -283,6 +285,7 @@ class Machine:
             watch_folders=self.manifests.watch,
             watchdog=self.watchdog,
             clock=self._seconds,
+            peer_door=self.peers.door(self.name) if self.peers is not None else None,
         )
 
     def _seconds(self) -> float:
@@ -295,4 +298,6 @@ class Machine:
         self.array.power_off(self.name)
         if self.watchdog is not None:
             self.watchdog.off()
+        if self.peers is not None:
+            self.peers.silence(self.name)
         self.boots += 1

@@ -18,6 +18,7 @@ from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.power import Boots
 from mooring.simulation.checks.invariants.statements import Removed, Statements
+from mooring.simulation.checks.invariants.vetoes import Vetoes
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import NODE_UID
@@ -34,8 +35,9 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 
 
 class BlastRadius(Checker):
-    """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, and none
-    that answers, unless a user has asked for it; and no order is given that was not written before."""
+    """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
+    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is
+    given that was not written before."""
 
     name = "S17"
 
@@ -44,6 +46,7 @@ class BlastRadius(Checker):
         self._settings = Settings.of(trace)
         self._reports = NodeReports.of(trace)
         self._dead = Statements.of(trace)
+        self._vetoes = Vetoes(trace, self._settings.veto_expires_s, VIEW_S)
         self._struck: dict[str, float] = {}
         """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
         come at any time, and does not count."""
@@ -52,6 +55,8 @@ class BlastRadius(Checker):
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes" and self._struck:
+            self._forget_those_back(event.time)
         if event.fields["resource"] != FENCES:
             return
         fence = _decode(event.fields["_body"])
@@ -64,7 +69,7 @@ class BlastRadius(Checker):
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
         self.guarded += 1
-        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
+        self._forget_those_back(now)
         if self._written.get(token) != (node, event.fields["boot"]):
             self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
@@ -81,6 +86,8 @@ class BlastRadius(Checker):
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
         if first:
             self._storm(node, event)
+        if first and (peer := self._vetoes.of(node, event.fields["boot"], now)):
+            self.wrong(f"{node} is fenced although {peer} hears it", event)
 
     def _storm(self, node: str, event: Event) -> None:
         lost = {
@@ -91,6 +98,9 @@ class BlastRadius(Checker):
         limit = self._settings.fence_storm
         if limit and len(lost) >= limit:
             self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
+
+    def _forget_those_back(self, now: float) -> None:
+        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
 
     def _is_back(self, node: str, since: float, now: float) -> bool:
         """Whether it has answered since, or its Node is gone."""

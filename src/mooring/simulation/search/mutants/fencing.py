@@ -14,6 +14,7 @@ from mooring.controllers.fencing import decide, detection, releasing, steps
 from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.fencing.decide import Action, Phase
 from mooring.controllers.fencing.ladder import Judged
+from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Outcome, State
 from mooring.kube.reason import Reason
@@ -249,6 +250,20 @@ MUTANTS: dict[str, Mutant] = {
         ("S17",),
         scenarios.STORMS,
         (Patch(decide, "storm", always(None)),),
+    ),
+    "F6": Mutant(
+        "what peers say is not looked at: a node that they hear is fenced",
+        "fencing (hazard)",
+        ("S17",),
+        scenarios.HEARD,
+        (Patch(decide, "held_by_peers", always(None)),),
+    ),
+    "F7": Mutant(
+        "a peer's word has expired as soon as it comes in",
+        "fencing (hazard)",
+        ("S17",),
+        scenarios.HEARD,
+        (Patch(Polls, "stated", always(set())),),
     ),
     "F4": Mutant(
         "what is released is not read live before: the boot that is named is not compared",

@@ -451,6 +451,19 @@ SELF_RESETTING = scenario(
 )
 """Nodes that are reset by their own watchdogs: cut off, answers lost, agents and controllers killed."""
 
+HEARD = scenario(
+    nodes=3,
+    on=("nodes",),
+    fencing=CONFIRMED
+    | {"peers": {"expiresSeconds": 60.0}, "detectors": [{"type": "Ready", "forSeconds": 40.0}]},
+    actions=6,
+    cut=14,
+    cut_replies=4,
+    power_off=1,
+    others_weigh=0.05,
+)
+"""Nodes that the API server does not hear, and their peers do, or do not."""
+
 SHUTTING: dict[str, Any] = CONFIRMED | {
     "ladder": [{"mechanism": "storage-a", "confirmWith": ["portal-a"], "retries": 1}],
     "budget": {"maxShare": "70%"},

@@ -1,0 +1,81 @@
+"""The checkers' own account of what peers have stated, as it was stored: whether a word that the leader of
+the fencing controller has certainly seen keeps a node from being fenced.
+
+It counts a statement only where nothing excuses that it was not heard: the leader is the one that asked, the
+statement was stored longer ago than a view may be late, and its peer has stated nothing else since.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.simulation.checks.invariants.node_reports import LEASES, OF_NODES
+from mooring.simulation.checks.invariants.objects import object_of
+from mooring.simulation.engine.trace import Event, Trace
+from mooring.volumes.peers import QUESTIONS, STATEMENTS, Heard, questions_of, statements_of
+
+LEADER = "/fencing"
+"""Ends the name of the Lease of the controller's leader."""
+EXPIRES_EARLY_S = 10.0
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel", frozen=True):
+    holder_identity: str = ""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+_decode = msgspec.json.Decoder(_Lease).decode
+
+
+class Vetoes:
+    """`expires`: for so many seconds the policy has a statement count; 0: peers have no veto."""
+
+    def __init__(self, trace: Trace, expires: float, late: float) -> None:
+        self._expires, self._late = expires, late
+        self._leader, self._led_since = "", 0.0
+        self._asked: dict[str, float] = {}  # nonce -> when it stood on a Node first
+        self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
+        """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
+        if expires:
+            trace.listen("store.written", self._written)
+
+    def _written(self, event: Event) -> None:
+        resource, name = event.fields["resource"], event.fields["name"]
+        if resource == "nodes":
+            text = object_of(event).metadata.annotations.get(QUESTIONS, "")
+            for each in questions_of(text):
+                self._asked.setdefault(each.nonce, event.time)
+        elif resource == LEASES and name.startswith(OF_NODES):
+            self._stated(name.removeprefix(OF_NODES), event)
+        elif resource == LEASES and name.endswith(LEADER):
+            holder = _decode(event.fields["_body"]).spec.holder_identity
+            if holder != self._leader:
+                self._leader, self._led_since = holder, event.time
+
+    def _stated(self, peer: str, event: Event) -> None:
+        text = object_of(event).metadata.annotations.get(STATEMENTS, "")
+        for each in statements_of(text):
+            said = self._said.setdefault((each.node, each.boot_id, peer), [])
+            if each.nonce not in (nonce for _, nonce, _ in said):
+                said.append((event.time, each.nonce, each.heard))
+
+    def of(self, node: str, boot: str, now: float) -> str:
+        """A peer whose word keeps this boot of the node from being fenced now; "" if there is none."""
+        found = (
+            peer
+            for (about, its, peer), said in self._said.items()
+            if (about, its) == (node, boot) and self._holds(said, now)
+        )
+        return next(found, "")
+
+    def _holds(self, said: list[tuple[float, str, Heard]], now: float) -> bool:
+        """Whether a word that was certainly seen says that it is heard, and no later one otherwise."""
+        for number, (at, nonce, _) in enumerate(said):
+            seen = self._late < now - at < self._expires - EXPIRES_EARLY_S
+            asked = self._asked.get(nonce, 0.0) > self._led_since
+            if seen and asked and all(heard is Heard.YES for _, _, heard in said[number:]):
+                return True
+        return False
