@@ -52,7 +52,7 @@ from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
-from mooring.simulation.parts.machine import Machine
+from mooring.simulation.parts.machine import CLOCK_DRIFT, Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
 from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
@@ -81,8 +81,6 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
 does."""
-CLOCK_DRIFT = 0.01
-"""Of the seconds that agents with watchdogs count."""
 RESET_S = 5.0
 """From the bite of a watchdog until the machine boots."""
 LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
@@ -128,6 +126,7 @@ class SimulatedCluster:
                 scenario, power, self.array.targets, self.trace, self.seed, self.context
             )
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
+        self.agents: dict[str, Agent] = {}  # of each machine the newest
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
@@ -264,6 +263,7 @@ class SimulatedCluster:
     def _node(self, machine: Machine) -> Part:
         async def run(part: Part) -> None:
             agent, service = machine.agent(part.link), self.services.get(machine.name)
+            self.agents[machine.name] = agent
             if service is None or agent.csi_drivers is None:
                 await self._run_agent(machine, agent)
                 return
@@ -274,6 +274,7 @@ class SimulatedCluster:
         part = Part(self, machine.name, self.tokens.node(machine.name), run)
         if machine.watchdog is not None:
             part.on_kill = machine.watchdog.closed
+            part.trace_renewals()
         return part
 
     async def _run_agent(self, machine: Machine, agent: Agent) -> None:

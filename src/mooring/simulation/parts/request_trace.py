@@ -12,7 +12,10 @@ import msgspec
 from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.trace import Trace
 
-RESOURCES = ("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims")
+RESOURCES = (
+    *("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims"),
+    "statefulsets",
+)
 _PATH = re.compile(
     rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$"
 )
@@ -33,6 +36,9 @@ class _Body(msgspec.Struct):
     preconditions: _Preconditions = msgspec.field(default_factory=_Preconditions)
 
 
+_RENEWAL = re.compile(r"/namespaces/kube-node-lease/leases/[^/]+$")
+
+
 _decode = msgspec.json.Decoder(_Body).decode
 
 
@@ -49,7 +55,12 @@ def request_tracer(
         body = _decode(request.body) if request.body.startswith(b"{") else _Body()
         uid = body.metadata.uid or body.preconditions.uid
         version = body.metadata.resource_version or body.preconditions.resource_version
-        fields = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
+        fields = {
+            "method": request.method,
+            "sub": found[2],
+            "uid": bool(uid),
+            "version": int(version) if version else None,
+        }
         trace(
             actor,
             "asked.write",
@@ -75,15 +86,38 @@ def request_tracer(
     return note_request, answered
 
 
-def _named(request: Request) -> tuple[str, str] | None:
-    """Resource and name, of a write to one object that matters."""
+class RenewalTracer:
+    """Tells the trace when a renewal of the node's own Lease is sent (`asked.renew`) and when that one is
+    acknowledged (`asked.renewed`), both with its number."""
+
+    def __init__(self, trace: Trace, node: str) -> None:
+        self._trace, self._node = trace, node
+        self._number = 0
+        self._sent: dict[int, tuple[Request, int]] = {}  # by identity: the request is kept as long
+
+    def sent(self, request: Request) -> None:
+        """Call with each request."""
+        if request.method != "GET" and _RENEWAL.search(request.path):
+            self._number += 1
+            self._sent[id(request)] = request, self._number
+            self._trace(self._node, "asked.renew", number=self._number)
+
+    def answered(self, request: Request, response: Response) -> None:
+        """Call with each answer."""
+        _, number = self._sent.pop(id(request), (None, 0))
+        if number and response.status < 300:
+            self._trace(self._node, "asked.renewed", number=number)
+
+
+def _named(request: Request) -> tuple[str, str, str] | None:
+    """Resource, name and subresource, of a write to one object that matters."""
     return _object(request.path) if request.method in ("PATCH", "PUT", "DELETE") else None
 
 
 @lru_cache(maxsize=1024)
-def _object(path: str) -> tuple[str, str] | None:
+def _object(path: str) -> tuple[str, str, str] | None:
     found = _PATH.search(path)
     if found is None:
         return None
-    namespace, resource, name, _ = found.groups()
-    return resource, f"{namespace}/{name}" if namespace else name
+    namespace, resource, name, sub = found.groups()
+    return resource, f"{namespace}/{name}" if namespace else name, sub or ""

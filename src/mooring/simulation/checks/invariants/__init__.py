@@ -8,6 +8,7 @@ from mooring.simulation.checks.invariants import (
     corrections,
     fences,
     forced_releases,
+    intents,
     locks,
     pod_identity,
     processes,
@@ -16,6 +17,7 @@ from mooring.simulation.checks.invariants import (
     storage_fences,
     timers,
     workloads,
+    writes,
 )
 from mooring.simulation.checks.invariants.checker import Checker, Guarded, Violation
 from mooring.simulation.checks.invariants.deadlines.checker import Deadlines, WorstWait
@@ -63,6 +65,9 @@ CHECKERS: tuple[type[Checker], ...] = (
     requests.AskedForAReason,
     requests.NotTooOften,
     corrections.NothingMissed,
+    intents.WrittenDownFirst,
+    writes.SaysUponWhat,
+    writes.ChangesSomething,
     Deadlines,
 )
 
