@@ -394,8 +394,8 @@ CASES: dict[str, tuple[Events, Events]] = {
 
 
 APART = ("L12", "S32", "S33", "S34")
-"""Tried by traces of their own (`test_invariants_deadlines`, `test_invariants_requests`): those here leave out
-what was written down, and waited for."""
+"""Tried by traces of their own (`test_invariants_deadlines`, `test_invariants_requests`): those here leave
+out what was written down, and waited for."""
 
 
 def found(events: Events, settings: Settings | None = None, *, actor: str = "x") -> list[str]:

@@ -1,4 +1,4 @@
-"""What is asked for is judged: each checker fires on a trace that violates it, and on none that nearly does."""
+"""What is asked for is judged: each checker fires on a trace that violates it, on none that nearly does."""
 
 from __future__ import annotations
 
