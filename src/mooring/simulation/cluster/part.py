@@ -12,7 +12,7 @@ from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.request_trace import RenewalTracer, request_tracer
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, RenewalTracer, request_tracer
 
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
@@ -78,6 +78,7 @@ class Part:
         actor.start(self._live(actor))
 
     async def _live(self, actor: Actor) -> None:
+        ASKING_CONTROLLER.set("")  # or what switched a machine on would seem to ask for its agent
         try:
             await self._begin(self)
         except Exception as error:
