@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.simulation.checks import records
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
@@ -206,6 +207,7 @@ async def _story(
     await player.heal()
     await _until(scenario.end_s)
     await _complain(state, complaints(cluster, quiet))
+    await _complain(state, records.complaints(cluster))
     for invariant, message in memory.complaints():
         state.violations.append(
             Violation(invariant, message, asyncio.get_running_loop().time(), state.trace.number)

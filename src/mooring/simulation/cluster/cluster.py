@@ -295,6 +295,8 @@ class SimulatedCluster:
         assert part.actor is not None
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
+        if self.scenario.history:
+            server.store.window = self.scenario.history
         if self.network.acknowledged:
             self.trace(
                 "apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version
