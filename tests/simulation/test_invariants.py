@@ -104,6 +104,7 @@ def takes(number: int, life: str = "placing 1 statefulset-controller") -> tuple[
         "method": "DELETE",
         "life": life,
         "sub": "",
+        "erases": False,
         "uid": True,
         "version": None,
     }
@@ -163,6 +164,7 @@ def asks(version: int | None = None, *, uid: bool = True, life: str = "x 1") -> 
         "name": "default/db-0",
         "method": "PATCH",
         "sub": "",
+        "erases": False,
         "uid": uid,
         "version": version,
     }
@@ -234,6 +236,9 @@ def tolerant(seconds: float, *, evicted: bool = False) -> tuple[str, dict[str, A
 
 def ends(grace: int) -> tuple[str, dict[str, Any]]:
     return pod("Running", deletionTimestamp="t", deletionGracePeriodSeconds=grace)
+
+
+SWEPT: tuple[str, dict[str, Any]] = ("told.swept", {"by": 1, "volume": "v", "node": "", "action": ""})
 
 
 CASES: dict[str, tuple[Events, Events]] = {
@@ -380,12 +385,16 @@ CASES: dict[str, tuple[Events, Events]] = {
         [*MADE_ATTACHED, ("truth.begin", asked("attach", by="its successor"))],
     ),
     "S29": (
-        [("told.swept", {"volume": "v", "node": "n1", "action": "Detach"})],
-        [("told.swept", {"volume": "v", "node": "", "action": ""})],
+        [("told.swept", {"by": 1, "volume": "v", "node": "n1", "action": "Detach"})],
+        [("told.swept", {"by": 1, "volume": "v", "node": "", "action": ""})],
     ),
     "S30": (
         [*([asks(), wait(0.1)] * 60)],
         [*([asks(), wait(0.2)] * 60)],
+    ),
+    "S35": (
+        [SWEPT, wait(150), SWEPT],
+        [SWEPT, wait(300), SWEPT, ("told.swept", {"by": 2, "volume": "v", "node": "", "action": ""})],
     ),
     "D1": ([("truth.recovered", {"had": 5, "has": 4})], [("truth.recovered", {"had": 5, "has": 6})]),
     "P1": ([("truth.died", {"error": "E"})], []),
@@ -779,7 +788,7 @@ def test_the_storage_gets_the_same_request_no_faster_than_its_backoff():
 
 def test_the_sweep_may_find_a_timer_of_a_clock_that_has_jumped():
     skew = ("plan.step", {"what": "skew", "on": "attaching", "value": -3600.0, "how": 0})
-    assert found([skew, ("told.swept", {"volume": "v", "node": "n1", "action": "Detach"})]) == []
+    assert found([skew, ("told.swept", {"by": 1, "volume": "v", "node": "n1", "action": "Detach"})]) == []
 
 
 def test_a_disk_is_that_of_one_claim_also_when_its_volume_is_deleted_and_made_anew():
@@ -803,7 +812,7 @@ def test_a_node_that_no_fault_strikes_is_never_unknown():
 
 def test_a_sign_of_life_that_comes_while_a_node_is_set_unknown_is_too_late():
     asks: dict[str, Any] = {"resource": "nodes", "name": "n1", "version": 1, "method": "PATCH", "life": "1"}
-    asks |= {"uid": True, "sub": ""}
+    asks |= {"uid": True, "sub": "", "erases": False}
     silent: Events = [READY, lease("1"), CUT, wait(40), ("asked.write", asks)]
     assert found([*silent, lease("2"), SILENT], actor="watching") == []
     assert found([*silent, lease("2"), SILENT], actor="n1") == ["S25"]

@@ -28,7 +28,7 @@ def found(*events: tuple[str, dict[str, Any]]) -> list[str]:
 
 def asks(**more: Any) -> tuple[str, dict[str, Any]]:
     fields = {"life": CONTROLLER, "method": "PATCH", "resource": RECORD, "name": "a", "sub": "", "uid": True}
-    return "asked.write", fields | {"version": 5} | more
+    return "asked.write", fields | {"version": 5, "erases": False} | more
 
 
 def answered(version: int = 5, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -75,6 +75,12 @@ def test_a_status_that_one_controller_alone_writes_needs_no_version_and_no_other
     assert found(asks(life="x 1 attacher", sub="status", version=None, uid=False)) == ["S32"]
     assert found(asks(sub="status", version=None)) == ["S32"]
     assert found(asks(method="DELETE", resource="pods", version=None)) == [], "a pod ends by its identity"
+
+
+def test_the_attacher_erases_what_is_over_in_any_version_and_writes_nothing_so():
+    assert found(asks(life="x 1 attacher", version=None, erases=True)) == []
+    assert found(asks(life="x 1 attacher", version=None)) == ["S32"]
+    assert found(asks(version=None, erases=True)) == ["S32"]
 
 
 def test_a_write_changes_something():

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -36,6 +37,7 @@ class _Body(msgspec.Struct):
     preconditions: _Preconditions = msgspec.field(default_factory=_Preconditions)
 
 
+_LOOK = re.compile(r"/volumeattachments/([^/]+)$")
 _RENEWAL = re.compile(r"/namespaces/kube-node-lease/leases/[^/]+$")
 
 
@@ -60,6 +62,7 @@ def request_tracer(
             "sub": found[2],
             "uid": bool(uid),
             "version": int(version) if version else None,
+            "erases": not version and request.method == "PATCH" and _only_erases(request.body),
         }
         trace(
             actor,
@@ -71,6 +74,8 @@ def request_tracer(
         )
 
     def answered(request: Request, response: Response) -> None:
+        if request.method == "GET" and (looked := _LOOK.search(request.path)) is not None:
+            trace(actor, "asked.looked", name=looked[1])
         found = _named(request)
         version = _VERSION.search(response.body) if found is not None and response.status < 300 else None
         if found is not None and version is not None and request.method != "DELETE":
@@ -84,6 +89,18 @@ def request_tracer(
             )
 
     return note_request, answered
+
+
+def _only_erases(body: bytes) -> bool:
+    """Whether a merge patch removes fields, and sets none but the precondition."""
+    patch = msgspec.json.decode(body)
+    if isinstance(patch, dict) and isinstance(metadata := patch.get("metadata"), dict):
+        metadata.pop("uid", None)
+    return isinstance(patch, dict) and _is_void(patch)
+
+
+def _is_void(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and all(map(_is_void, value.values())))
 
 
 class RenewalTracer:

@@ -149,6 +149,7 @@ class Array:
 
     def says_attached(self, disk: str, node: str) -> bool:
         """Its word for it, which need not be true."""
+        self.journal("array", "truth.verified", volume=disk, node=node, by=self.asked_by())
         if self.failure is not None:
             raise self.failure
         if attached := self.is_attached(disk, node):

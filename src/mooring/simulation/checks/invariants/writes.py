@@ -15,7 +15,6 @@ from mooring.simulation.engine.trace import Event, Trace
 
 WRITERS_OF_THEIR_OWN: Mapping[tuple[str, str, str], str] = {
     ("attacher", "volumeattachments", "status"): "no other controller writes it",
-    ("attacher", "volumeattachments", ""): "erases what the attach left, which is over in any version",
     ("statefulset-controller", "statefulsets", "status"): "no other controller writes it",
     ("mooring-provisioner", "persistentvolumes", "status"): "a failure to reclaim is told in any version",
     ("default-scheduler", "pods", "status"): "tells why the pod waits, if it has no other condition",
@@ -27,6 +26,8 @@ WRITERS_OF_THEIR_OWN: Mapping[tuple[str, str, str], str] = {
 }
 """Writer, resource and subresource of patches that carry no version, each with the reason why that is
 right."""
+ERASER = "attacher"
+"""It removes the time of a request that was answered, in whatever version."""
 BY_UID_ALONE: Mapping[str, str] = {
     "pods": "its end is decided upon its identity: whatever its status says by then, it is that pod",
     "persistentvolumes": "its disk is deleted by then, which no later version brings back",
@@ -51,7 +52,8 @@ def writer_of(event: Event) -> str:
 
 class SaysUponWhat(Checker):
     """S32: a write carries the uid of the object that it is meant for, and the version that it was computed
-    from, unless it is one of the few that are right whatever was written meanwhile."""
+    from, unless it is one of the few that are right whatever was written meanwhile, or the attacher erases
+    what is over."""
 
     name = "S32"
 
@@ -82,6 +84,8 @@ def _may_lack_version(who: str, event: Event) -> bool:
     fields = event.fields
     if fields["method"] == "DELETE":
         return fields["resource"] in BY_UID_ALONE
+    if fields["erases"] and who == ERASER:
+        return True
     return (who, fields["resource"], fields["sub"]) in WRITERS_OF_THEIR_OWN
 
 
