@@ -10,20 +10,26 @@ import pytest
 from mooring.simulation.checks.invariants import check
 from mooring.simulation.checks.memory import remembered
 from mooring.simulation.engine.trace import Trace
-from mooring.volumes.names import ATTACH_REQUESTED_AT, VOLUME_NAME
+from mooring.volumes.names import ATTACH_REQUESTED_AT, VOLUME_NAME, VOLUMES_ATTACHED_WRITE
 
 CONTROLLER = "x 1 attachdetach-controller"
 RECORD = "volumeattachments"
 UID, OTHER_UID = "13cb3e3a-c02d-49f3-b0d8-6ee62c56c26f", "a5c5e829-073d-450b-aaf3-34abb07521d6"
+JUDGED = ("S32", "S33", "S34", "S36")
 Events = list[tuple[str, dict[str, Any]]]
 
 
 def found(*events: tuple[str, dict[str, Any]]) -> list[str]:
-    trace = Trace(lambda: 100.0)
+    """What is violated. An event "wait" lets so many seconds pass."""
+    moment = [100.0]
+    trace = Trace(lambda: moment[0])
     violations = check(trace)
     for kind, fields in events:
-        trace("x", kind, **fields)
-    return [each.invariant for each in violations if each.invariant in ("S32", "S33", "S34")]
+        if kind == "wait":
+            moment[0] += fields["seconds"]
+        else:
+            trace(fields.get("actor", "x"), kind, **fields)
+    return [each.invariant for each in violations if each.invariant in JUDGED]
 
 
 def asks(**more: Any) -> tuple[str, dict[str, Any]]:
@@ -122,6 +128,38 @@ def test_the_storage_is_asked_to_detach_only_what_is_being_given_up():
 )
 def test_a_disk_is_made_only_for_a_claim_that_is_kept_for_it(before: Events, violated: list[str]):
     assert found(*before, MADE) == violated
+
+
+def unreported(token: str) -> tuple[str, dict[str, Any]]:
+    return stored("nodes", "n1", metadata={"annotations": {VOLUMES_ATTACHED_WRITE: token}})
+
+
+def wait(seconds: float) -> tuple[str, dict[str, Any]]:
+    return "wait", {"seconds": seconds}
+
+
+MOUNTED = (
+    "truth.mounted",
+    {"volume": "v", "node": "n1", "attached": True, "epoch": 1, "device": "/dev/a", "wanted": "v"},
+)
+LOOKED = ("asked.looked", {"name": "a", "actor": "n1"})
+
+
+def test_an_agent_looks_again_at_what_it_has_mounted_when_its_node_was_unreported():
+    before = [record(), unreported("1"), MOUNTED, unreported("2")]
+    assert found(*before, wait(11), record()) == ["S36"]
+    assert found(*before, LOOKED, wait(11), record()) == []
+    assert found(*before, wait(9), record()) == [], "it may be under way"
+    gone = ("truth.unmounted", {"volume": "v", "node": "n1"})
+    assert found(*before, gone, wait(11), record()) == []
+
+
+def test_an_agent_that_a_fault_strikes_may_look_later():
+    cut = ("plan.step", {"what": "cut", "on": "n0", "value": 60.0, "how": 0})
+    before = [record(), unreported("1"), MOUNTED, unreported("2")]
+    assert found(*before, cut, wait(11), record()) == ["S36"], "another node's"
+    here = ("plan.step", cut[1] | {"on": "n1"})
+    assert found(*before, here, wait(11), record()) == []
 
 
 class Rememberer:

@@ -16,8 +16,8 @@ LOOKS_IN_S = 10.0
 
 
 class LooksAgain(Checker):
-    """S36: after each un-report of its Node an agent looks live at the VolumeAttachment of each volume that it
-    has mounted: a list that shows the volume again may hide that it was taken away meanwhile."""
+    """S36: after each un-report of its Node an agent looks live at the VolumeAttachment of each volume that
+    it has mounted: a list that shows the volume again may hide that it was taken away meanwhile."""
 
     name = "S36"
 
