@@ -238,6 +238,12 @@ def ends(grace: int) -> tuple[str, dict[str, Any]]:
     return pod("Running", deletionTimestamp="t", deletionGracePeriodSeconds=grace)
 
 
+def with_claim() -> tuple[str, dict[str, Any]]:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    body = {"metadata": {"uid": "a"}, "spec": {"nodeName": "n1", "volumes": volumes}}
+    return written("pods", "default/db-0", body)
+
+
 SWEPT: tuple[str, dict[str, Any]] = ("told.swept", {"by": 1, "volume": "v", "node": "", "action": ""})
 
 
@@ -302,6 +308,10 @@ CASES: dict[str, tuple[Events, Events]] = {
             ("truth.ended", POD),
             gone("persistentvolumeclaims", "default/c"),
         ],
+    ),
+    "S37": (
+        [claim("c", "v"), with_claim(), ("truth.started", POD | {"disks": ""})],
+        [claim("c", "v"), with_claim(), ("truth.started", POD)],
     ),
     "S19": ([answered(5), asks(4)], [answered(5), asks(5), asks(4, life="x 2")]),
     "S20": (

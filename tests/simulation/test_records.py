@@ -57,13 +57,14 @@ def test_what_is_attached_is_of_the_node_that_there_is():
     assert [*of_records([record()], {})] == [], "its Node is gone: other invariants judge that"
 
 
-def test_both_lists_of_a_node_name_what_is_attached_to_it_and_nothing_else():
+def test_both_lists_of_a_node_name_what_is_attached_to_it():
     own, none = ("disk/v",), ()
     assert [*of_nodes([record()], [node(own, own)])] == []
     assert [*of_nodes([record(node="n2")], [node(none, none)])] == []
     assert len([*of_nodes([record()], [node(none, own)])]) == 1
     assert len([*of_nodes([record()], [node(own, none)])]) == 1
-    assert len([*of_nodes([record(attached=False)], [node(own, own)])]) == 2
+    assert len([*of_nodes([record(attached=False)], [node(own, own)])]) == 1
+    assert [*of_nodes([record(attached=False)], [node(none, own)])] == [], "a pod waits for it there"
 
 
 def test_a_claim_that_is_bound_and_its_volume_say_the_same_of_each_other():

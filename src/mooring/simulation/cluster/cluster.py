@@ -56,7 +56,7 @@ from mooring.simulation.parts.machine import CLOCK_DRIFT, Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
 from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
-from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
 from mooring.simulation.parts.watchdog import SimulatedWatchdog
@@ -142,9 +142,11 @@ class SimulatedCluster:
         return self.actors[-1]
 
     def asker(self) -> str:
-        """The part that asks, and which of its lives: two of them may be at work at once."""
-        actor = current_actor()
-        return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
+        """The part that asks, and which of its lives, and terms of office: two of them may be at work at
+        once."""
+        actor, term = current_actor(), TERM.get()
+        of_term = f".{term}" if term > 1 else ""
+        return f"{actor.name} {self.actors.index(actor)}{of_term}" if actor in self.actors else ""
 
     def living(self) -> Iterator[Controller[Any]]:
         """The controllers of all processes that run."""
@@ -174,6 +176,7 @@ class SimulatedCluster:
         now = part.actor.now if part.actor is not None else self.user.now
 
         def make(client: Client) -> Controller[Any]:
+            TERM.set(TERM.get() + 1)
             made = make_controller(
                 name,
                 client,

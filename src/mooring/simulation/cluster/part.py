@@ -12,7 +12,7 @@ from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, RenewalTracer, request_tracer
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM, RenewalTracer, request_tracer
 
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
@@ -79,6 +79,7 @@ class Part:
 
     async def _live(self, actor: Actor) -> None:
         ASKING_CONTROLLER.set("")  # or what switched a machine on would seem to ask for its agent
+        TERM.set(0)
         try:
             await self._begin(self)
         except Exception as error:

@@ -27,6 +27,11 @@ ASKING_CONTROLLER: ContextVar[str] = ContextVar("who", default="")
 """Which of the controllers of a process asks: each has caches of its own."""
 
 
+TERM: ContextVar[int] = ContextVar("term", default=0)
+"""Which of the terms of a process that works under a Lease: what an earlier term has asked for may be under way
+still. 0: there is no Lease."""
+
+
 class _Preconditions(msgspec.Struct, rename="camel"):
     uid: str | None = None
     resource_version: str | None = None

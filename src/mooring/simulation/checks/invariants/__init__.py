@@ -47,6 +47,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     claims.OneDiskForEach,
     claims.KeptWhileClaimed,
     claims.ProtectedWhileUsed,
+    claims.RunsWithItsVolumes,
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
     processes.ErrorsAreExpected,
