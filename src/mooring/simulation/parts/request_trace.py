@@ -28,8 +28,8 @@ ASKING_CONTROLLER: ContextVar[str] = ContextVar("who", default="")
 
 
 TERM: ContextVar[int] = ContextVar("term", default=0)
-"""Which of the terms of a process that works under a Lease: what an earlier term has asked for may be under way
-still. 0: there is no Lease."""
+"""Which of the terms of a process that works under a Lease: what an earlier term has asked for may be under
+way still. 0: there is no Lease."""
 
 
 class _Preconditions(msgspec.Struct, rename="camel"):
