@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -98,14 +98,18 @@ def request_tracer(
 
 def _only_erases(body: bytes) -> bool:
     """Whether a merge patch removes fields, and sets none but the precondition."""
-    patch = msgspec.json.decode(body)
-    if isinstance(patch, dict) and isinstance(metadata := patch.get("metadata"), dict):
-        metadata.pop("uid", None)
-    return isinstance(patch, dict) and _is_void(patch)
+    if not body.startswith(b"{"):
+        return False
+    patch: dict[str, Any] = msgspec.json.decode(body)
+    metadata: dict[str, Any] = patch.get("metadata") or {}
+    rest = {name: value for name, value in metadata.items() if name != "uid"}
+    return _is_void(patch | {"metadata": rest})
 
 
 def _is_void(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(map(_is_void, value.values())))
+    if isinstance(value, dict):
+        return all(map(_is_void, cast("dict[str, Any]", value).values()))
+    return value is None
 
 
 class RenewalTracer:
