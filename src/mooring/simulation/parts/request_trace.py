@@ -122,14 +122,14 @@ class RenewalTracer:
         self._sent: dict[int, tuple[Request, int]] = {}  # by identity: the request is kept as long
 
     def sent(self, request: Request) -> None:
-        """Call with each request."""
+        """Is told of each request."""
         if request.method != "GET" and _RENEWAL.search(request.path):
             self._number += 1
             self._sent[id(request)] = request, self._number
             self._trace(self._node, "asked.renew", number=self._number)
 
     def answered(self, request: Request, response: Response) -> None:
-        """Call with each answer."""
+        """Is told of each answer."""
         _, number = self._sent.pop(id(request), (None, 0))
         if number and response.status < 300:
             self._trace(self._node, "asked.renewed", number=number)

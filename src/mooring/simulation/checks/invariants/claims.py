@@ -181,7 +181,8 @@ class ProtectedWhileUsed(Checker):
 
 
 class RunsWithItsVolumes(Checker):
-    """S37: a container starts only with the volumes of all claims that its pod names and that are bound."""
+    """S37: a container starts only with the volumes of all claims that its pod names and that are bound; but
+    for claims that were made anew since the pod got its node."""
 
     name = "S37"
 
@@ -189,6 +190,7 @@ class RunsWithItsVolumes(Checker):
         super().__init__(trace, found)
         self._pods: dict[str, tuple[str, StoredObject]] = {}  # by uid: namespace and pod
         self._claims: dict[str, StoredObject] = {}
+        self._meant: dict[str, set[str]] = {}  # by the pod's uid: those of its claims when it got its node
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.started", self._started)
@@ -196,8 +198,11 @@ class RunsWithItsVolumes(Checker):
     def _written(self, event: Event) -> None:
         name = event.fields["name"]
         if event.fields["resource"] == "pods":
-            pod = object_of(event)
-            self._pods[pod.metadata.uid] = name.partition("/")[0], pod
+            pod, namespace = object_of(event), name.partition("/")[0]
+            self._pods[pod.metadata.uid] = namespace, pod
+            if pod.spec.node_name and pod.metadata.uid not in self._meant:
+                there = (self._claims.get(f"{namespace}/{each}") for each in pod.claims)
+                self._meant[pod.metadata.uid] = {each.metadata.uid for each in there if each is not None}
         elif event.fields["resource"] == CLAIMS:
             self._claims[name] = object_of(event)
 
@@ -212,7 +217,9 @@ class RunsWithItsVolumes(Checker):
         if pod is None:
             return
         claims = [self._claims.get(f"{namespace}/{name}") for name in pod.claims]
-        wanted = {each.spec.volume_name for each in claims if each is not None and each.spec.volume_name}
+        meant = self._meant.get(pod.metadata.uid, ())
+        bound = [each for each in claims if each is not None and each.metadata.uid in meant]
+        wanted = {each.spec.volume_name for each in bound if each.spec.volume_name}
         self.guarded += bool(wanted)
         if missing := sorted(wanted - {*event.fields["disks"].split(",")}):
             self.wrong(f"{event.fields['pod']} starts without {', '.join(missing)}", event)
