@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
-from mooring.simulation.checks.records import OVER, of_claims, of_nodes, of_records
+from mooring.simulation.checks.records import OVER, of_claims, of_nodes, of_records, of_volumes
 
 PROTECTED = ["kubernetes.io/pvc-protection"]
 ERROR = {"time": "2026-01-01T00:00:00Z", "message": "no"}
@@ -78,3 +78,9 @@ def test_a_claim_that_is_bound_is_protected_and_kept_by_nothing_else():
     assert len([*of_claims([claim(finalizers=[])], volume())]) == 1
     assert len([*of_claims([claim(finalizers=[*PROTECTED, "mooring.dev/provisioning"])], volume())]) == 1
     assert [*of_claims([claim(finalizers=[*PROTECTED, "example.com/hold"])], volume())] == []
+
+
+def test_a_volume_whose_claim_is_gone_is_not_bound_any_more():
+    assert [*of_volumes(volume().values(), [claim()])] == []
+    assert len([*of_volumes(volume().values(), [])]) == 1
+    assert [*of_volumes(volume(phase="Released").values(), [])] == []

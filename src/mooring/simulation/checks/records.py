@@ -38,7 +38,8 @@ async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
     for what in (*of_records(records, nodes), *of_nodes(records, nodes.values())):
         yield "L19", what
     volumes = {each.name: each for each in (await cluster.api.list(PersistentVolume)).items}
-    for what in of_claims((await cluster.api.list(PersistentVolumeClaim)).items, volumes):
+    claims = (await cluster.api.list(PersistentVolumeClaim)).items
+    for what in (*of_claims(claims, volumes), *of_volumes(volumes.values(), claims)):
         yield "L19", what
 
 
@@ -87,3 +88,12 @@ def of_claims(
             yield f"claim {claim.name} is bound, and is still kept by {', '.join(left)}"
         if "kubernetes.io/pvc-protection" not in claim.metadata.finalizers:
             yield f"claim {claim.name} is bound, and nothing protects it"
+
+
+def of_volumes(volumes: Iterable[PersistentVolume], claims: Iterable[PersistentVolumeClaim]) -> Iterator[str]:
+    """What is wrong with the phases of volumes: one whose claim is gone is not bound any more."""
+    there = {claim.uid for claim in claims}
+    for volume in volumes:
+        reference = volume.spec.claim_ref
+        if volume.status.phase == "Bound" and (reference is None or reference.uid not in there):
+            yield f"volume {volume.name} is Bound, and its claim is gone"
