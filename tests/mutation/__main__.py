@@ -72,7 +72,8 @@ def _judged(mutants: list[Mutant], options: argparse.Namespace) -> list[Verdict]
     seeds = tests = None
     if options.by != "tests":
         _tell(f"which lines {options.seeds} seeds execute ...")
-        seeds = measuring.seeds(options.base, options.seeds, options.workers)
+        rooms = tuple(dict.fromkeys(mutant.room for mutant in mutants))
+        seeds = measuring.seeds(options.base, options.seeds, options.workers, rooms)
     if options.by != "simulator":
         _tell("which lines the unit tests execute ...")
         tests = measuring.tests(options.workers)

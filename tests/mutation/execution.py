@@ -23,9 +23,11 @@ Lines = dict[Path, set[int]]
 
 
 class Executed:
-    """In which contexts (seeds, or tests) lines are executed."""
+    """In which contexts (seeds, or tests) lines are executed. `folders`: those that were measured, if not
+    all; what is felt elsewhere counts as executed everywhere."""
 
-    def __init__(self, files: Iterable[Path]) -> None:
+    def __init__(self, files: Iterable[Path], folders: Iterable[Path] = (SOURCE,)) -> None:
+        self._folders = [*folders]
         self._data = [CoverageData(str(file)) for file in sorted(files)]
         for each in self._data:
             each.read()
@@ -37,7 +39,7 @@ class Executed:
     def of(self, mutant: Mutant) -> frozenset[str]:
         """The contexts in which the mutant is executed."""
         lines = felt_at(mutant)
-        if lines is None:
+        if lines is None or not all(any(map(path.is_relative_to, self._folders)) for path in lines):
             return self.everywhere
         return frozenset(
             context

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,15 @@ class Tests:
         return sorted(found, key=lambda name: self.seconds.get(name, float("inf")))
 
 
-def seeds(first: int, most: int, at_once: int) -> Executed:
-    """Plays these seeds without a mutant. Raises NotClean if one is violated: it would kill every mutant."""
-    into = _with_more(CACHE / state_of(SOURCE), first, most)
+def seeds(first: int, most: int, at_once: int, rooms: Sequence[str]) -> Executed:
+    """Plays these seeds without a mutant, and measures which lines of the rooms they execute. Raises NotClean
+    if one is violated: it would kill every mutant."""
+    named = hashlib.blake2b(" ".join(sorted(rooms)).encode(), digest_size=4).hexdigest()
+    into = _with_more(CACHE / state_of(SOURCE) / f"rooms-{named}", first, most)
     if not (into / DONE).exists():
         pieces = [range(first + piece, first + most, at_once) for piece in range(at_once)]
-        numbered = [(into / f"lines.{piece.start}", piece) for piece in pieces]
+        folders = [str(SOURCE / room) for room in rooms]
+        numbered = [(into / f"lines.{piece.start}", piece, folders) for piece in pieces]
         _emptied(into)
         violated = [
             seed
@@ -71,7 +74,7 @@ def seeds(first: int, most: int, at_once: int) -> Executed:
                 f"without any mutant there are violations in the seeds {sorted(violated)}: mend them first"
             )
         (into / DONE).touch()
-    return Executed(into.glob("lines.*"))
+    return Executed(into.glob("lines.*"), [SOURCE / room for room in rooms])
 
 
 def _with_more(folder: Path, first: int, most: int) -> Path:
@@ -82,15 +85,9 @@ def _with_more(folder: Path, first: int, most: int) -> Path:
     return folder / f"seeds-{first}-{most}"
 
 
-def _measure_seeds(piece: tuple[Path, range]) -> bytes:
-    path, numbers = piece
-    measured = coverage.Coverage(
-        data_file=str(path),
-        source=[str(SOURCE)],
-        omit=[f"{SOURCE}/simulation/*"],
-        config_file=False,
-        messages=False,
-    )
+def _measure_seeds(piece: tuple[Path, range, list[str]]) -> bytes:
+    path, numbers, folders = piece
+    measured = coverage.Coverage(data_file=str(path), source=folders, config_file=False, messages=False)
     measured.start()
     imported()
     violated: list[int] = []

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from mooring.csi.errors import Code, CsiError
+from mooring.kube.errors import Gone, KubeError
+from mooring.kube.informer import Informer
 from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
@@ -54,6 +56,36 @@ def test_an_array_answers_with_an_error_and_does_it_later():
     outcome = play(1, TWO, plan=plan, lines=True)
     assert outcome.violations == []
     assert outcome.counts["truth.put-off"] >= outcome.counts["truth.late"] > 0
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+def test_storage_that_is_full_makes_no_disk_until_it_has_room(driver: str):
+    scenario = Scenario(nodes=1, sets={"db": 1}, minutes=12, driver=driver)
+    plan = (PlanStep(60, "array-full", "array", 100), PlanStep(61, "delete-claim", "db"))
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    made = [moment(line) for line in lines(outcome, "truth.created")]
+    assert len(made) == 2
+    assert made[0] < 60
+    assert made[1] > 160
+
+
+@pytest.mark.parametrize(("history", "too_old"), [(0, False), (5, True)])
+def test_a_watch_that_was_broken_for_longer_than_the_api_server_remembers_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, history: int, too_old: bool
+):
+    refused: list[KubeError | None] = []
+    original: Callable[..., Any] = Informer[Any]._has  # pyright: ignore[reportPrivateUsage]
+
+    def note(self: Informer[Any], trouble: KubeError | None) -> None:
+        original(self, trouble)
+        refused.append(trouble)
+
+    monkeypatch.setattr(Informer, "_has", note)
+    plan = (PlanStep(60, "cut", "attaching", 60), PlanStep(61, "delete-pod", "db"))
+    scenario = Scenario(nodes=2, sets={"db": 2}, minutes=12, history=history)
+    assert play(0, scenario, plan=plan).violations == []
+    assert any(isinstance(each, Gone) for each in refused) is too_old
 
 
 def test_ec2_answers_with_an_error_and_does_it_later():

@@ -5,7 +5,7 @@ One rule for the controllers that keep such a history (StatefulSets, DaemonSets)
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import msgspec
@@ -76,6 +76,17 @@ class Revisions:
         self._client = client
         self._cache = cache
         self._log: Any = structlog.get_logger(component="revisions")
+
+    def call_when_gone(self, kind: str, look: Callable[[str], object]) -> None:
+        """Calls `look` with the key of the owner, of this kind, of each revision that goes. A later owner of
+        the same name may be without one: while that of its predecessor was there, it could make none."""
+
+        def changed(old: ControllerRevision | None, new: ControllerRevision | None) -> None:
+            owner = old.controller if old is not None and new is None else None
+            if old is not None and owner is not None and owner.kind == kind:
+                look(f"{old.namespace}/{owner.name}")
+
+        self._cache.add_handler(changed)
 
     def get(self, namespace: str, name: str) -> ControllerRevision | None:
         return self._cache.get(f"{namespace}/{name}")

@@ -25,6 +25,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
+from mooring.simulation.checks.memory import remembered
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.attachment_lock import ATTACHED_TO, lock_of
 from mooring.volumes.host import ControllerVolumeHost
@@ -931,5 +932,22 @@ def test_a_volume_on_its_way_from_a_node_that_no_pod_uses_is_no_news_until_it_ta
         await asyncio.sleep(LEAVES_S - 1)
         assert await cluster.events("FailedAttachVolume") == []
         await cluster.until(lambda: has_event(cluster, "FailedAttachVolume", "can't be attached to another"))
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_pods_that_waited_for_a_volume_and_are_gone(play: Play):
+    """Found by the simulation (L18)."""
+
+    async def story(cluster: CsiCluster):
+        controller, _ = await attached(cluster)
+        await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        await cluster.pod("q", "v", "n1")
+        uid = (await cluster.api.get(Pod, "q", "default")).uid
+        await asyncio.sleep(LEAVES_S + 1)
+        assert [*remembered(controller, {uid})] != []
+        await cluster.api.delete(Pod, "q", "default", grace_period_seconds=0)
+        await asyncio.sleep(1)
+        assert [*remembered(controller, {uid})] == []
 
     play(story)

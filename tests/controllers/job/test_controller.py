@@ -15,6 +15,7 @@ from mooring.controllers.job.controller import JobController
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Event, Job, Pod
 from mooring.kube.times import format_time
+from mooring.simulation.checks.memory import remembered
 from mooring.simulation.parts.faulty_transport import faulty_client, request
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
@@ -299,5 +300,23 @@ def test_a_create_that_was_not_answered_makes_one_pod(play: Play):
         assert await lost.deliver() == 409
         assert len(await pods(stage)) == 1
         assert not working.done()
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_a_job_that_is_gone(play: Play):
+    """Found by the simulation (L18)."""
+
+    async def story(stage: ControllerStage):
+        controller = stage.make(JobController)
+        working = asyncio.create_task(controller.run())
+        await add_job(stage)
+        await asyncio.sleep(2)
+        uid = (await job(stage)).uid
+        assert [*remembered(controller, {uid})] != []
+        await stage.api.delete(Job, "j", "default", propagation_policy="Background")
+        await asyncio.sleep(2)
+        assert [*remembered(controller, {uid})] == []
+        working.cancel()
 
     play(story)

@@ -9,9 +9,11 @@ import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.kube.errors import Unreachable
 from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
+from mooring.simulation.parts.faulty_transport import request
 
 
 def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_declared_it_silent(play: Play):
@@ -141,5 +143,46 @@ def test_a_pod_is_not_evicted_by_a_taint_that_only_a_late_cache_still_shows(play
         await controller.reconcile(PodKey(pod.key))
         assert await stage.api.get(Pod, "p", "default") == pod
         assert controller.cache(Node).get("n").spec.taints == ()
+
+    play(story)
+
+
+def test_a_pod_is_evicted_once_though_the_cache_does_not_show_its_deletion_yet(play: Play):
+    """The controller's own write of the pod's condition has it look at the pod again: found by the simulation
+    (S33)."""
+
+    async def story(stage: ControllerStage):
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        await stage.api.create(Node, body)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+        await stage.fill(controller, Node, Pod)
+        await controller.reconcile(PodKey("default/p"))
+        sent = [each for each in stage.wire.sent if "/pods/p" in each]
+        await controller.reconcile(PodKey("default/p"))
+        assert [each for each in stage.wire.sent if "/pods/p" in each] == sent
+        assert "DELETE /api/v1/namespaces/default/pods/p" in sent
+
+    play(story)
+
+
+def test_an_eviction_that_was_not_answered_is_asked_for_again(play: Play):
+    async def story(stage: ControllerStage):
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        await stage.api.create(Node, body)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+        await stage.fill(controller, Node, Pod)
+        stage.wire.lose(request("DELETE", "/pods/p"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile(PodKey("default/p"))
+        await controller.reconcile(PodKey("default/p"))
+        assert (await stage.api.get(Pod, "p", "default")).deleting
 
     play(story)

@@ -11,7 +11,8 @@ from controller_stage import ControllerStage, Play
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN, finalizer_of
-from mooring.kube.errors import Unreachable
+from mooring.kube.client import WatchEvent
+from mooring.kube.errors import NotFound, Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Event,
@@ -21,6 +22,7 @@ from mooring.kube.objects import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.simulation.checks.memory import remembered
 from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes import scrub
@@ -535,5 +537,36 @@ def test_a_volume_that_a_user_deletes_stays_until_its_disk_is_gone(play: Play):
         await controller.reconcile(VolumeKey(pv.name))
         assert stage.array.disks == set()
         assert await stage.api.find(PersistentVolume, pv.name) is None
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_a_claim_that_went_before_its_volume_was_begun(play: Play):
+    """Found by the simulation (L18)."""
+
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
+        await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        with pytest.raises(NotFound):
+            await controller.reconcile(ClaimKey("default/c"))
+        controller.cache(PersistentVolumeClaim).apply(WatchEvent("DELETED", claim, "1000000"))
+        assert [*remembered(controller, {claim.uid})] == []
+
+    play(story)
+
+
+def test_a_failure_to_reclaim_is_stored_once(play: Play, tmp_path: Path):
+    """Found by the simulation (S33)."""
+
+    async def story(stage: ControllerStage):
+        controller = await to_recycle(stage, tmp_path / "data", {})
+        write, counts = "PATCH /api/v1/persistentvolumes/pv/status", list[int]()
+        for _ in range(2):
+            with pytest.raises(InvalidSpec, match="machine"):
+                await controller.reconcile(VolumeKey("pv"))
+            counts.append(stage.wire.sent.count(write))
+        assert counts[0] == counts[1]
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Failed"
 
     play(story)

@@ -10,7 +10,7 @@ from controller_stage import ControllerStage, Play
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.controllers.statefulset.decide import POD_NAME
 from mooring.kube.client import WatchEvent
-from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.cluster.workloads import bodies
 
 
@@ -53,6 +53,34 @@ def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_se
             WatchEvent("DELETED", claim, claim.metadata.resource_version)
         )
         assert marked == ["default/db"]
+
+    play(story)
+
+
+def test_a_set_that_is_made_anew_has_its_revision_when_that_of_its_predecessor_is_gone(play: Play):
+    """Both have the same template, so the same name: found by the simulation (D3)."""
+
+    async def story(stage: ControllerStage):
+        controller = await staged(stage)
+        first = await stage.api.get(StatefulSet, "db", "default")
+        (former,) = (await stage.api.list(ControllerRevision)).items
+        await stage.api.delete(StatefulSet, "db", "default")
+        ((_, body, namespace),) = bodies("disk", "db", 1)
+        stateful_set = await stage.api.create(StatefulSet, body, namespace)
+        controller.cache(StatefulSet).apply(WatchEvent("DELETED", first, "1000000"))
+        controller.cache(StatefulSet).apply(WatchEvent("ADDED", stateful_set, "1000001"))
+        controller.cache(ControllerRevision).accept(former)
+        await controller.reconcile("default/db")
+        assert (await stage.api.list(ControllerRevision)).items == [former]
+        await stage.api.delete(ControllerRevision, former.name, "default")
+        while len(controller.queue):
+            controller.queue.done(await controller.queue.get())
+        controller.cache(ControllerRevision).apply(WatchEvent("DELETED", former, "1000002"))
+        assert "default/db" in controller.queue
+        await controller.reconcile("default/db")
+        (present,) = (await stage.api.list(ControllerRevision)).items
+        assert present.controller is not None
+        assert present.controller.uid == stateful_set.uid
 
     play(story)
 

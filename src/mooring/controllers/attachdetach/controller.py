@@ -51,6 +51,8 @@ from mooring.volumes.plugin_manager import PluginManager
 Key = str | SweepKey
 """A volume, by its unique name; or the sweep over all of them."""
 
+_Since = tuple[tuple[str, ...], float]
+"""What was told, or who waits, and since when (the loop's time)."""
 SOON_S = 0.05
 WRITING = (
     Action.ATTACH,
@@ -119,11 +121,11 @@ class AttachDetachController(Controller[Key]):
         # Deletions that were requested and that the cache does not show yet: VolumeAttachment name -> uid.
         self._deleted: dict[str, str] = {}
         self._index.records.add_handler(self._forget_deleted)
-        # (volume, node) -> the last events about it, with their objects, and when they were sent (the loop's
+        # volume -> node -> the last events about it, with their objects, and when they were sent (the loop's
         # time)
-        self._last_events: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
+        self._last_events: dict[str, dict[str, _Since]] = {}
         # The same -> the pods that wait for it to leave another node, and since when
-        self._waiting_since: dict[tuple[str, str], tuple[tuple[str, ...], float]] = {}
+        self._waiting_since: dict[str, dict[str, _Since]] = {}
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -158,6 +160,8 @@ class AttachDetachController(Controller[Key]):
             await self._carry_out(key, decision, state)
             if decision.after:
                 self.look_again(key, decision.after + SOON_S)
+        for told in (self._last_events, self._waiting_since):
+            _keep_only(told, key, {decision.node for decision in decisions})
 
     def missed(self, volume: str) -> VolumeDecision | None:
         """What is to be written about the volume though no change and no timer has said so; None: nothing."""
@@ -267,7 +271,9 @@ class AttachDetachController(Controller[Key]):
             return
         released = await self._handshake.detach(record, state.terms, exclusive=not state.several_nodes)
         if released.verdict.allowed:
-            self._deleted[released.record.name] = released.record.uid
+            held = self._index.records.get(released.record.name)
+            if held is not None and held.uid == released.record.uid:  # else the watch was faster
+                self._deleted[held.name] = held.uid
             if released.verdict.forced:
                 self._report_force_detach(volume, decision, released)
         self.queue.add_after(volume, SOON_S)
@@ -313,8 +319,10 @@ class AttachDetachController(Controller[Key]):
     def _send_events(self, decision: VolumeDecision, state: VolumeState) -> None:
         """Sends the events about a decision: once for each change of them, and again while a
         warning lasts."""
+        if decision.reason.code != "MultiAttach":
+            self._waiting_since.get(state.volume, {}).pop(decision.node, None)
         if decision.action in WITHOUT_EVENT:
-            self._send((state.volume, decision.node), [])
+            self._send(state.volume, decision.node, [])
             return
         volume, record = state.volume, self._find_record(state.volume, decision.node)
         spec = self._index.spec_of(volume)
@@ -329,33 +337,42 @@ class AttachDetachController(Controller[Key]):
             found = [(pod, text) for pod in pods]
         elif (text := events.about_node(name, record)) and (node := self._index.nodes.get(decision.node)):
             found = [(node, text)]
-        self._send((volume, decision.node), found)
+        self._send(volume, decision.node, found)
 
     def _have_waited(self, volume: str, node: str, pods: Sequence[Pod]) -> bool:
         """Whether it is news for these pods by now that their volume is on its way; if not, it is looked at
         again in time."""
         now, who = asyncio.get_running_loop().time(), tuple(pod.uid for pod in pods)
-        before, since = self._waiting_since.get((volume, node), ((), now))
+        waiting = self._waiting_since.setdefault(volume, {})
+        before, since = waiting.get(node, ((), now))
         since = since if before == who else now
-        self._waiting_since[volume, node] = (who, since)
+        waiting[node] = (who, since)
         if since + events.LEAVES_S > now:
             self.queue.add_after(volume, since + events.LEAVES_S - now)
             return False
         return True
 
-    def _send(self, key: tuple[str, str], found: list[tuple[Object, events.EventText]]) -> None:
+    def _send(self, volume: str, node: str, found: list[tuple[Object, events.EventText]]) -> None:
+        told = self._last_events.setdefault(volume, {})
         if not found:
-            self._last_events.pop(key, None)
+            told.pop(node, None)
             return
         content = tuple(word for about, text in found for word in (about.uid, *text))
-        before, when = self._last_events.get(key, ((), 0.0))
+        before, when = told.get(node, ((), 0.0))
         now, lasts = asyncio.get_running_loop().time(), found[0][1].type == "Warning"
         if content != before or (lasts and when + events.REPEAT_S <= now):
-            self._last_events[key] = (content, when := now)
+            told[node] = (content, when := now)
             for about, text in found:
                 self.recorder.event(about, "Warning" if text.type == "Warning" else "Normal", *text[1:])
         if lasts:
-            self.queue.add_after(key[0], when + events.REPEAT_S - now)
+            self.queue.add_after(volume, when + events.REPEAT_S - now)
+
+
+def _keep_only(told: dict[str, dict[str, _Since]], volume: str, nodes: set[str]) -> None:
+    """Forgets what was told of a volume on nodes that have nothing to do with it any more."""
+    rest = {node: since for node, since in told.pop(volume, {}).items() if node in nodes}
+    if rest:
+        told[volume] = rest
 
 
 def _lock(persistent_volume: PersistentVolume | None) -> Lock | None:

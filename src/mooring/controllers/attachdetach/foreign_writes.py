@@ -39,6 +39,9 @@ class ForeignWrites:
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Handler of the cache of Nodes: notices a list that changes to one that this
         controller did not write."""
+        if old is not None and new is None:
+            self._expected.pop(old.name, None)
+            self._reported.pop(old.name, None)
         if not self.active or old is None or new is None or old.uid != new.uid:
             return
         listed = frozenset(entry.name for entry in new.status.volumes_attached)

@@ -51,6 +51,7 @@ class JobController(Controller[Key]):
         self._pods = self.watch(Pod, self._touched, matters=_counts, indexers=indexers)
         self._adopter = Adopter(client, self._pods, TRACKING)
         self._backoffs: dict[str, Backoff] = {}  # by the uid of the job
+        self._jobs.add_handler(self._forget)
 
     async def reconcile(self, key: Key) -> None:
         """Takes one job a step further, or lets a pod go that is no job's."""
@@ -175,10 +176,15 @@ class JobController(Controller[Key]):
             written = await self.client.revise(job, body, subresource="status")
             self._jobs.accept(written)
             self._tell(job, wanted)
-        if finished(job):
+        known = self._jobs.get(job.key)
+        if finished(job) or known is None or known.uid != job.uid:
             self._backoffs.pop(job.uid, None)
         else:
             self._backoffs[job.uid] = backoff
+
+    def _forget(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._backoffs.pop(old.uid, None)
 
     def _tell(self, job: Job, wanted: JobStatus) -> None:
         """Records what of the status is news, with upstream's reasons."""

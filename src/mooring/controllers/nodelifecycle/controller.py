@@ -64,6 +64,13 @@ class NodeLifecycleController(Controller[Key]):
         self._heartbeats: dict[str, Heartbeat] = {}
         self._tainted: dict[str, dict[Taint, float]] = {}
         """Node -> its NoExecute taints, and when (the loop's time) this process first saw each."""
+        self._evicted: set[str] = set()
+        """Uids of pods whose deletion was asked for, until the cache shows it."""
+        self._pods.add_handler(self._pod_changed)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.deleting or new.uid != old.uid):
+            self._evicted.discard(old.uid)
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -191,7 +198,7 @@ class NodeLifecycleController(Controller[Key]):
                 "lastTransitionTime": stamp,
             }
             await self._patch_pod_status(pod, {"conditions": [condition]})
-        if not pod.deleting:
+        if not pod.deleting and pod.uid not in self._evicted:
             await self._evict(pod, node)
 
     async def _evict(self, pod: Pod, node: Node) -> None:
@@ -222,7 +229,12 @@ class NodeLifecycleController(Controller[Key]):
         message = reason.message
         condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
         await self._patch_pod_status(pod, {"conditions": [condition]})
-        await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        self._evicted.add(pod.uid)
+        try:
+            await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
+        except BaseException:  # its outcome is not known
+            self._evicted.discard(pod.uid)
+            raise
         self.log.info("Evicted", pod=pod.key, reason=message)
         self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 

@@ -87,6 +87,7 @@ class ProvisioningController(Controller[Key]):
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
+        self._claims.add_handler(self._forget)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         attachments = self.watch(
@@ -98,6 +99,11 @@ class ProvisioningController(Controller[Key]):
         self._reclaimer = Reclaimer(
             client, plugins, self._volumes, attachments, self.recorder, self.log, self._try_again
         )
+
+    def _forget(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._certain.discard(old.uid)
+            self._begun_by.pop(old.uid, None)
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
@@ -170,8 +176,9 @@ class ProvisioningController(Controller[Key]):
         certain what was made."""
         if BEGUN in claim.metadata.finalizers:
             return claim
+        begun = await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
         self._certain.add(claim.uid)
-        return await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
+        return begun
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)

@@ -214,6 +214,8 @@ class Reclaimer:
 
     async def _failed(self, pv: PersistentVolume, reason: Reason) -> None:
         self._recorder.once(pv, "Warning", reason)
+        if pv.status.phase == "Failed" and pv.status.message == reason.message:
+            return
         status = {"phase": "Failed", "message": reason.message}
         self._volumes.accept(
             await self._client.revise(pv, {"status": status}, subresource="status", any_version=True)

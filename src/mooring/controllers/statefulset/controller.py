@@ -65,6 +65,7 @@ class StatefulSetController(Controller[str]):
         self._claims.add_handler(self._claim_gone)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
+        self._revisions.call_when_gone(StatefulSet.RESOURCE.kind, self.queue.add)
         self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
         """By the set's key: ordinals whose pods were made, and have not been ready since."""
 

@@ -157,6 +157,7 @@ class PodWorker:
     async def _forget(self, uid: str) -> None:
         """Nothing of the pod is left on this node."""
         await self._runtime.remove_sandbox(uid)
+        self._probing.forget(uid)
         remove_pod_directory(self._options.root_dir, uid)
         self._records.pop(uid, None)
 

@@ -28,6 +28,8 @@ STORAGES = ("array", "ec2")
 UNTOLD = ("array-takes-away",)
 """Kinds of which nothing tells: what they did is found when what is attached is verified, and a mount that
 has failed until then is tried again after the longest backoff."""
+VERIFIER = "attaching"
+"""The process that verifies; when it starts anew, so does its period."""
 LASTING_ACTS = ("slow-mount",)
 """Kinds under which what a node has begun takes that long, and, given up, is tried again."""
 CLOCK = "clock of "
@@ -56,6 +58,7 @@ class Faults:
         self._spells: defaultdict[str, _Spell] = defaultdict(_Spell)
         self._begun: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._lasting: list[str] = []
+        self._untold: set[str] = set()  # nodes of which something may be found only by a verification
         self._slow: dict[str, tuple[float, float]] = {}  # node -> seconds, until when
         self._skews: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
         self._nodes = Settings.of(trace).nodes
@@ -118,6 +121,8 @@ class Faults:
             return
         self._begun[what, on].append(event.time)
         self._begin(on, what, event.time)
+        if what in UNTOLD:
+            self._untold.add(on)
         spell = self._spells[on]
         lasts = event.fields["value"] if on in STORAGES or what in LASTING_ACTS else 0.0
         spell.longest = max(spell.longest, VERIFY_S + LAST_DELAY_S if what in UNTOLD else lasts)
@@ -172,6 +177,16 @@ class Faults:
         if not spell.active:
             lasts = max(min(now - spell.since, LAST_DELAY_S), spell.longest)
             spell.over, spell.longest = max(spell.over, now + RETRIES_S + lasts), 0.0
+        if part == VERIFIER:
+            self._verified_later(now)
+
+    def _verified_later(self, now: float) -> None:
+        for node in [*self._untold]:
+            spell = self._spells[node]
+            if not spell.active and now > spell.over:
+                self._untold.discard(node)
+            else:
+                spell.over = max(spell.over, now + RETRIES_S + VERIFY_S + LAST_DELAY_S)
 
 
 _OF: WeakKeyDictionary[Trace, Faults] = WeakKeyDictionary()

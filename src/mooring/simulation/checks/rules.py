@@ -23,6 +23,8 @@ OTHERS: Mapping[str, str] = {
     "L10": "Once all is healed, a Job is complete, and has succeeded exactly as often as it should.",
     "L11": "Once all is healed, a PodDisruptionBudget's status says what its pods are.",
     "L17": "Once all is healed, the status of a workload says what its pods are, and every update is complete.",
+    "L18": "In the end no controller and no agent remembers anything of an object that is gone.",
+    "L19": "Once all is healed, the records of volumes say what is so, and nothing of what is over.",
     "D2": "Caches, and the queue of the attach/detach controller, are what they would be if they were made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "Deadlock": "Something is always going to happen.",

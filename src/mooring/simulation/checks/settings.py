@@ -11,6 +11,7 @@ from mooring.kube.percentages import portion
 from mooring.simulation.cluster.fencing import fences_itself, policy_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.machine import CLOCK_DRIFT, SELF_FENCE_S
 from mooring.simulation.parts.storage import KINDS
 from mooring.volumes.plugins.csi.driver import REQUEST_VALIDITY_S
 
@@ -24,8 +25,8 @@ class Settings(NamedTuple):
     a request that was not answered counts as outstanding; what a CSI driver's storage does is not known.
     `undefined_s`: the same, where nothing defines the volume any more. `fence_budget`: so many nodes may be
     fenced at once; `fence_storm`: so many lost at once are a storm (0: any); `fence_releases_pods`: a fence
-    of the storage may remove pods that still run; `fences_itself`: a node may end its pods because no answer
-    has reached it, which nothing outside of it shows."""
+    of the storage may remove pods that still run; `fences_itself_s`: so long without an acknowledged renewal
+    of its Lease, and a node ends its pods (0: it does not)."""
 
     grace_period_s: float = 40.0
     evict_after_s: float = 30.0
@@ -38,7 +39,7 @@ class Settings(NamedTuple):
     fence_budget: int = 0
     fence_storm: int = 0
     fence_releases_pods: bool = False
-    fences_itself: bool = False
+    fences_itself_s: float = 0.0
     veto_expires_s: float = 0.0
     """For so long a peer's word keeps a node from being fenced; 0: it does not."""
 
@@ -61,7 +62,7 @@ class Settings(NamedTuple):
             fence_budget=_budget(scenario),
             fence_storm=policy_of(scenario.fencing).storm.nodes if scenario.fencing else 0,
             fence_releases_pods=policy_of(scenario.fencing).storage_releases_pods,
-            fences_itself=fences_itself(scenario),
+            fences_itself_s=SELF_FENCE_S * (1 - CLOCK_DRIFT) if fences_itself(scenario) else 0.0,
             veto_expires_s=_veto_expires(scenario),
         )
 

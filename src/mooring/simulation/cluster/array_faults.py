@@ -30,7 +30,7 @@ class ArrayFaults:
         array.overtaken_s = 0.0
         array.at_work.set()
         array.unmount_s.clear()
-        array.quota = None
+        array.quota, array.full = None, False
         array.denies.clear()
         array.mount_failure.clear()
         array.mount_s.clear()
@@ -81,6 +81,12 @@ class ArrayFaults:
         self._array.failure = VolumeError("the array is out of order")
         await asyncio.sleep(step.value)
         self._array.failure = None
+
+    async def array_full(self, step: PlanStep) -> None:
+        """The storage has no room for another disk, and says so."""
+        self._array.full = True
+        await asyncio.sleep(step.value)
+        self._array.full = False
 
     async def array_unanswered(self, step: PlanStep) -> None:
         self._array.unanswered = lambda: True

@@ -52,12 +52,12 @@ from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
-from mooring.simulation.parts.machine import Machine
+from mooring.simulation.parts.machine import CLOCK_DRIFT, Machine
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.node_service import PlayedNodeService
 from mooring.simulation.parts.peer_wire import PeerWire
 from mooring.simulation.parts.plugins import DRIVERS, array_plugins, node_service
-from mooring.simulation.parts.request_trace import ASKING_CONTROLLER
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM
 from mooring.simulation.parts.storage import KINDS
 from mooring.simulation.parts.store_log import VolatileLog
 from mooring.simulation.parts.watchdog import SimulatedWatchdog
@@ -82,8 +82,6 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
 does."""
-CLOCK_DRIFT = 0.01
-"""Of the seconds that agents with watchdogs count."""
 RESET_S = 5.0
 """From the bite of a watchdog until the machine boots."""
 LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
@@ -130,6 +128,7 @@ class SimulatedCluster:
             )
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
         self.peers = PeerWire(stream(seed, "peers")) if asks_peers(scenario) else None
+        self.agents: dict[str, Agent] = {}  # of each machine the newest
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
@@ -145,9 +144,11 @@ class SimulatedCluster:
         return self.actors[-1]
 
     def asker(self) -> str:
-        """The part that asks, and which of its lives: two of them may be at work at once."""
-        actor = current_actor()
-        return f"{actor.name} {self.actors.index(actor)}" if actor in self.actors else ""
+        """The part that asks, and which of its lives, and terms of office: two of them may be at work at
+        once."""
+        actor, term = current_actor(), TERM.get()
+        of_term = f".{term}" if term > 1 else ""
+        return f"{actor.name} {self.actors.index(actor)}{of_term}" if actor in self.actors else ""
 
     def living(self) -> Iterator[Controller[Any]]:
         """The controllers of all processes that run."""
@@ -177,6 +178,7 @@ class SimulatedCluster:
         now = part.actor.now if part.actor is not None else self.user.now
 
         def make(client: Client) -> Controller[Any]:
+            TERM.set(TERM.get() + 1)
             made = make_controller(
                 name,
                 client,
@@ -267,6 +269,7 @@ class SimulatedCluster:
     def _node(self, machine: Machine) -> Part:
         async def run(part: Part) -> None:
             agent, service = machine.agent(part.link), self.services.get(machine.name)
+            self.agents[machine.name] = agent
             if service is None or agent.csi_drivers is None:
                 await self._run_agent(machine, agent)
                 return
@@ -277,6 +280,7 @@ class SimulatedCluster:
         part = Part(self, machine.name, self.tokens.node(machine.name), run)
         if machine.watchdog is not None:
             part.on_kill = machine.watchdog.closed
+            part.trace_renewals()
         return part
 
     async def _run_agent(self, machine: Machine, agent: Agent) -> None:
@@ -297,6 +301,8 @@ class SimulatedCluster:
         assert part.actor is not None
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
+        if self.scenario.history:
+            server.store.window = self.scenario.history
         if self.network.acknowledged:
             self.trace(
                 "apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version

@@ -137,9 +137,11 @@ def make_controller(
     by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
     owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if kinds & DEPLOYMENTS else ()), *further, *by_nodes]
 
+    life = trace.number
+
     def swept(volume: str, missed: VolumeDecision | None) -> None:
         node, action = (missed.node, missed.action.value) if missed is not None else ("", "")
-        trace(name, "told.swept", volume=volume, node=node, action=action)
+        trace(name, "told.swept", volume=volume, node=node, action=action, by=life)
 
     options: dict[str, dict[str, Any]] = {
         "cleanup": {"resources": [kind.RESOURCE for kind in owned]},

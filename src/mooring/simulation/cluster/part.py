@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Protocol
 
-from mooring.kube.transport import Request
+from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.request_trace import request_tracer
+from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM, RenewalTracer, request_tracer
 
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
@@ -44,14 +44,25 @@ class Part:
     ) -> None:
         self.name, self.cluster = name, cluster
         self.link = Link(cluster.network, name, token, stream(cluster.seed, f"link {name}"))
-        self._trace_request, self.link.on_answer = request_tracer(cluster.trace, name, cluster.asker)
-        self.link.on_request = self._requested
+        self._trace_request, self._trace_answer = request_tracer(cluster.trace, name, cluster.asker)
+        self.link.on_request, self.link.on_answer = self._requested, self._trace_answer
+        self._renewals: RenewalTracer | None = None
         self.life = 0
         self.actor: Actor | None = None
         self._begin = begin
         self._crash_in: int | None = None
         self._crashed = asyncio.Event()
         self.on_kill: Callable[[], None] = lambda: None
+
+    def trace_renewals(self) -> None:
+        """Tells the trace of the renewals of its Lease, too: of a node that ends its pods without them."""
+        self._renewals = RenewalTracer(self.cluster.trace, self.name)
+        self.link.on_answer = self._answered
+
+    def _answered(self, request: Request, response: Response) -> None:
+        self._trace_answer(request, response)
+        if self._renewals is not None:
+            self._renewals.answered(request, response)
 
     @property
     def alive(self) -> bool:
@@ -67,6 +78,8 @@ class Part:
         actor.start(self._live(actor))
 
     async def _live(self, actor: Actor) -> None:
+        ASKING_CONTROLLER.set("")  # or what switched a machine on would seem to ask for its agent
+        TERM.set(0)
         try:
             await self._begin(self)
         except Exception as error:
@@ -104,6 +117,8 @@ class Part:
 
     def _requested(self, request: Request) -> None:
         self._trace_request(request)
+        if self._renewals is not None:
+            self._renewals.sent(request)
         if self._crash_in is None:
             return
         self._crash_in -= 1

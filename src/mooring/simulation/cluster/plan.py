@@ -69,6 +69,7 @@ FAULTS: dict[str, str] = {
     "remove-machine": "node",  # for good, with its Node
     "old-lists": "part",  # a replica that lags answers lists that ask for any version
     "slow-mount": "node",
+    "array-full": "array",  # it has no room for another disk
     "array-puts-off": "array",  # it answers with an error, and does later what it was asked for
     "kill-service": "node",  # the process of a driver's node service, which starts anew after a while
     "driver-leaves": "node",  # its socket goes from the registration folder, and comes back; how odd: its process, too
@@ -129,7 +130,7 @@ UPDATED = (*CLAIMING, "plain", "scratch", "ephemeral", "tenant", "daemons")
 """Workloads whose template users change."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
-    *("array-lies", "quota", "array-puts-off"),
+    *("array-lies", "quota", "array-puts-off", "array-full"),
 )
 ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     **{kind: {"has_fencing": (True,)} for kind in (*FENCE_FAULTS, *FENCE_ACTIONS)},
@@ -157,7 +158,7 @@ values of them."""
 RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
-        *("delete-pod-on", "force-delete-pod-on"),
+        *("delete-pod-on", "force-delete-pod-on", "array-full"),
     ),
     0.0,
 )
@@ -165,7 +166,7 @@ RARE: dict[str, float] = dict.fromkeys(
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
-    *("old-lists", "slow-mount", "array-puts-off", "driver-leaves"),
+    *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -21,6 +21,7 @@ draws its own (`cluster.swarm`).
     driver: plugin               # plugin, csi, ebs: how the cluster reaches the storage
     zones: 2                     # of the cloud, if the driver is ebs; nodes take turns
     leases: false                # attachdetach and attacher work under Leases, as several instances do
+    history: 0                   # so many changes the API server keeps for watches; 0: its own number
     collects_nodes: false        # the garbage collector follows Nodes: the CSINode of one that is gone
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
@@ -81,6 +82,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force_detach_after_s: float = 360.0
     node_deletion_confirms_death: bool = False
     calm_minutes: float = 0
+    history: int = 0
     companions: float = 0.3
     policy: str = ""
     """A file with rules of a user in place of ours (`cluster.user_rules`)."""

@@ -45,6 +45,8 @@ MOST_KINDS = 16
 WEIGHTS = (0.3, 1.0, 1.0, 4.0)
 NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
+HISTORIES = (0, 0, 0, 40, 300)
+"""Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
 CALM_MINUTES = 8.0
@@ -95,8 +97,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         scenario = _with_fencing(seed, _that_shuts_out(seed, scenario), drawn_storage_policy(seed))
     elif given.fenced:
         scenario = _with_fencing(seed, scenario, drawn_policy(seed))
+    history = stream(seed, "swarm history").choice(HISTORIES)
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions})
-    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
+    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history)
 
 
 def _that_shuts_out(seed: int, scenario: Scenario) -> Scenario:

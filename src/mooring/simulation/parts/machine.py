@@ -45,6 +45,8 @@ ENDS = "end"
 """A container with this command ends by itself; any other runs until it is told to end."""
 SELF_FENCE_S = 48.0
 """So long without an acknowledged renewal, and a node with a watchdog ends its pods: it renews every 36 s."""
+CLOCK_DRIFT = 0.01
+"""Of the seconds that agents with watchdogs count."""
 RUNS_S = 20.0
 """How long a container runs that ends by itself."""
 

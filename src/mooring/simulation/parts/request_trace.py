@@ -6,13 +6,17 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
+from typing import Any, cast
 
 import msgspec
 
 from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.trace import Trace
 
-RESOURCES = ("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims")
+RESOURCES = (
+    *("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims"),
+    "statefulsets",
+)
 _PATH = re.compile(
     rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$"
 )
@@ -23,6 +27,11 @@ ASKING_CONTROLLER: ContextVar[str] = ContextVar("who", default="")
 """Which of the controllers of a process asks: each has caches of its own."""
 
 
+TERM: ContextVar[int] = ContextVar("term", default=0)
+"""Which of the terms of a process that works under a Lease: what an earlier term has asked for may be under
+way still. 0: there is no Lease."""
+
+
 class _Preconditions(msgspec.Struct, rename="camel"):
     uid: str | None = None
     resource_version: str | None = None
@@ -31,6 +40,10 @@ class _Preconditions(msgspec.Struct, rename="camel"):
 class _Body(msgspec.Struct):
     metadata: _Preconditions = msgspec.field(default_factory=_Preconditions)
     preconditions: _Preconditions = msgspec.field(default_factory=_Preconditions)
+
+
+_LOOK = re.compile(r"/volumeattachments/([^/]+)$")
+_RENEWAL = re.compile(r"/namespaces/kube-node-lease/leases/[^/]+$")
 
 
 _decode = msgspec.json.Decoder(_Body).decode
@@ -49,7 +62,13 @@ def request_tracer(
         body = _decode(request.body) if request.body.startswith(b"{") else _Body()
         uid = body.metadata.uid or body.preconditions.uid
         version = body.metadata.resource_version or body.preconditions.resource_version
-        fields = {"method": request.method, "uid": bool(uid), "version": int(version) if version else None}
+        fields = {
+            "method": request.method,
+            "sub": found[2],
+            "uid": bool(uid),
+            "version": int(version) if version else None,
+            "erases": not version and request.method == "PATCH" and _only_erases(request.body),
+        }
         trace(
             actor,
             "asked.write",
@@ -60,6 +79,8 @@ def request_tracer(
         )
 
     def answered(request: Request, response: Response) -> None:
+        if request.method == "GET" and (looked := _LOOK.search(request.path)) is not None:
+            trace(actor, "asked.looked", name=looked[1])
         found = _named(request)
         version = _VERSION.search(response.body) if found is not None and response.status < 300 else None
         if found is not None and version is not None and request.method != "DELETE":
@@ -75,15 +96,54 @@ def request_tracer(
     return note_request, answered
 
 
-def _named(request: Request) -> tuple[str, str] | None:
-    """Resource and name, of a write to one object that matters."""
+def _only_erases(body: bytes) -> bool:
+    """Whether a merge patch removes fields, and sets none but the precondition."""
+    if not body.startswith(b"{"):
+        return False
+    patch: dict[str, Any] = msgspec.json.decode(body)
+    metadata: dict[str, Any] = patch.get("metadata") or {}
+    rest = {name: value for name, value in metadata.items() if name != "uid"}
+    return _is_void(patch | {"metadata": rest})
+
+
+def _is_void(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_void, cast("dict[str, Any]", value).values()))
+    return value is None
+
+
+class RenewalTracer:
+    """Tells the trace when a renewal of the node's own Lease is sent (`asked.renew`) and when that one is
+    acknowledged (`asked.renewed`), both with its number."""
+
+    def __init__(self, trace: Trace, node: str) -> None:
+        self._trace, self._node = trace, node
+        self._number = 0
+        self._sent: dict[int, tuple[Request, int]] = {}  # by identity: the request is kept as long
+
+    def sent(self, request: Request) -> None:
+        """Is told of each request."""
+        if request.method != "GET" and _RENEWAL.search(request.path):
+            self._number += 1
+            self._sent[id(request)] = request, self._number
+            self._trace(self._node, "asked.renew", number=self._number)
+
+    def answered(self, request: Request, response: Response) -> None:
+        """Is told of each answer."""
+        _, number = self._sent.pop(id(request), (None, 0))
+        if number and response.status < 300:
+            self._trace(self._node, "asked.renewed", number=number)
+
+
+def _named(request: Request) -> tuple[str, str, str] | None:
+    """Resource, name and subresource, of a write to one object that matters."""
     return _object(request.path) if request.method in ("PATCH", "PUT", "DELETE") else None
 
 
 @lru_cache(maxsize=1024)
-def _object(path: str) -> tuple[str, str] | None:
+def _object(path: str) -> tuple[str, str, str] | None:
     found = _PATH.search(path)
     if found is None:
         return None
-    namespace, resource, name, _ = found.groups()
-    return resource, f"{namespace}/{name}" if namespace else name
+    namespace, resource, name, sub = found.groups()
+    return resource, f"{namespace}/{name}" if namespace else name, sub or ""

@@ -21,6 +21,7 @@ from mooring.simulation.parts.storage_targets import Targets, target_of
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
     DeviceStillInUse,
+    StorageFull,
     StorageRefused,
     VolumeError,
     VolumeInUse,
@@ -106,6 +107,7 @@ class Array:
         self.limit: int | None = None  # how many disks a node takes
         self.unanswered: Callable[[], bool] = lambda: False
         self.quota: int | None = None  # how many disks it attaches to a node
+        self.full = False  # whether it has no room for another disk
         self.denies: set[str] = set()  # nodes of which it says that nothing is attached there
         self.mount_failure: dict[
             str, Exception
@@ -147,6 +149,7 @@ class Array:
 
     def says_attached(self, disk: str, node: str) -> bool:
         """Its word for it, which need not be true."""
+        self.journal("array", "truth.verified", volume=disk, node=node, by=self.asked_by())
         if self.failure is not None:
             raise self.failure
         if attached := self.is_attached(disk, node):
@@ -291,8 +294,10 @@ class Array:
     # --- disks
 
     def create(self, disk: str) -> None:
-        """Idempotent."""
+        """Idempotent. Raises `StorageFull`."""
         if disk not in self.disks:
+            if self.full:
+                raise StorageFull(f"there is no room for {disk}")
             self.disks.add(disk)
             self.journal("array", "truth.created", volume=disk)
 

@@ -30,6 +30,7 @@ STEPS: Mapping[str, str] = {
     "slow-array": "the storage is slow",
     "array-stalls": "the storage puts requests off",
     "array-fails": "the storage refuses",
+    "array-full": "the storage is full",
     "array-unanswered": "the storage does not answer",
     "array-lies": "the storage says: nothing on {on}",
     "quota": "the storage attaches one disk to a node",

@@ -8,7 +8,9 @@ from mooring.simulation.checks.invariants import (
     corrections,
     fences,
     forced_releases,
+    intents,
     locks,
+    looks,
     pod_identity,
     processes,
     requests,
@@ -16,6 +18,7 @@ from mooring.simulation.checks.invariants import (
     storage_fences,
     timers,
     workloads,
+    writes,
 )
 from mooring.simulation.checks.invariants.checker import Checker, Guarded, Violation
 from mooring.simulation.checks.invariants.deadlines.checker import Deadlines, WorstWait
@@ -44,6 +47,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     claims.OneDiskForEach,
     claims.KeptWhileClaimed,
     claims.ProtectedWhileUsed,
+    claims.RunsWithItsVolumes,
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
     processes.ErrorsAreExpected,
@@ -63,6 +67,11 @@ CHECKERS: tuple[type[Checker], ...] = (
     requests.AskedForAReason,
     requests.NotTooOften,
     corrections.NothingMissed,
+    corrections.KeepsItsPeriod,
+    intents.WrittenDownFirst,
+    looks.LooksAgain,
+    writes.SaysUponWhat,
+    writes.ChangesSomething,
     Deadlines,
 )
 

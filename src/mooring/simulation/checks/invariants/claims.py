@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
-from mooring.simulation.checks.invariants.objects import CLAIMS, VOLUMES, object_of
+from mooring.simulation.checks.invariants.objects import CLAIMS, VOLUMES, StoredObject, object_of
 from mooring.simulation.checks.invariants.statements import Removed
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -178,3 +178,48 @@ class ProtectedWhileUsed(Checker):
         elif not stripped:
             for claim in [claim for claim, volume in self._bound.items() if volume == name]:
                 self.wrong(f"{name} is gone, and claim {claim} is bound to it", event)
+
+
+class RunsWithItsVolumes(Checker):
+    """S37: a container starts only with the volumes of all claims that its pod names and that are bound; but
+    for claims that were made anew since the pod got its node."""
+
+    name = "S37"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._pods: dict[str, tuple[str, StoredObject]] = {}  # by uid: namespace and pod
+        self._claims: dict[str, StoredObject] = {}
+        self._meant: dict[str, set[str]] = {}  # by the pod's uid: those of its claims when it got its node
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.started", self._started)
+
+    def _written(self, event: Event) -> None:
+        name = event.fields["name"]
+        if event.fields["resource"] == "pods":
+            pod, namespace = object_of(event), name.partition("/")[0]
+            self._pods[pod.metadata.uid] = namespace, pod
+            if pod.spec.node_name and pod.metadata.uid not in self._meant:
+                there = (self._claims.get(f"{namespace}/{each}") for each in pod.claims)
+                self._meant[pod.metadata.uid] = {each.metadata.uid for each in there if each is not None}
+        elif event.fields["resource"] == CLAIMS:
+            self._claims[name] = object_of(event)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "pods":
+            self._pods.pop(object_of(event).metadata.uid, None)
+        elif event.fields["resource"] == CLAIMS:
+            self._claims.pop(event.fields["name"], None)
+
+    def _started(self, event: Event) -> None:
+        namespace, pod = self._pods.get(event.fields["uid"], ("", None))
+        if pod is None:
+            return
+        claims = [self._claims.get(f"{namespace}/{name}") for name in pod.claims]
+        meant = self._meant.get(pod.metadata.uid, ())
+        bound = [each for each in claims if each is not None and each.metadata.uid in meant]
+        wanted = {each.spec.volume_name for each in bound if each.spec.volume_name}
+        self.guarded += bool(wanted)
+        if missing := sorted(wanted - {*event.fields["disks"].split(",")}):
+            self.wrong(f"{event.fields['pod']} starts without {', '.join(missing)}", event)

@@ -145,8 +145,9 @@ def _tolerated(pod: StoredObject, key: str) -> float:
 
 class KilledInTime(Checker):
     """S27: a pod that ends is killed only when its grace period is over, and never sooner than two seconds
-    after it was told to end. A pod whose volume was taken from its node is killed at once, and where nodes
-    fence themselves any pod may be."""
+    after it was told to end. A pod whose volume was taken from its node is killed at once, and, where nodes
+    fence themselves, each pod of one that has sent no renewal of its Lease for its limit that was
+    acknowledged."""
 
     name = "S27"
 
@@ -156,7 +157,11 @@ class KilledInTime(Checker):
         self._grace: dict[str, float] = {}  # uid -> the shortest grace period that was set
         self._dead = Statements.of(trace)
         self._reports = NodeReports.of(trace)
-        self._settings = Settings.of(trace)
+        self._limit_s = Settings.of(trace).fences_itself_s
+        self._sent: dict[tuple[str, int], float] = {}  # node and number of a renewal -> when it was sent
+        self._renewed: dict[str, float] = {}  # node -> when its last acknowledged renewal was sent
+        trace.listen("asked.renew", self._renew)
+        trace.listen("asked.renewed", self._acknowledged)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.signalled", lambda e: self._told.setdefault(e.fields["uid"], e.time))
@@ -173,6 +178,13 @@ class KilledInTime(Checker):
         if event.fields["resource"] == "pods":
             self._grace[object_of(event).metadata.uid] = 0.0
 
+    def _renew(self, event: Event) -> None:
+        self._sent[event.actor, event.fields["number"]] = event.time
+
+    def _acknowledged(self, event: Event) -> None:
+        sent = self._sent.pop((event.actor, event.fields["number"]), event.time)
+        self._renewed[event.actor] = max(sent, self._renewed.get(event.actor, sent))
+
     def _killed(self, event: Event) -> None:
         uid = event.fields["uid"]
         if not event.fields["running"] or uid not in self._grace:
@@ -187,6 +199,6 @@ class KilledInTime(Checker):
         """Whether volumes may have been taken from the node: it is silent, or was so until just now."""
         report = self._reports[node]
         silent_until = max(report.unknown_until, report.absent_until)
-        if self._settings.fences_itself:
+        if self._limit_s and now - self._renewed.get(node, now) >= self._limit_s:
             return True
         return node in self._dead or report.silent_since <= now or silent_until > now - 60.0

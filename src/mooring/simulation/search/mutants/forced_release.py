@@ -30,7 +30,7 @@ def _release(when: Any) -> Any:
     def make(original: Any) -> Any:
         def may_release(node: Any, *more: Any, **given: Any) -> Any:
             if when(node):
-                return ReleaseDecision(Release.FORCE, Reason("Mutant", "whatever the node says"))
+                return ReleaseDecision(Release.FORCE, Reason("OutOfService", "whatever the node says"))
             return original(node, *more, **given)
 
         return may_release
@@ -72,7 +72,7 @@ def _not_looked_at_after_it(original: Any) -> Any:
         running = bool(limit and attachment.force_since)
         if verdict.allowed or not running or release._elapsed(attachment.force_since, terms) < limit:
             return verdict
-        return ReleaseDecision(Release.ALLOW, Reason("Mutant", "the timer has run out"))
+        return ReleaseDecision(Release.ALLOW, Reason("ForceDetachTimeout", "the timer has run out"))
 
     return may_release
 
