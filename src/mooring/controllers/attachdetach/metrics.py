@@ -141,9 +141,8 @@ class Volumes:
 
     def __init__(self) -> None:
         self._looks: dict[str, _Looks] = {}
-        self._since: dict[
-            tuple[str, str], float
-        ] = {}  # (volume, node) that wants it -> since when (the loop's time)
+        self._since: dict[str, dict[str, float]] = {}
+        """Volume -> the nodes that want it -> since when (the loop's time)."""
 
     def note(self, state: VolumeState, decisions: Iterable[VolumeDecision]) -> None:
         """Updates the gauges with what a volume looks like now."""
@@ -178,12 +177,14 @@ class Volumes:
                 _gauge(gauge, label, about).inc(amount)
 
     def _time(self, volume: str, decisions: Iterable[VolumeDecision]) -> None:
+        before, now = self._since.pop(volume, {}), asyncio.get_running_loop().time()
+        waiting: dict[str, float] = {}
         for each in decisions:
-            key = (volume, each.node)
             if not each.pods or each.reason.code in ("NodeAttaches", "PodEnding"):
-                self._since.pop(key, None)
-            elif each.action is Action.SETTLED:
-                if (since := self._since.pop(key, None)) is not None:
-                    _LATENCY.observe(asyncio.get_running_loop().time() - since)
-            elif key not in self._since:
-                self._since[key] = asyncio.get_running_loop().time()
+                continue
+            if each.action is not Action.SETTLED:
+                waiting[each.node] = before.get(each.node, now)
+            elif each.node in before:
+                _LATENCY.observe(now - before[each.node])
+        if waiting:
+            self._since[volume] = waiting

@@ -102,9 +102,12 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
         yield complaint
     made = workloads.of_controllers(cluster.scenario)
     apart = {name: pod for name, pod in pods.items() if pod.metadata.labels.get("app", "") not in made}
-    for complaint in _others(
-        apart, wanted | waiting, {each.name for each in (await cluster.api.list(Deployment)).items}
-    ):
+    deployments = {each.name for each in (await cluster.api.list(Deployment)).items}
+    useful = {
+        each.key for each in (await cluster.api.list(PersistentVolumeClaim)).items if not _is_lost(each)
+    }
+    bereft = {name for name, pod in apart.items() if not useful.issuperset(claims_of(pod))}
+    for complaint in _others(apart, wanted | waiting, deployments, bereft):
         yield complaint
     still_used = {key for name in kept for key in claims_of(everything[name])}
     async for complaint in _volumes(cluster, list(pods.values()), still_used):
@@ -202,9 +205,16 @@ def _not_ready(pod: Pod | None) -> str | None:
     return None
 
 
-def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> Iterator[Complaint]:
+def _is_lost(claim: PersistentVolumeClaim) -> bool:
+    return claim.status.phase == "Lost"
+
+
+def _others(
+    pods: dict[str, Pod], wanted: set[str], deployments: set[str], bereft: set[str]
+) -> Iterator[Complaint]:
     """Pods of Deployments share one exclusive volume: one of them can run, others may wait. A pod without an
-    owner has ended by itself."""
+    owner has ended by itself, unless it is `bereft`: users have deleted its claim, or its volume, which no
+    controller makes anew for it."""
     served: dict[str, bool] = {}
     for name, pod in sorted(pods.items()):
         app = pod.metadata.labels.get("app", "")
@@ -212,7 +222,7 @@ def _others(pods: dict[str, Pod], wanted: set[str], deployments: set[str]) -> It
             served[app] = served.get(app, False) or _not_ready(pod) is None
         elif name not in wanted and pod.metadata.owner_references:
             yield "L4", f"pod {name} is not wanted and exists"
-        elif name not in wanted and not pod.finished:
+        elif name not in wanted and not pod.finished and name not in bereft:
             yield "L1", f"pod {name} should have ended and {_not_ready(pod) or 'runs'}"
         if pod.deleting:
             yield "L4", f"pod {name} is still being deleted"
