@@ -11,7 +11,6 @@ from mooring.controllers.attachdetach.state import Action, VolumeDecision, Volum
 from mooring.kube.metrics import REGISTRY
 from mooring.kube.reason import Reason
 
-
 NAME = "mooring_attachdetach_desired_to_attached_seconds_sum"
 
 
