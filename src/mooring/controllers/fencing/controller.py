@@ -175,7 +175,7 @@ class FencingController(Controller[Key]):
         questions = encoded(self._polls.questions_for(node.name))
         if node.metadata.annotations.get(QUESTIONS, "") != questions:
             asked = {"metadata": {"annotations": {QUESTIONS: questions or None}}}
-            self._nodes.accept(await self.client.revise(node, asked, any_version=True))
+            self._nodes.accept(await self.client.revise(node, asked))
 
     async def _keep(self, node: Node) -> None:
         """Holds the Node's deletion, or lets it go."""
