@@ -204,8 +204,8 @@ async def use_of(call: Run, path: str) -> Metrics:
 
 
 def advice(ended: Ended, table: Sequence[tuple[str, str]], said: str = "") -> str:
-    """How it ended, after what the first row says whose words are in it, also where they are too far behind to
-    be told; `said` is more of what it said."""
+    """How it ended, after what the first row says whose words are in it, also where they are too far behind
+    to be told; `said` is more of what it said."""
     told = f"{ended.words()}: {said}" if said else ended.words()
     everything = " ".join(f"{told} {ended.errors} {ended.output}".split())
     return next((f"{what} ({told})" for words, what in table if words in everything), told)
