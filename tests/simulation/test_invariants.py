@@ -562,6 +562,14 @@ def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one
     assert found([mounted, USES, *began, wait(400), *ends]) == ["S23", "S7"], "of a node that answers"
 
 
+def test_a_volume_may_go_whose_node_went_while_that_was_on_its_way_and_no_later():
+    let_go: Events = [USES, record(), node(tainted=False, ready="True", has=()), gone("nodes", "n1")]
+    going = record(deletionTimestamp="now")
+    assert found([*let_go, going]) == []
+    assert found([*let_go, wait(2), going]) == ["S23"]
+    assert found([READY, USES, record(), gone("nodes", "n1"), going]) == ["S23"], "it had not let it go"
+
+
 def test_a_timer_may_run_out_early_by_as_much_as_the_controllers_clock_is_wrong_and_no_more():
     began = record(annotations={"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"})
     ends = record(

@@ -191,7 +191,9 @@ class ReleasedByFences(Checker):
         node = record.spec.node_name
         if self._boots.evidence(record) is None or node in self._dead:
             return
-        if self._reports[node].has_let_go(record) or not self._releases.by_timer(name, record, event.time):
+        if self._reports[node].has_let_go(record, event.time) or not self._releases.by_timer(
+            name, record, event.time
+        ):
             return
         self.guarded += 1
         if not self._boots.fenced(record):

@@ -87,7 +87,7 @@ class Releases:
     def _judge(self, name: str, record: StoredObject, event: Event) -> str:
         """It begins to go: with its node's consent, by force, or without any right; then what is wrong."""
         node, report = record.spec.node_name, self._reports[record.spec.node_name]
-        if report.has_let_go(record):
+        if report.has_let_go(record, event.time):
             return ""
         stated = node in self._dead or self._boots.fenced(record)
         problem = "" if stated else self.by_timer(name, record, event.time)

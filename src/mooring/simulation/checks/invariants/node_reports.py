@@ -15,6 +15,8 @@ from mooring.volumes.names import NODE_UID, RECONSTRUCTED, STATUS_WRITE
 
 LEASES = "leases.coordination.k8s.io"
 OF_NODES = "kube-node-lease/"
+ON_ITS_WAY_S = 1.0
+"""A request, at the most, without faults of the network."""
 
 
 class Report:
@@ -29,6 +31,7 @@ class Report:
         self.absent_since = math.inf
         self.absent_until = -math.inf  # when there was no such Node last
         self.node: StoredObject | None = None
+        self.former: StoredObject | None = None  # the one that was there last
         self.reported: frozenset[str] = frozenset()  # disks that it is told are attached
         self.in_use: frozenset[str] = frozenset()
         self.held: set[str] = set()  # disks that were reported to it, and that it has not let go
@@ -71,15 +74,20 @@ class Report:
 
     def gone(self, now: float) -> None:
         """Its Node was deleted."""
-        self.node, self.absent_since, self.unknown_since = None, now, math.inf
+        self.former, self.node = self.node, None
+        self.absent_since, self.unknown_since = now, math.inf
         self.taints = {}
 
-    def has_let_go(self, attachment: StoredObject) -> bool:
-        """Whether it says, and can know, that the volume of the attachment is not in use there."""
-        if self.node is None or attachment.unique_disk in self.held:
+    def has_let_go(self, attachment: StoredObject, now: float) -> bool:
+        """Whether it says, and can know, that the volume of the attachment is not in use there; or its Node
+        went while what was asked for upon that was on its way."""
+        said = self.node
+        if said is None and now - self.absent_since <= ON_ITS_WAY_S:
+            said = self.former
+        if said is None or attachment.unique_disk in self.held:
             return False
-        noted, annotations = attachment.metadata.annotations.get(NODE_UID, ""), self.node.metadata.annotations
-        return not noted or noted == self.node.metadata.uid or RECONSTRUCTED in annotations
+        noted, annotations = attachment.metadata.annotations.get(NODE_UID, ""), said.metadata.annotations
+        return not noted or noted == said.metadata.uid or RECONSTRUCTED in annotations
 
 
 class NodeReports:

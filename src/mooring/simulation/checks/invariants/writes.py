@@ -42,6 +42,13 @@ TOLD_ANEW: Mapping[tuple[str, str], str] = {
     ("node-agent", "nodes"): "the same, of the Node's labels",
 }
 """Writer and resource of writes that may change nothing, each with the reason why it is not compared."""
+ASKS_BY_WRITING: Mapping[tuple[str, str], str] = {
+    (
+        "attachdetach-controller",
+        "nodes",
+    ): "what another leader has listed is listed again, which fails if it is so no more",
+}
+"""Writer and resource of writes by which, after a disturbance, is asked whether what is there is still so."""
 NODE_AGENT = "node-agent"
 
 
@@ -122,7 +129,9 @@ class ChangesSomething(Checker):
         there, version = asked.popleft() if asked else (-1, None)
         if self._changes[fields["resource"], fields["name"]] != there or self._may_be_told_anew(event):
             return
-        if fields["version"] == version or not self._faults.disturbed((event.actor,), event.time - 60.0):
+        asks = (writer_of(event), fields["resource"]) in ASKS_BY_WRITING
+        knew = fields["version"] == version and not asks
+        if knew or not self._faults.disturbed((event.actor,), event.time - 60.0):
             self._tell(event)
 
     @staticmethod
