@@ -55,7 +55,8 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("deferred", 128.0),  # storage that may do hours later what it was asked for
     ("array-takes-away", 10.0),  # is missed when what is attached is verified
     ("job", 10.0),  # the backoff of its pods
-    ("strip-volume", 16.0),  # what nothing defines any more may be asked for ten minutes later
+    ("strip-claim", 16.0),  # what nothing defines any more may be asked for ten minutes later
+    ("strip-volume", 16.0),
 )
 """Or so long, where a run has this storage, fault, workload or action."""
 
