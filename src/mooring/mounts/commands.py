@@ -15,7 +15,16 @@ from typing import NamedTuple
 from mooring.mounts.blocking import finish
 from mooring.mounts.errors import CommandFailed, ToolMissing
 
-PACKAGES = {"ext": "e2fsprogs", "xfs": "xfsprogs", "resize2fs": "e2fsprogs"}
+PACKAGES = {
+    "ext": "e2fsprogs",
+    "xfs": "xfsprogs",
+    "resize2fs": "e2fsprogs",
+    "mount.ceph": "ceph-common",
+    "mount.cifs": "cifs-utils",
+    "mount.glusterfs": "glusterfs-client",
+    "mount.nfs": "nfs-common",
+    "mount.quobyte": "quobyte-client",
+}
 """Part of a tool's name: the Debian package that has it."""
 
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))

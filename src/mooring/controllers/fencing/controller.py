@@ -80,9 +80,7 @@ class FencingController(Controller[Key]):
         host_agent = HostAgent(client, silence.observed)
         self._kinds = {**mechanisms, host_agent.kind: host_agent}
         caches = self._nodes, self._policies, self._mechanisms, self._fences
-        self._observer = Observer(
-            client, self._kinds, *caches, silence, self._polls, now, tell=self._tell_peers
-        )
+        self._observer = Observer(client, self._kinds, *caches, silence, self._polls, now, tell=self._look_at)
         self._steps = Steps(
             client,
             self._kinds,
@@ -109,8 +107,8 @@ class FencingController(Controller[Key]):
     def _of_fence(self, fence: NodeFence) -> list[Key]:
         return [FenceKey(fence.name), NodeKey(fence.spec.node_name), *self._waiting()]
 
-    def _tell_peers(self, peers: set[str]) -> None:
-        for each in sorted(peers):
+    def _look_at(self, nodes: set[str]) -> None:
+        for each in sorted(nodes):
             self.queue.add(NodeKey(each))
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
@@ -119,8 +117,7 @@ class FencingController(Controller[Key]):
         if new is None or not text or new.namespace != LEASES:
             return
         here = asyncio.get_running_loop().time()
-        for each in sorted(self._polls.stated(new.name, statements_of(text), here)):
-            self.queue.add(NodeKey(each))
+        self._look_at(self._polls.stated(new.name, statements_of(text), here))
 
     def _waiting(self) -> list[Key]:
         """What may be held because of other nodes and fences."""
@@ -155,7 +152,7 @@ class FencingController(Controller[Key]):
     async def _look_at_node(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None:
-            self._tell_peers(self._polls.forget(name))
+            self._look_at(self._polls.forget(name))
             return
         await self._keep(node)
         await self._ask(node)

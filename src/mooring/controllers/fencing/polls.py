@@ -84,9 +84,10 @@ class Polls:
 
     def stated(self, peer: str, statements: Iterable[Statement], now: float) -> set[str]:
         """Takes what the peer's Lease states. Returns the nodes about which that is new."""
-        found = {each.node for each in statements if self._counts(peer, each)}
+        found: set[str] = set()
         for each in statements:
-            if each.node in found and self._counts(peer, each):
+            if self._counts(peer, each):
+                found.add(each.node)
                 held = self._asked[each.node]
                 held.answered.add(peer)
                 held.votes[peer] = _Vote(each.heard, each.hears_api, now)

@@ -20,7 +20,6 @@ import structlog
 from mooring.kube.objects import AzureFileVolumeSource, Pod, Volume
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import ContentMissing, InvalidSpec, PluginError, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
@@ -125,10 +124,7 @@ class AzureFileMounter(PodDirectoryMounter):
         return Attributes(read_only=read_only, managed=not read_only)
 
     async def can_mount(self) -> None:
-        try:
-            await blocking(find_tool, "mount.cifs")
-        except ToolMissing:
-            raise ToolMissing("mount.cifs", "cifs-utils") from None
+        await blocking(find_tool, "mount.cifs")
 
     async def get_metrics(self) -> Metrics:
         return await use_of(self._run, self._path)

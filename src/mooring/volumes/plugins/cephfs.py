@@ -19,7 +19,6 @@ import structlog
 from mooring.kube.objects import CephFSVolumeSource, Pod, Volume
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
@@ -118,10 +117,7 @@ class CephFSMounter(PodDirectoryMounter):
         return Attributes(read_only=self._of.read_only, managed=False)
 
     async def can_mount(self) -> None:
-        try:
-            await blocking(find_tool, "mount.ceph")
-        except ToolMissing:
-            raise ToolMissing("mount.ceph", "ceph-common") from None
+        await blocking(find_tool, "mount.ceph")
 
     async def get_metrics(self) -> Metrics:
         return await use_of(self._run, self._path)

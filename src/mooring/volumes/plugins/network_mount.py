@@ -105,15 +105,16 @@ class SecretUnmounter(NetworkUnmounter):
 
 def secret_file(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> str:
     """Where the secret of a pod's volume is while `mount` runs."""
-    return str(_file(host, plugin, spec_name, pod_uid, "secret"))
+    return str(companion(host, plugin, spec_name, pod_uid, "secret"))
 
 
 def mark_of_granted(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str) -> Path:
     """The file that says, as long as it is mounted, that a pod's volume is one for one node at a time."""
-    return _file(host, plugin, spec_name, pod_uid, "granted")
+    return companion(host, plugin, spec_name, pod_uid, "granted")
 
 
-def _file(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, kind: str) -> Path:
+def companion(host: VolumeHost, plugin: str, spec_name: str, pod_uid: str, kind: str) -> Path:
+    """What belongs to a pod's volume and stays out of it: root alone may look there."""
     return host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(plugin) / f"{spec_name}.{kind}"
 
 

@@ -18,7 +18,6 @@ import structlog
 from mooring.kube.objects import NFSVolumeSource, Pod, Volume
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.granted import GrantedSharePlugin
 from mooring.volumes.host import VolumeHost
@@ -76,10 +75,7 @@ class NFSMounter(PodDirectoryMounter):
         return Attributes(read_only=self._export.read_only, managed=False)
 
     async def can_mount(self) -> None:
-        try:
-            await blocking(find_tool, "mount.nfs")
-        except ToolMissing:
-            raise ToolMissing("mount.nfs", "nfs-common") from None
+        await blocking(find_tool, "mount.nfs")
 
     async def get_metrics(self) -> Metrics:
         return await use_of(self._run, self._path)

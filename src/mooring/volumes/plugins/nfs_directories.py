@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import OutcomeUnknown, VolumeError
 from mooring.volumes.plugins.network_mount import advice
 from mooring.volumes.plugins.programs import Run
@@ -110,10 +109,7 @@ class Directories:
     async def _work(
         self, script: str, export: str, options: Sequence[str], words: Sequence[str], deadline_s: float
     ) -> None:
-        try:
-            await blocking(find_tool, "mount.nfs")
-        except ToolMissing:
-            raise ToolMissing("mount.nfs", "nfs-common") from None
+        await blocking(find_tool, "mount.nfs")
         place = await blocking(tempfile.mkdtemp, prefix="mooring-nfs-")
         try:
             given = (",".join([*options, *OURS]), export, place, *words)

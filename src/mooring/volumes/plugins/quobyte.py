@@ -23,15 +23,14 @@ import structlog
 from mooring.kube.objects import Pod, QuobyteVolumeSource, Volume
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
-from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.network_mount import (
     NetworkUnmounter,
     advice,
     checked_options,
+    companion,
     mount_in_time,
     mounted,
     unmount_in_time,
@@ -127,7 +126,7 @@ def _is_host_port(text: str) -> bool:
 
 def client_directory(host: VolumeHost, pod_uid: str, spec_name: str) -> str:
     """Where the client of this pod's volume has its mount; root alone may look there."""
-    return str(host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(PLUGIN_NAME) / f"{spec_name}.client")
+    return str(companion(host, PLUGIN_NAME, spec_name, pod_uid, "client"))
 
 
 class QuobyteMounter(PodDirectoryMounter):
@@ -145,10 +144,7 @@ class QuobyteMounter(PodDirectoryMounter):
         return Attributes(read_only=self._share.read_only, managed=False)
 
     async def can_mount(self) -> None:
-        try:
-            await blocking(find_tool, "mount.quobyte")
-        except ToolMissing:
-            raise ToolMissing("mount.quobyte", "quobyte-client") from None
+        await blocking(find_tool, "mount.quobyte")
 
     async def get_metrics(self) -> Metrics:
         return await use_of(self._run, self._path)

@@ -21,11 +21,9 @@ import structlog
 from mooring.kube.objects import Endpoints, GlusterfsVolumeSource, Pod, Volume
 from mooring.mounts.blocking import blocking
 from mooring.mounts.commands import find_tool
-from mooring.mounts.errors import ToolMissing
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attributes, Metrics, PersistentVolumePlugin
-from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.plugins.glusterfs import clients
 from mooring.volumes.plugins.glusterfs.source import (
     last_line,
@@ -39,6 +37,7 @@ from mooring.volumes.plugins.glusterfs.source import (
 from mooring.volumes.plugins.network_mount import (
     NetworkUnmounter,
     advice,
+    companion,
     mount_in_time,
     mounted,
     unmount_in_time,
@@ -89,10 +88,7 @@ class GlusterfsMounter(PodDirectoryMounter):
         return Attributes(read_only=self._share.read_only, managed=False)
 
     async def can_mount(self) -> None:
-        try:
-            await blocking(find_tool, "mount.glusterfs")
-        except ToolMissing:
-            raise ToolMissing("mount.glusterfs", "glusterfs-client") from None
+        await blocking(find_tool, "mount.glusterfs")
 
     async def get_metrics(self) -> Metrics:
         return await use_of(self._run, self._path)
@@ -204,7 +200,7 @@ async def listens(address: str) -> bool:
 
 def log_file(host: VolumeHost, pod_uid: str, spec_name: str) -> str:
     """The log of the client of this pod's volume; it is removed with its mount."""
-    return str(host.pod_dir(pod_uid) / "plugins" / escape_plugin_name(PLUGIN_NAME) / f"{spec_name}.log")
+    return str(companion(host, PLUGIN_NAME, spec_name, pod_uid, "log"))
 
 
 def _begin_log(path: str) -> None:
