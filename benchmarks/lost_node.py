@@ -33,7 +33,7 @@ from tests.kubelet.lab.node import Node
 from tests.kubelet.objects import recorder
 from tests.real.server import assets
 
-from benchmarks.real_kubelets import OURS, UPSTREAM, at_work
+from benchmarks.real_kubelets import OURS, UPSTREAM, at_work, said
 
 TAINT = "node.kubernetes.io/out-of-service"
 NAME = "lost"
@@ -114,19 +114,15 @@ def main(rounds: int, alone_s: float) -> None:
         lab.until_running(f"{NAME}-0")
         lab.parts.stop("attachdetach")
         figures = measured(lab, rounds)
-        print("| s | Mooring's | upstream's | ratio |\n|---|---|---|---|")
+        print("| | Mooring's | upstream's | ratio |\n|---|---|---|---|")
         for key, title in TITLES.items():
             ours, theirs = figures[OURS][key], figures[UPSTREAM][key]
             ratio = statistics.median(ours) / statistics.median(theirs)
-            print(f"| {title} | {_said(ours)} | {_said(theirs)} | {ratio:.2f} |", flush=True)
+            print(f"| {title} | {said(ours)} | {said(theirs)} | {ratio:.2f} |", flush=True)
         if alone_s:
             without_locks(lab)
             with at_work(lab, UPSTREAM):
                 print(f"upstream's alone, {alone(lab, alone_s)}")
-
-
-def _said(values: list[float]) -> str:
-    return f"{statistics.median(values):.1f} ({min(values):.1f}–{max(values):.1f})"
 
 
 if __name__ == "__main__":

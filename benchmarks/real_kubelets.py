@@ -113,10 +113,11 @@ def main(rounds: int, volumes: int) -> None:
     for count, found in figures.items():
         ours, upstreams = found[OURS], found[UPSTREAM]
         ratio = statistics.median(ours) / statistics.median(upstreams)
-        print(f"| {count} | {_said(ours)} | {_said(upstreams)} | {ratio:.2f} |")
+        print(f"| {count} | {said(ours)} | {said(upstreams)} | {ratio:.2f} |")
 
 
-def _said(values: list[float]) -> str:
+def said(values: list[float]) -> str:
+    """The median, the least and the greatest."""
     return f"{statistics.median(values):.1f} s ({min(values):.1f}–{max(values):.1f})"
 
 

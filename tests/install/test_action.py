@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.install.test_distribution import ROOT, built
+from tests.install.test_distribution import ROOT, built, lent_packages
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
@@ -102,13 +101,8 @@ def job(folder: Path, **inputs: str) -> Runner:
 
 def lend_packages(folder: Path) -> None:
     """What Mooring depends on, from the environment of these tests; neither Mooring nor pip."""
-    lent = folder / "lent"
-    lent.mkdir()
-    for each in Path(sysconfig.get_path("purelib")).iterdir():
-        if not each.name.startswith(("pip", "mooring")) and each.suffix != ".pth":
-            (lent / each.name).symlink_to(each)
     (site,) = (folder / "mooring/lib").glob("python3*/site-packages")
-    (site / "lent.pth").write_text(f"{lent}\n")
+    (site / "lent.pth").write_text(f"{lent_packages(folder)}\n")
 
 
 def test_what_users_give_reaches_no_script_but_as_a_variable():

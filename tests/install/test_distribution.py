@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -22,6 +23,16 @@ def built(source: Path, target: str, out: Path) -> Path:
     assert done.returncode == 0, done.stderr
     (made,) = out.iterdir()
     return made
+
+
+def lent_packages(folder: Path) -> Path:
+    """A folder with what Mooring depends on, from the environment of these tests; neither Mooring nor pip."""
+    lent = folder / "lent"
+    lent.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if not each.name.startswith(("pip", "mooring")) and each.suffix != ".pth":
+            (lent / each.name).symlink_to(each)
+    return lent
 
 
 @pytest.fixture(scope="module")

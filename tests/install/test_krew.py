@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.install.test_distribution import ROOT, built
+from tests.install.test_distribution import ROOT, built, lent_packages
 
 BUILD = ROOT / "deploy/krew/build"
 URI = "https://files.example.com/kubectl-mooring.tar.gz"
@@ -55,11 +54,7 @@ class Plugin:
     def python(self, body: str = "") -> Path:
         """A Python whose new environments have what these tests have: pip fetches nothing. `body`: shell
         that comes first."""
-        lent = self.folder / "lent"
-        lent.mkdir(exist_ok=True)
-        for each in Path(sysconfig.get_path("purelib")).iterdir():
-            if not each.name.startswith(("pip", "mooring")) and each.suffix != ".pth":
-                (lent / each.name).symlink_to(each)
+        lent = lent_packages(self.folder)
         path = self.folder / "python"
         path.write_text(
             f'#!/bin/sh\n{body}\n{sys.executable} "$@" || exit\n'

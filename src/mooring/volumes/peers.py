@@ -23,7 +23,7 @@ import re
 from enum import StrEnum
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ MOST_PEERS = 5
 MOST_CHARACTERS = 4000
 ASK_BYTES = 128
 """Length of a question on the wire, more than an answer's: a forged sender is sent less than it cost."""
+_T = TypeVar("_T")
 _NONCE = re.compile(r"[0-9a-f]{32}")
 _ASKED = re.compile(rb"mooring-peer ask ([0-9a-f]{32}) *")
 _SAID = re.compile(rb"mooring-peer say ([0-9a-f]{32}) ([0-9a-f]{64}) ([01])")
@@ -92,25 +93,23 @@ def door_of(text: str) -> tuple[str, int] | None:
 
 def questions_of(text: str) -> tuple[Question, ...]:
     """At most `MOST_PEERS` questions that can be asked; none of a text that cannot be read as a whole."""
-    if len(text) > MOST_CHARACTERS:
-        return ()
-    try:
-        found = msgspec.json.decode(text, type=tuple[Question, ...])
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return ()
+    found = _decoded(text, Question)
     usable = (each for each in found if _is_nonce(each.nonce) and each.boot_id and door_of(each.door))
     return tuple(usable)[:MOST_PEERS]
 
 
 def statements_of(text: str) -> tuple[Statement, ...]:
     """At most `MOST_PEERS` statements; none of a text that cannot be read as a whole."""
+    return tuple(each for each in _decoded(text, Statement) if _is_nonce(each.nonce))[:MOST_PEERS]
+
+
+def _decoded(text: str, kind: type[_T]) -> tuple[_T, ...]:
     if len(text) > MOST_CHARACTERS:
         return ()
     try:
-        found = msgspec.json.decode(text, type=tuple[Statement, ...])
+        return msgspec.json.decode(text, type=tuple[kind, ...])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return ()
-    return tuple(each for each in found if _is_nonce(each.nonce))[:MOST_PEERS]
 
 
 def encoded(what: tuple[Question, ...] | tuple[Statement, ...]) -> str:
