@@ -67,6 +67,9 @@ class FencingStage(ControllerStage):
             FencePolicy, {"metadata": {"name": name}, "spec": {"ladder": rungs, **spec}}
         )
 
+    async def pause(self, why: str) -> None:
+        await self.api.patch(FencePolicy, "policy", {"spec": {"paused": why}})
+
     async def attachment(self, node: Node, name: str = "va") -> VolumeAttachment:
         body = {
             "metadata": {"name": name, "annotations": {NODE_UID: node.uid}},

@@ -108,7 +108,7 @@ SCHEDULES = (
         InstancesScene,
         instances.another_boot,
         "evidence counts for the uid alone",
-        lambda patch: patch.setattr(release, "evidence_holds", lambda e, node, uid, since: e.node_uid == uid),
+        lambda patch: patch.setattr(release, "evidence_holds", lambda e, node, uid: e.node_uid == uid),
     ),
     Schedule(
         "C09",
@@ -117,7 +117,7 @@ SCHEDULES = (
         InstancesScene,
         instances.absent_node,
         "evidence counts for the uid alone",
-        lambda patch: patch.setattr(release, "evidence_holds", lambda e, node, uid, since: e.node_uid == uid),
+        lambda patch: patch.setattr(release, "evidence_holds", lambda e, node, uid: e.node_uid == uid),
     ),
     Schedule(
         "C10",

@@ -6,7 +6,7 @@ not by clocks. Of an absent Node nothing can be seen; a statement that was made 
 count then (docs/protocol.md C9, C12b).
 
 *Evidence of a fence* names the uid and the boot ID that the API showed before power-off was ordered. Of an
-absent Node only a fence counts that began after its absence was read. Fence controllers write it.
+absent Node only a fence counts that read its absence before it gave its order. Fence controllers write it.
 
 This module reads and writes the annotations. `controllers.attachdetach.release` judges whether they hold.
 """
@@ -35,12 +35,14 @@ class Statement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class Evidence(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`begun`: the time (RFC 3339) before which power-off had not been ordered. `by`: the fence."""
+    """`begun`: the time (RFC 3339) before which power-off had not been ordered. `by`: the fence; both are for
+    people. `absent`: a live read had found no Node of that name before the order was given."""
 
     node_uid: str = msgspec.field(name="nodeUID")
     boot_id: str = msgspec.field(default="", name="bootID")
     begun: str = ""
     by: str = ""
+    absent: bool = False
 
 
 def last_report(node: Node) -> str:

@@ -57,7 +57,7 @@ def explain_absence(name: str, known: Snapshot) -> Cause:
 
 def _deletion(node: Node, known: Snapshot) -> Cause | None:
     """What its deletion waits for, where the controller `fencing` holds it; None if it does not."""
-    left = what_is_left(node, *known.held_by(node.name))
+    left = what_is_left(node.name, node.uid, *known.held_by(node.name))
     decision = decide_deletion(node, left, covered=True)
     if decision.action is not Keep.WAIT:
         return None

@@ -390,9 +390,7 @@ def test_c8_evidence_about_another_boot_releases_nothing(play: Play):
 
 
 def test_c8_does_harm_if_evidence_names_the_uid_alone(play: Play, monkeypatch: Patch):
-    monkeypatch.setattr(
-        release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid
-    )
+    monkeypatch.setattr(release, "evidence_holds", lambda evidence, node, uid: evidence.node_uid == uid)
     assert play(c8_another_boot) == ("Fenced", True)
 
 
@@ -421,9 +419,7 @@ def test_c9_of_an_absent_node_an_earlier_fence_releases_nothing(play: Play):
 
 
 def test_c9_does_harm_if_evidence_outlives_the_node(play: Play, monkeypatch: Patch):
-    monkeypatch.setattr(
-        release, "evidence_holds", lambda evidence, node, uid, since: evidence.node_uid == uid
-    )
+    monkeypatch.setattr(release, "evidence_holds", lambda evidence, node, uid: evidence.node_uid == uid)
     assert play(c9_absent_node) == ("Fenced", True)
 
 

@@ -532,7 +532,7 @@ def test_a_fence_that_is_held_is_not_begun_because_its_node_is_deleted(fencing: 
             fence = await stage.until_phase("b", "Cancelled")
             await asyncio.sleep(100)
         assert stage.machines.off == {"a"}
-        assert fence.status.reason == "NodeGone"
+        assert fence.status.reason == "NothingLeft"
 
     fencing(story)
 

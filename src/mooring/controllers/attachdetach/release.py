@@ -16,7 +16,7 @@ un-report, whether to go on. Only the second result releases anything (C7).
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import Enum
 
 from msgspec.structs import replace
@@ -119,7 +119,7 @@ def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
     """What a fence or an operator has stated about the node, if that counts."""
     where, seen = f"node {attachment.node}", node.node if node is not None else None
     evidence, statement = attachment.evidence, attachment.statement
-    if evidence is not None and evidence_holds(evidence, seen, attachment.node_uid, attachment.absent_since):
+    if evidence is not None and evidence_holds(evidence, seen, attachment.node_uid):
         return Reason("Fenced", f"{where} was fenced by {evidence.by} (boot {evidence.boot_id or 'unknown'})")
     if node is not None and node.out_of_service:
         return Reason("OutOfService", f"{where} was declared out of service")
@@ -129,16 +129,15 @@ def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
     return None
 
 
-def evidence_holds(evidence: Evidence, node: Node | None, node_uid: str, absent_since: str) -> bool:
+def evidence_holds(evidence: Evidence, node: Node | None, node_uid: str) -> bool:
     """Whether the fence was one of the boot that the API shows now (C8). `node_uid` is the uid recorded on
-    the VolumeAttachment. Of an absent Node only a fence counts that began after its absence was read, at
-    `absent_since` ("" if it was not): an earlier one may be of an earlier boot (C9)."""
+    the VolumeAttachment. Of an absent Node only a fence counts that had read its absence before it gave its
+    order: an earlier one may be of an earlier boot (C9). A uid that is gone never comes back, so that no boot
+    has used the volume under it since. No clock is asked."""
     if node is not None:
         boot_id = node.status.node_info.boot_id
         return bool(boot_id) and (evidence.node_uid, evidence.boot_id) == (node.uid, boot_id)
-    if evidence.node_uid != node_uid or not (absent_since and evidence.begun):
-        return False
-    return datetime.fromisoformat(evidence.begun) > datetime.fromisoformat(absent_since)
+    return evidence.absent and evidence.node_uid == node_uid
 
 
 def statement_holds(statement: Statement, node: Node | None, node_uid: str) -> bool:

@@ -2,22 +2,26 @@
 twice a day. By day, not at 3 a.m.
 
 What a mechanism says of a node in its present boot is kept in its status: whose device it is, and that the
-device has seen the machine on. A fence compares it later. A look changes nothing (`mooring.fence.interface`).
+device has seen the machine on. A fence compares it later, also when the Node is gone by then: it is kept as
+long as something is attached there. A look changes nothing (`mooring.fence.interface`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.controllers.fencing import ordering
+from mooring.controllers.fencing.detection import policies_of
+from mooring.controllers.fencing.holding import read_what_is_left
 from mooring.fence.interface import Look, Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.objects import Condition, Node
-from mooring.kube.objects.fencing import FenceMechanism, FenceTarget, MechanismNode
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceTarget, MechanismNode
 from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time, parse_time
 
@@ -34,14 +38,16 @@ async def checked(
     client: Client,
     kinds: Mapping[str, Mechanism],
     record: FenceMechanism,
-    nodes: Iterable[Node],
+    nodes: Collection[Node],
+    policies: Collection[FencePolicy],
     accept: Callable[[FenceMechanism], None],
     now: Now,
 ) -> float:
     """Brings the status up to date. Returns the seconds after which it is to be looked at again."""
     mine = [each for each in nodes if not record.spec.nodes or each.name in record.spec.nodes]
     anew = record.status.observed_generation != record.metadata.generation
-    held = {} if anew else {each.name: each for each in record.status.nodes}  # it may lead elsewhere now
+    before = {each.name: each for each in record.status.nodes}
+    held = {} if anew else before  # it may lead elsewhere now
     due = [
         each for each in mine if each.ready == "True" and (anew or _is_due(held.get(each.name), each, now))
     ]
@@ -52,12 +58,35 @@ async def checked(
             return _said(node, await look_at(client, kinds, record, node), now)
 
     fresh = {each.name: each for each in await asyncio.gather(*(looked(each) for each in due))}
-    names = {each.name for each in mine}
-    said = {name: each for name, each in (held | fresh).items() if name in names}
-    status = _status(record, kinds, list(said.values()), mine, now)
-    if fresh or anew or set(said) != set(held) or status["conditions"] != _plain(record.status.conditions):
+    said = {
+        each.name: replace(found, policy=_policy(each, policies))
+        for each in mine
+        if (found := (held | fresh).get(each.name)) is not None
+    }
+    there = {each.name for each in nodes}
+    gone = [each for each in before.values() if each.name not in there]
+    said |= {each.name: _of_then(each, anew=anew) for each in gone if await _has_something(client, each)}
+    status = _status(record, kinds, [said[each.name] for each in mine if each.name in said], mine, now)
+    status["nodes"] = msgspec.to_builtins([said[name] for name in sorted(said)])
+    if anew or said != before or status["conditions"] != _plain(record.status.conditions):
         accept(await client.revise(record, {"status": status}, subresource="status", any_version=True))
     return AGAIN_S if any(each.state == State.UNKNOWN for each in said.values()) else CHECK_S / 4
+
+
+def _policy(node: Node, policies: Collection[FencePolicy]) -> str:
+    found = policies_of(node, policies)
+    return found[0].name if len(found) == 1 else ""
+
+
+async def _has_something(client: Client, said: MechanismNode) -> bool:
+    """Whether what is known of a node whose Node is gone is needed still."""
+    return bool(await read_what_is_left(client, said.name, said.node_uid))
+
+
+def _of_then(said: MechanismNode, *, anew: bool) -> MechanismNode:
+    """Of a node whose Node is gone. What a mechanism saw that was described otherwise is no word that its
+    machine was on; whom it spoke of is compared still."""
+    return replace(said, state="") if anew else said
 
 
 async def look_at(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Look:
@@ -92,6 +121,7 @@ def _is_due(said: MechanismNode | None, node: Node, now: Now) -> bool:
 
 
 def _said(node: Node, look: Look, now: Now) -> MechanismNode:
+    whom = target_of(node)
     return MechanismNode(
         name=node.name,
         node_uid=node.uid,
@@ -101,6 +131,9 @@ def _said(node: Node, look: Look, now: Now) -> MechanismNode:
         message=look.message[:MOST_MESSAGE],
         identity=dict(look.identity),
         looked_at=format_time(now()),
+        provider_id=whom.provider_id,
+        system_uuid=whom.system_uuid,
+        addresses=whom.addresses,
     )
 
 
@@ -116,7 +149,6 @@ def _status(
         "observedGeneration": record.metadata.generation,
         "scope": str(mechanism.scope) if mechanism is not None else "",
         "conditions": [_available(record, kinds, said, nodes, now)],
-        "nodes": msgspec.to_builtins(sorted(said, key=lambda each: each.name)),
     }
 
 

@@ -23,18 +23,18 @@ from mooring.controllers.fencing.decide import (
     FenceDecision,
     NodeDecision,
     Phase,
-    decide_absent,
     decide_fence,
     has_begun,
     policies_of,
     proof_of,
 )
-from mooring.controllers.fencing.detection import SOON_S
+from mooring.controllers.fencing.detection import SOON_S, Company
+from mooring.controllers.fencing.gone import decide_absent, last_known
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
-from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name_of
+from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
@@ -94,6 +94,8 @@ class FencingController(Controller[Key]):
             log=self.log,
         )
         self._beginning = asyncio.Lock()
+        self._absent_since: dict[str, float] = {}
+        """Node -> since when (the loop's time) this process has seen none of that name."""
 
     # --- what a change touches
 
@@ -126,7 +128,9 @@ class FencingController(Controller[Key]):
         return [*lost, *pending]
 
     def _of_mechanism(self, mechanism: FenceMechanism) -> list[Key]:
-        return [MechanismKey(mechanism.name), *(PolicyKey(each.name) for each in self._policies.items())]
+        gone = [NodeKey(each.name) for each in mechanism.status.nodes if self._nodes.get(each.name) is None]
+        policies = [PolicyKey(each.name) for each in self._policies.items()]
+        return [MechanismKey(mechanism.name), *policies, *gone]
 
     def _all_keys(self, policy: FencePolicy) -> list[Key]:
         mine = [FenceKey(each.name) for each in self._fences.items() if each.status.policy == policy.name]
@@ -153,7 +157,9 @@ class FencingController(Controller[Key]):
         node = self._nodes.get(name)
         if node is None:
             self._look_at(self._polls.forget(name))
+            await self._look_at_absent(name)
             return
+        self._absent_since.pop(name, None)
         await self._keep(node)
         await self._ask(node)
         decision = await self._observer.decision(node)
@@ -167,6 +173,17 @@ class FencingController(Controller[Key]):
             case _:
                 assert_never(decision.action)
 
+    async def _look_at_absent(self, name: str) -> None:
+        """Makes the fence of a node that a policy covered and that has something still, although its Node is
+        gone. By what is left of it, as the first thing that is known: others wait for that fence."""
+        said = last_known(name, self._mechanisms.items())
+        if said is None or not said.policy or self._is_fenced(name):
+            return
+        left = await read_what_is_left(self.client, name, said.node_uid)
+        if left and await self.client.find(Node, name) is None:
+            reason = Reason("NodeDeleted", f"Node {name} is gone, and {left[0]} is left there")
+            await self._make(name, said.node_uid, said.boot_id, reason)
+
     async def _ask(self, node: Node) -> None:
         """Writes on the Node what its agent is asked about its peers, unless that stands there."""
         questions = encoded(self._polls.questions_for(node.name))
@@ -179,7 +196,7 @@ class FencingController(Controller[Key]):
         covered = bool(policies_of(node, self._policies.items()))
         held = NODE_FINALIZER in node.metadata.finalizers
         asked = node.deleting and covered and held
-        left = await read_what_is_left(self.client, node) if asked else ()
+        left = await read_what_is_left(self.client, node.name, node.uid) if asked else ()
         decision = decide_deletion(node, left, covered=covered)
         match decision.action:
             case Keep.NOTHING:
@@ -197,23 +214,25 @@ class FencingController(Controller[Key]):
     async def _begin(self, node: Node, decision: NodeDecision) -> None:
         """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits
         for."""
-        name = fence_name_of(node)
+        if await self._make(node.name, node.uid, node.status.node_info.boot_id, decision.reason):
+            self.recorder.event(node, "Warning", f"Fence{decision.reason.code}", decision.reason.message)
+
+    async def _make(self, node: str, uid: str, boot_id: str, reason: Reason) -> bool:
+        """Whether the fence was made now."""
+        name = fence_name(node, uid, boot_id)
         held = self._fences.get(name)
         if held is not None:
             self.queue.add(FenceKey(name))  # it may be one that was cancelled
-        if held is not None or self._is_fenced(node.name):
-            return
-        spec = {
-            "nodeName": node.name,
-            "nodeUID": node.uid,
-            "bootID": node.status.node_info.boot_id,
-            "reason": decision.reason.message,
-        }
+        if held is not None or self._is_fenced(node):
+            return False
+        spec = {"nodeName": node, "nodeUID": uid, "bootID": boot_id, "reason": reason.message}
         body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
         with contextlib.suppress(AlreadyExists):
-            self._fences.accept(await self.client.create(NodeFence, body))
-            self.log.warning("node lost", node=node.name, fence=name, reason=decision.reason.message)
-            self.recorder.event(node, "Warning", f"Fence{decision.reason.code}", decision.reason.message)
+            made = await self.client.create(NodeFence, body)
+            self._fences.accept(made)
+            self.log.warning("node lost", node=node, fence=name, reason=reason.message)
+            return True
+        return False
 
     def _is_fenced(self, node: str) -> bool:
         """Whether a fence of the node is under way, as a person may have asked for one."""
@@ -242,7 +261,11 @@ class FencingController(Controller[Key]):
     async def _decision(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None
     ) -> FenceDecision:
-        begin = decide_absent(fence) if node is None else None
+        left: list[str] = []
+        begin = None
+        if node is None and fence.status.phase not in (Phase.UNFENCED, Phase.REFUSED):
+            left = await read_what_is_left(self.client, fence.spec.node_name, fence.spec.node_uid)
+            begin = self._about_absent(fence, policy, left)
         if node is not None and not fence.spec.override and proof_of(fence) is None:
             asked = bool(fence.spec.requested_by)
             begin = await (self._observer.about_request(node) if asked else self._observer.decision(node))
@@ -255,7 +278,16 @@ class FencingController(Controller[Key]):
             after_fence=policy.spec.after if policy is not None else "Leave",
             releases_pods=policy is not None and policy.spec.storage_releases_pods,
             rival=self._rival(fence),
+            left=bool(left),
         )
+
+    def _about_absent(
+        self, fence: NodeFence, policy: FencePolicy | None, left: list[str]
+    ) -> NodeDecision | None:
+        here, name = asyncio.get_running_loop().time(), fence.spec.node_name
+        absent_for = here - self._absent_since.setdefault(name, here)
+        company = self._observer.company(policy) if policy is not None else Company(0, ())
+        return decide_absent(fence, policy, company, left, absent_for)
 
     def _rival(self, fence: NodeFence) -> str:
         """Another fence of the same node that is not over."""
@@ -286,7 +318,13 @@ class FencingController(Controller[Key]):
         record = self._mechanisms.get(key.name)
         if record is not None and not record.deleting:
             after = await checked(
-                self.client, self._kinds, record, self._nodes.items(), self._mechanisms.accept, self.now
+                self.client,
+                self._kinds,
+                record,
+                self._nodes.items(),
+                self._policies.items(),
+                self._mechanisms.accept,
+                self.now,
             )
             self.look_again(key, after)
             for policy in self._policies.items():  # what a mechanism shows, its check has told

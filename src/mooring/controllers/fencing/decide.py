@@ -25,6 +25,7 @@ from mooring.controllers.fencing.detection import (
     PEERS_MISSING,
     Company,
     Held,
+    Loss,
     Poll,
     Signal,
     Stakes,
@@ -54,7 +55,7 @@ __all__ = [
     "FenceDecision",
     "NodeDecision",
     "Phase",
-    "decide_absent",
+    "begins_now",
     "decide_fence",
     "decide_node",
     "decide_request",
@@ -181,27 +182,29 @@ def decide_request(
     asked = Reason("Requested", f"a fence of node {node.name} was asked for")
     if len(policies) != 1:
         return NodeDecision(Begin.FENCE, asked)
-    policy = policies[0]
+    return begins_now(asked, policies[0], signals, company, loss_of(node, fencing=False), poll)
+
+
+def begins_now(
+    asked: Reason,
+    policy: FencePolicy,
+    signals: Sequence[Signal],
+    company: Company,
+    node: Loss,
+    poll: Poll | None,
+) -> NodeDecision:
+    """Whether a fence that is asked for may be begun, by what the policy says besides its detectors."""
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
         storm(signals, policy, company)
-        or over_budget(loss_of(node, fencing=False), policy, company)
-        or (held_by_peers(node.name, policy, poll, starts=False) if poll is not None else None)
+        or over_budget(node, policy, company)
+        or (held_by_peers(node.node, policy, poll, starts=False) if poll is not None else None)
     )
     if held is not None:
         return NodeDecision(Begin.HOLD, held.reason, held.after, held.after, policy.name)
     return NodeDecision(Begin.FENCE, asked, policy=policy.name)
-
-
-def decide_absent(fence: NodeFence) -> NodeDecision | None:
-    """A node that has no Node any more is not fenced by itself: what has not begun is given up. What a person
-    or another's detector has asked for is not (None)."""
-    if fence.spec.requested_by or fence.spec.override or has_begun(fence):
-        return None
-    gone = f"there is no Node {fence.spec.node_name} any more: it is not fenced by itself"
-    return _not(Begin.NO, Reason("NodeGone", gone))
 
 
 def _not(action: Begin, reason: Reason) -> NodeDecision:
@@ -221,11 +224,12 @@ def decide_fence(
     after_fence: str = "Leave",
     releases_pods: bool = False,
     rival: str = "",
+    left: bool = False,
 ) -> FenceDecision:
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
     `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
-    not over."""
+    not over. `left`: the node's Node is gone, and something is attached there still."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
@@ -234,7 +238,7 @@ def decide_fence(
         return _freeze(fence, node, rival)
     proof = proof_of(fence)
     if proof is not None:
-        return _in_force(fence, target, node, proof, now, after_fence, releases_pods=releases_pods)
+        return _in_force(fence, target, node, proof, now, after_fence, releases_pods=releases_pods, left=left)
     begun = has_begun(fence)
     if fence.deleting and not begun:
         return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
@@ -270,7 +274,7 @@ def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision |
     """A fence that is over stays as a record; a node that is lost again in the boot of one that was cancelled
     is fenced under the same name. One that was taken back stays so."""
     target = fence.status.target
-    same = node is not None and target is not None and is_same_boot(node, target)
+    same = target is not None and (node is None or is_same_boot(node, target))
     if (
         phase == Phase.CANCELLED
         and same
@@ -385,6 +389,7 @@ def _in_force(
     after_fence: str,
     *,
     releases_pods: bool,
+    left: bool,
 ) -> FenceDecision:
     """A fence that was shown to hold."""
     status, where = fence.status, f"node {target.node_name}"
@@ -398,6 +403,12 @@ def _in_force(
         )
         return _do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
     asked = fence.spec.unfence or fence.deleting
+    if left and not (proof.absent or asked or status.power_on_at):
+        message = (
+            f"{where} was cut off ({proof.mechanism}) before its Node was deleted, which says nothing of a later boot: "
+            "it is shown once more"
+        )
+        return _do(Action.REOPEN, Phase.PENDING, "NodeGone", message)
     if not status.released_at and not asked:
         if node is not None and node.ready != "Unknown":
             message = (

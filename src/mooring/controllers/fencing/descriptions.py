@@ -47,6 +47,10 @@ MECHANISM: Mapping[str, str] = {
     "status.nodes.message": "The same for people.",
     "status.nodes.identity": "What the device says of itself; compared before it is ordered to do anything.",
     "status.nodes.lookedAt": "When that was.",
+    "status.nodes.policy": "The FencePolicy that covered it.",
+    "status.nodes.providerID": "Of the machine, as its provider names it.",
+    "status.nodes.systemUUID": "Of the machine, as its firmware names it.",
+    "status.nodes.addresses": "Of the node.",
 }
 
 POLICY: Mapping[str, str] = {
@@ -159,6 +163,7 @@ FENCE: Mapping[str, str] = {
     "PersistentVolume. Read before the order was given, and never added to.",
     "status.attempts.confirmations": "By mechanism: what a second source said.",
     "status.attempts.report": "The last report of the node's agent that the API showed after the answer.",
+    "status.attempts.absent": "Whether there was no Node object any more when it was given.",
     "status.round": "Which time the ladder is gone through, from 0.",
     "status.roundEndedAt": "When the ladder was last gone through in vain.",
     "status.proof": "The token of the attempt whose evidence counts.",

@@ -11,11 +11,11 @@ LOOK_S = 5.0
 """Seconds after which what is left on a Node that is being deleted is read again."""
 
 
-async def read_what_is_left(client: Client, node: Node) -> list[str]:
+async def read_what_is_left(client: Client, node: str, uid: str) -> list[str]:
     """What the node has that no other node may have meanwhile, in words."""
     records = (await client.list(VolumeAttachment)).items
-    pods = (await client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
-    return what_is_left(node, records, pods)
+    pods = (await client.list(Pod, field_selector=f"spec.nodeName={node}")).items
+    return what_is_left(node, uid, records, pods)
 
 
 async def hold(client: Client, node: Node, *, held: bool) -> None:

@@ -65,15 +65,15 @@ def next_step(node: Node) -> str:
     )
 
 
-def what_is_left(node: Node, records: Iterable[VolumeAttachment], pods: Iterable[Pod]) -> list[str]:
+def what_is_left(node: str, uid: str, records: Iterable[VolumeAttachment], pods: Iterable[Pod]) -> list[str]:
     """What the node has that no other node may have meanwhile, in words: its attachments and the identities
     of StatefulSets. `records`, `pods`: all, or those of the node."""
     attached = [
         f"volume {each.spec.source.persistent_volume_name or each.name}"
         for each in records
-        if each.spec.node_name == node.name and each.metadata.annotations.get(NODE_UID, "") in ("", node.uid)
+        if each.spec.node_name == node and each.metadata.annotations.get(NODE_UID, "") in ("", uid)
     ]
-    owned = [f"pod {each.key}" for each in pods if each.spec.node_name == node.name and is_identity(each)]
+    owned = [f"pod {each.key}" for each in pods if each.spec.node_name == node and is_identity(each)]
     return [*sorted(attached), *sorted(owned)]
 
 

@@ -81,6 +81,10 @@ _MECHANISM: dict[str, Schema] = {
                 message=TEXT,
                 identity=mapped(TEXT),
                 lookedAt=DATE_TIME,
+                policy=TEXT,
+                providerID=TEXT,
+                systemUUID=TEXT,
+                addresses=listed(TEXT, 100),
             ),
             MOST_NODES,
         ),
@@ -177,6 +181,7 @@ _ATTEMPT = fields(
     volumes=mapped(TEXT),
     confirmations=mapped(TEXT),
     report=TEXT,
+    absent=FLAG,
 )
 _FENCE: dict[str, Schema] = {
     "spec": ruled(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from mooring.kube.objects import Node
-
 FINALIZER = "fencing.mooring.dev/fence"
 """On a NodeFence until the node is free again: its deletion is a request for that."""
 NODE_FINALIZER = "fencing.mooring.dev/node"
@@ -19,7 +17,3 @@ def fence_name(node: str, node_uid: str, boot_id: str) -> str:
     """The name of the one NodeFence of this registration and boot of a node."""
     digest = hashlib.sha256(f"{node_uid}/{boot_id}".encode()).hexdigest()[:10]
     return f"{node[:LONGEST_NODE].rstrip('.-')}-{digest}"
-
-
-def fence_name_of(node: Node) -> str:
-    return fence_name(node.name, node.uid, node.status.node_info.boot_id)

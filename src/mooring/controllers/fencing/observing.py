@@ -88,7 +88,7 @@ class Observer:
         if not any(each.lost for each in signals):
             decision = decide_node(node, policies, signals, Company(0, ()), Stakes())
             return self._asked_early(node, policy, signals, decision)
-        stakes, company = await self._stakes(node), self._company(policy)
+        stakes, company = await self._stakes(node), self.company(policy)
         decision = decide_node(node, policies, signals, company, stakes)
         poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
         if poll is None:
@@ -101,7 +101,7 @@ class Observer:
         if len(policies) != 1:
             return decide_request(node, policies, [], Company(0, ()))
         signals = [await self._signal(node, each) for each in policies[0].spec.detectors]
-        company = self._company(policies[0])
+        company = self.company(policies[0])
         decision = decide_request(node, policies, signals, company)
         poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
         if poll is None:
@@ -159,19 +159,19 @@ class Observer:
     def _since(self, time: str | None) -> float:
         return max((self._now() - parse_time(time)).total_seconds(), 0.0) if time else 0.0
 
-    def _company(self, policy: FencePolicy) -> Company:
+    def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
         fencing = {each.spec.node_name for each in self._fences.items() if in_progress(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [loss_of(each, each.name in fencing) for each in nodes if each.name in suspects | fencing]
         gone = {
-            each.spec.node_name
+            each.spec.node_name: in_progress(each)
             for each in self._fences.items()
-            if in_progress(each)
+            if each.status.phase not in Phase.OVER
             and each.status.policy == policy.name
             and self._nodes.get(each.spec.node_name) is None
         }
-        known = (*lost, *(Loss(each, "", False, True) for each in sorted(gone)))
+        known = (*lost, *(Loss(each, "", False, gone[each]) for each in sorted(gone)))
         here = asyncio.get_running_loop().time()
         if policy.spec.storm.nodes and sum(not each.fencing for each in known) >= policy.spec.storm.nodes:
             self._storm_at[policy.name] = here

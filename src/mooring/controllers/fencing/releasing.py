@@ -34,7 +34,9 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     node = await client.find(Node, target.node_name)
     if node is not None and not is_same_boot(node, target):
         raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
-    evidence = Evidence(target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}")
+    evidence = Evidence(
+        target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}", proof.absent
+    )
     count = 0
     for record in await records_of(client, target):
         due = proof.scope == Scope.POWER or record.name in proof.volumes

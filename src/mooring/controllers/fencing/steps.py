@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.fencing import metrics, ordering, releasing, removing
+from mooring.controllers.fencing import gone, metrics, ordering, releasing, removing
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
@@ -121,7 +121,8 @@ class Steps:
         """Writes down whom the fence is about, after a finalizer: from now on its deletion is a request."""
         fence = await self._held(fence)
         frozen = {"target": msgspec.to_builtins(self._target(fence, node))}
-        named = {"policy": policy.name} if policy is not None else {}
+        covers = policy.name if policy is not None else gone.policy_then(fence, self._mechanisms.items())
+        named = {"policy": covers} if covers else {}
         await self._write(fence, reason, Phase.PENDING, {**frozen, **named})
         return True
 
@@ -133,11 +134,8 @@ class Steps:
         return await self.client.revise(fence, body)
 
     def _target(self, fence: NodeFence, node: Node | None) -> FenceTarget:
-        spec = fence.spec
         if node is None:
-            return FenceTarget(
-                node_name=spec.node_name, node_uid=spec.node_uid, boot_id=spec.boot_id, absent=True
-            )
+            return gone.target_then(fence, self._mechanisms.items())
         boot = (node.name, node.uid, node.status.node_info.boot_id)
         said = {
             record.name: {**each.identity, "state": each.state, "generation": str(record.metadata.generation)}
@@ -210,6 +208,7 @@ class Steps:
             "volumes": volumes,
             "confirmations": {name: f"{look.state}: {look.message}" for name, look in looks.items()},
             "report": last_report(after) if after is not None else "",
+            "absent": node is None,
         }
         await self._answered(fence, step.token, ended, judged.outcome is Outcome.FENCED)
         metrics.ordered(step.mechanism, judged.outcome, asyncio.get_running_loop().time() - began)

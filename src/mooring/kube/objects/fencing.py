@@ -35,7 +35,9 @@ class FenceMechanismSpec(Struct, frozen=True):
 
 
 class MechanismNode(Struct, frozen=True):
-    """What the mechanism said of a node when it was last looked at: in that boot, of that uid."""
+    """What the mechanism said of a node when it was last looked at: in that boot, of that uid. With it, what
+    a fence has to know of the node and only its Node tells: it stays while the node has something, also when
+    its Node is gone. `policy`: the FencePolicy that covered it."""
 
     name: str = ""
     node_uid: str = msgspec.field(default="", name="nodeUID")
@@ -45,6 +47,10 @@ class MechanismNode(Struct, frozen=True):
     message: str = ""
     identity: dict[str, str] = {}
     looked_at: str = ""
+    policy: str = ""
+    provider_id: str = msgspec.field(default="", name="providerID")
+    system_uuid: str = msgspec.field(default="", name="systemUUID")
+    addresses: tuple[str, ...] = ()
 
 
 class FenceMechanismStatus(Struct, frozen=True):
@@ -192,7 +198,7 @@ class FenceAttempt(Struct, frozen=True):
     `waits_until`: then the mechanism is waited for no longer. `evidence`: what was read after it. `volumes`:
     of scope Storage, what it shuts the node out of (VolumeAttachment to PersistentVolume), read before it was
     given. `confirmations`: by mechanism, what a second source said. `report`: the last report of the node's
-    agent that the API showed after the answer."""
+    agent that the API showed after the answer. `absent`: the live read before it was given found no Node."""
 
     round: int = 0
     rung: int = 0
@@ -210,6 +216,7 @@ class FenceAttempt(Struct, frozen=True):
     volumes: dict[str, str] = {}
     confirmations: dict[str, str] = {}
     report: str = ""
+    absent: bool = False
 
 
 class NodeFenceStatus(Struct, frozen=True):

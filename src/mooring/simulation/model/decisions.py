@@ -80,7 +80,7 @@ def _recorded(record: Attachment, node: NodeObject | None, name: str, *, wanted:
     evidence = None
     if fenced is not None:
         uid = "node" if fenced.same_uid else "gone"
-        evidence = Evidence(uid, _boot(fenced), LATER if fenced.absent else CREATED.replace("Z", "+00:00"))
+        evidence = Evidence(uid, _boot(fenced), absent=fenced.absent)
     silent = node is None or node.ready == "Unknown"
     return Recorded(
         name=name,
