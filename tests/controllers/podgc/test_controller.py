@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from controller_stage import ControllerStage, Play
 
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.controllers.podgc.controller import PodGCController
+from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Event, Node, Pod
+from mooring.kube.objects.apiextensions import CustomResourceDefinition
+from mooring.kube.objects.fencing import NodeFence
 from mooring.volumes.out_of_service import SEEN, TAINT
 
 
@@ -190,5 +194,31 @@ def test_a_pod_that_is_written_while_its_node_is_absent_is_given_the_whole_time_
         await asyncio.sleep(50)
         await controller.reconcile("default/p")
         assert await stage.api.find(Pod, "p", "default") is None
+
+    play(story)
+
+
+@pytest.mark.parametrize("deletion_confirms", [False, True])
+def test_a_pod_of_a_node_that_is_gone_waits_for_its_fence(play: Play, deletion_confirms: bool):
+    async def story(stage: ControllerStage):
+        for body in FENCING_KINDS:
+            await stage.api.create(CustomResourceDefinition, body)
+        fence = {"metadata": {"name": "f"}, "spec": {"nodeName": "n", "nodeUID": "u"}}
+        await stage.api.create(NodeFence, fence)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(PodGCController, deletion_confirms=deletion_confirms)
+        task = asyncio.create_task(controller.run())
+        await asyncio.sleep(QUARANTINE_S * 4)
+        assert await stage.api.find(Pod, "p", "default") is not None
+        shown = {"token": "t", "outcome": "Fenced", "scope": "Power", "absent": True}
+        status = {"phase": "Fenced", "proof": "t", "attempts": [shown]}
+        later = {"metadata": {"name": "g"}, "spec": fence["spec"]}
+        await stage.api.create(NodeFence, later)
+        await stage.api.patch(NodeFence, "g", {"status": status}, subresource="status")
+        await asyncio.sleep(QUARANTINE_S * 2)
+        assert await stage.api.find(Pod, "p", "default") is None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     play(story)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from mooring.controllers.podgc.decide import Action, decide
+from mooring.controllers.podgc.decide import Action, Fence, decide, fence_about
 from mooring.kube.objects import (
     Condition,
     ManagedMeta,
@@ -16,6 +17,7 @@ from mooring.kube.objects import (
     PodSpec,
     Taint,
 )
+from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceSpec, NodeFenceStatus
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
 
 
@@ -90,3 +92,46 @@ def test_what_a_node_has_seen_spends_that_taint_and_no_other():
     assert spent(node(seen=identity(taint)))
     assert not spent(node(added="t2", seen=identity(taint)))
     assert not spent(HEALTHY)
+
+
+def a_fence(
+    phase: str = "Fenced", *, scope: str = "Power", absent: bool = True, node: str = "n"
+) -> NodeFence:
+    """One that has shown what its only order was given for."""
+    attempt = FenceAttempt(token="t", outcome="Fenced", scope=scope, absent=absent)
+    proof = "t" if phase == "Fenced" else ""
+    return NodeFence(
+        metadata=ObjectMeta(name="f", creation_timestamp="2030-01-01T00:00:10Z"),
+        spec=NodeFenceSpec(node_name=node),
+        status=NodeFenceStatus(phase=phase, attempts=(attempt,), proof=proof),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fences", "found"),
+    [
+        ([], Fence.NONE),
+        ([a_fence(node="another")], Fence.NONE),
+        ([a_fence("Cancelled")], Fence.NONE),
+        ([a_fence("")], Fence.AWAITED),
+        ([a_fence("Pending")], Fence.AWAITED),
+        ([a_fence("AwaitingPerson")], Fence.AWAITED),
+        ([a_fence(scope="Storage")], Fence.AWAITED),
+        ([a_fence(absent=False)], Fence.AWAITED),
+        ([a_fence("Cancelled"), a_fence()], Fence.OFF),
+    ],
+)
+def test_what_fences_say_of_a_pod_whose_node_is_gone(fences: list[NodeFence], found: Fence):
+    assert fence_about(pod(), fences) is found
+
+
+def test_a_fence_says_nothing_of_a_pod_that_is_younger():
+    young = replace(pod(), metadata=ObjectMeta(name="p", creation_timestamp="2030-01-01T00:00:11Z"))
+    assert fence_about(young, [a_fence()]) is Fence.AWAITED
+
+
+@pytest.mark.parametrize("deletion_confirms", [False, True])
+def test_where_a_fence_is_under_way_it_is_asked_before_a_deletion_counts(deletion_confirms: bool):
+    given = {"deletion_confirms": deletion_confirms}
+    assert decide(pod(), None, fence=Fence.AWAITED, **given).action is Action.KEEP
+    assert decide(pod(), None, fence=Fence.OFF, **given).action is Action.REMOVE

@@ -39,12 +39,12 @@ from mooring.controllers.fencing.detection import (
 )
 from mooring.controllers.fencing.ladder import Step, next_step
 from mooring.controllers.fencing.names import FINALIZER
-from mooring.fence.interface import Outcome, Scope
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FencePolicy, FenceTarget, NodeFence, Rung
 from mooring.kube.reason import Reason
 from mooring.kube.times import parse_time
+from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.out_of_service import out_of_service
 from mooring.volumes.statements import last_report
 
@@ -60,6 +60,7 @@ __all__ = [
     "decide_node",
     "decide_request",
     "has_begun",
+    "is_off",
     "is_same_boot",
     "policies_of",
     "proof_of",
@@ -69,21 +70,6 @@ VERIFY_S = 60.0
 """Seconds after which a fence in force is looked at again."""
 ROUND_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 600.0
-
-
-class Phase:
-    """Of a NodeFence."""
-
-    PENDING = "Pending"
-    FENCING = "Fencing"
-    AWAITING_PERSON = "AwaitingPerson"
-    FENCED = "Fenced"
-    UNFENCED = "Unfenced"
-    CANCELLED = "Cancelled"
-    REFUSED = "Refused"
-
-    OVER = (UNFENCED, CANCELLED, REFUSED)
-    OPEN = (PENDING, FENCING, AWAITING_PERSON, FENCED)
 
 
 class Begin(Enum):
@@ -359,20 +345,6 @@ def _advice(target: FenceTarget) -> str:
 def has_begun(fence: NodeFence) -> bool:
     """Whether something was ordered in this round."""
     return any(each.round == fence.status.round for each in fence.status.attempts)
-
-
-def proof_of(fence: NodeFence) -> FenceAttempt | None:
-    """The attempt whose evidence counts; None if there is none."""
-    token = fence.status.proof
-    if not token:
-        return None
-    found = (each for each in fence.status.attempts if each.token == token)
-    return next((each for each in found if each.outcome == Outcome.FENCED), None)
-
-
-def is_off(proof: FenceAttempt) -> bool:
-    """Whether it shows that nothing of that boot runs any more, and not only where it cannot write."""
-    return proof.scope == Scope.POWER
 
 
 def is_same_boot(node: Node, target: FenceTarget) -> bool:

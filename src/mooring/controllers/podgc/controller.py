@@ -12,11 +12,21 @@ import asyncio
 from random import Random
 from typing import assert_never
 
-from mooring.controllers.podgc.decide import MOST_ENDED, QUARANTINE_S, Action, decide, surplus
+from mooring.controllers.podgc.decide import (
+    MOST_ENDED,
+    QUARANTINE_S,
+    Action,
+    Fence,
+    decide,
+    fence_about,
+    surplus,
+)
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
+from mooring.kube.errors import NotFound
 from mooring.kube.objects import Node, Pod
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 
@@ -24,6 +34,8 @@ RISK = (
     "that counts as the statement that nothing runs there any more; if its machine is only cut off, a second pod of "
     "this name may run beside the first"
 )
+LOOK_S = 30.0
+"""Seconds after which it is looked at again what a fence of a Node that is gone has shown."""
 _TOO_MANY = Reason("TooManyEnded", "more pods have ended than may stay")
 
 
@@ -66,8 +78,8 @@ class PodGCController(Controller[str]):
         return 0 < self._most_ended < self._pods.count("ended", "yes")
 
     def _may_be_removed(self, pod: Pod) -> bool:
-        node = self._nodes.get(pod.spec.node_name)
-        return decide(pod, node, deletion_confirms=self._deletion_confirms).action is Action.REMOVE
+        """By the caches, where a Node that is gone is looked into: its fence may have shown something."""
+        return decide(pod, self._nodes.get(pod.spec.node_name)).action is Action.REMOVE
 
     def _pods_of_node(self, node: Node) -> list[str]:
         pods = [pod.key for pod in self._pods.by_index("node", node.name)]
@@ -93,14 +105,24 @@ class PodGCController(Controller[str]):
             self.queue.add_after(key, left)
             return
         live = await self.client.find(Node, pod.spec.node_name) if pod.spec.node_name else None
-        decision = decide(pod, live, deletion_confirms=self._deletion_confirms)
+        gone = live is None and bool(pod.spec.node_name)
+        fence = await self._fence_about(pod) if gone else Fence.NONE
+        decision = decide(pod, live, deletion_confirms=self._deletion_confirms, fence=fence)
         match decision.action:
             case Action.KEEP:
-                return
+                if gone:
+                    self.queue.add_after(key, LOOK_S)
             case Action.REMOVE:
                 await self._remove(pod, decision.reason)
             case _:
                 assert_never(decision.action)
+
+    async def _fence_about(self, pod: Pod) -> Fence:
+        """By a live read; a cluster that does not know fences has none."""
+        try:
+            return fence_about(pod, (await self.client.list(NodeFence)).items)
+        except NotFound:
+            return Fence.NONE
 
     async def _remove(self, pod: Pod, reason: Reason) -> None:
         marked = await self._marked_failed(pod, reason.message)

@@ -2,17 +2,19 @@
 
 Removing a pod object releases its identity: another pod of that name may start. So each reason names
 who knows that the old pod does not run any more (docs/origins.md, pod safety): an operator's taint in
-force, or the deletion of the Node.
+force, a fence of the Node that is gone, or its deletion where no fence of it is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
+from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.out_of_service import out_of_service
 
 QUARANTINE_S = 40.0
@@ -21,6 +23,33 @@ QUARANTINE_S = 40.0
 
 MOST_ENDED = 12_500
 """Pods that have ended may stay, so many of them (upstream's --terminated-pod-gc-threshold)."""
+
+
+class Fence(Enum):
+    """What is known, by a fence, of a machine whose Node is gone."""
+
+    NONE = "None"  # no fence of it is under way
+    AWAITED = "Awaited"
+    OFF = "Off"  # it has shown since then that nothing of the machine runs
+
+
+def fence_about(pod: Pod, fences: Iterable[NodeFence]) -> Fence:
+    """What fences say of the pod's node, whose Node is gone. One that shows less than that the machine is off
+    (its storage shuts it out) is waited for: processes run on. A pod that is younger than the fence is of
+    another registration of the name; both times are the API server's."""
+    mine = [each for each in fences if each.spec.node_name == pod.spec.node_name]
+    under_way = [each for each in mine if each.status.phase not in Phase.OVER]
+    if not under_way:
+        return Fence.NONE
+    created = pod.metadata.creation_timestamp or ""
+    off = any(
+        (proof := proof_of(each)) is not None
+        and is_off(proof)
+        and proof.absent
+        and created <= (each.metadata.creation_timestamp or "")
+        for each in under_way
+    )
+    return Fence.OFF if off else Fence.AWAITED
 
 
 class Action(Enum):
@@ -34,13 +63,22 @@ _WAITS_FOR_NODE = Decision(Action.KEEP, Reason("Unscheduled", "waits for a node"
 _KEPT_BY_NODE = Decision(Action.KEEP, Reason("NodeExists", "its node exists, and ends its own pods"))
 
 
-def decide(pod: Pod, node: Node | None, *, deletion_confirms: bool = True) -> Decision[Action]:
+def decide(
+    pod: Pod, node: Node | None, *, deletion_confirms: bool = True, fence: Fence = Fence.NONE
+) -> Decision[Action]:
     """Whether the pod may be removed. `node`: the Node that the pod names; None if it does not exist.
-    `deletion_confirms`: the deletion of a Node states that nothing of its machine runs any more."""
+    `deletion_confirms`: the deletion of a Node states that nothing of its machine runs any more, unless a
+    `fence` of it is under way: that is asked first."""
     if not pod.spec.node_name:
         if pod.deleting:
             return _remove("unscheduled", "is being deleted and was never scheduled")
         return _WAITS_FOR_NODE
+    if node is None and fence is Fence.OFF:
+        return _remove(
+            "fenced", f"node {pod.spec.node_name} no longer exists, and its machine was cut off since"
+        )
+    if node is None and fence is Fence.AWAITED:
+        return Decision(Action.KEEP, Reason("FenceAwaited", _awaited(pod.spec.node_name)))
     if node is None and not deletion_confirms:
         return Decision(Action.KEEP, Reason("NodeGone", _not_confirmed(pod.spec.node_name)))
     if node is None:
@@ -48,6 +86,10 @@ def decide(pod: Pod, node: Node | None, *, deletion_confirms: bool = True) -> De
     if pod.deleting and out_of_service(node):
         return _remove("out-of-service", f"node {node.name} was declared out of service")
     return _KEPT_BY_NODE
+
+
+def _awaited(node: str) -> str:
+    return f"node {node} was deleted, and its fence is waited for: mooring fence list"
 
 
 def _not_confirmed(node: str) -> str:

@@ -30,7 +30,7 @@ def _by_name(original: Any) -> Any:
 
 
 def _any_ending_pod(original: Any) -> Any:
-    def decide(pod: Pod, node: Node | None, **policy: bool) -> Any:
+    def decide(pod: Pod, node: Node | None, **policy: Any) -> Any:
         if pod.deleting:
             return Decision(Action.REMOVE, Reason("Mutant", "is being deleted"))
         return original(pod, node, **policy)
