@@ -13,9 +13,11 @@ from mooring.apiserver import Request
 from mooring.cluster.confirm_dead import confirm
 from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
-from mooring.kube.objects import Node
+from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.transport import InProcess
+from mooring.volumes.names import NODE_MACHINE, NODE_UID
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
+from mooring.volumes.statements import statement_of
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -82,5 +84,39 @@ def test_a_taint_under_which_the_node_has_reported_is_replaced_by_a_fresh_one(
         assert spent(await client.get(Node, "n"))
         await confirm(client, "n", now=now)
         assert out_of_service(await client.get(Node, "n"))
+
+    run(story())
+
+
+async def attached(client: Client, name: str, machine: str) -> None:
+    """A volume of a machine that is, or was, node n."""
+    node = await client.get(Node, "n")
+    annotations = {NODE_UID: node.uid, NODE_MACHINE: machine}
+    spec = {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": f"pv-{name}"}}
+    await client.create(
+        VolumeAttachment, {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    )
+
+
+async def stated(client: Client, name: str) -> bool:
+    return statement_of(await client.get(VolumeAttachment, name)) is not None
+
+
+def test_a_machine_whose_name_another_one_has_is_stated_to_be_dead_and_only_that_one(
+    run: Run, now: Callable[[], datetime]
+) -> None:
+    async def story() -> None:
+        client = await cluster_with("True", now)
+        info = {"status": {"nodeInfo": {"bootID": "b", "systemUUID": "present"}}}
+        await client.patch(Node, "n", info, subresource="status")
+        await attached(client, "mine", "present ")
+        await attached(client, "theirs", "former ")
+        assert "1 volume may move" in await confirm(client, "n", machine="former", now=now)
+        assert (await stated(client, "theirs"), await stated(client, "mine")) == (True, False)
+        assert taint_of(await client.get(Node, "n")) is None
+        with pytest.raises(ClusterError, match="is that machine"):
+            await confirm(client, "n", machine="present", now=now)
+        with pytest.raises(ClusterError, match="no volume is attached"):
+            await confirm(client, "n", machine="a third", now=now)
 
     run(story())

@@ -40,14 +40,20 @@ class FencingStage(ControllerStage):
         return await self.report(name, boot)
 
     async def report(
-        self, name: str, boot: str = "boot-1", ready: str = "True", *, by_agent: bool = True
+        self,
+        name: str,
+        boot: str = "boot-1",
+        ready: str = "True",
+        *,
+        by_agent: bool = True,
+        machine: str = "",
     ) -> Node:
         self._reports += by_agent
         mark = {"metadata": {"annotations": {STATUS_WRITE: str(self._reports)}}} if by_agent else {}
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": format_time(self.now())}
         status = {
             "conditions": [condition],
-            "nodeInfo": {"bootID": boot},
+            "nodeInfo": {"bootID": boot, **({"systemUUID": machine} if machine else {})},
             "volumesInUse": [f"x/y/{name}-disk"],
         }
         return await self.api.patch(Node, name, {**mark, "status": status}, subresource="status")

@@ -64,6 +64,11 @@ async def report_by_another_boot(stage: PermittedMount) -> None:
     await stage.node_status(nodeInfo={"bootID": "of a clone"})
 
 
+async def make_for_another_machine(stage: PermittedMount) -> None:
+    await stage.node_status(nodeInfo={"bootID": BOOT, "systemUUID": "present"})
+    await stage.annotate(annotations={"mooring.dev/node-machine": "former "})
+
+
 async def delete_held_by_a_finalizer(stage: PermittedMount) -> None:
     await stage.annotate(finalizers=["mooring.dev/attacher"])
     await stage.client.delete(VolumeAttachment, NAME)
@@ -106,6 +111,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         (lambda stage: stage.client.delete(Node, NODE), "does not exist any more"),
         (lambda stage: stage.client.delete(VolumeAttachment, NAME), "does not exist"),
         (report_by_another_boot, "another agent's"),
+        (make_for_another_machine, "was made for another machine"),
         (lambda stage: stage.attached(False), "is not attached"),
         (lambda stage: stage.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
         (delete_held_by_a_finalizer, "is being deleted"),

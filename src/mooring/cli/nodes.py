@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -250,9 +251,14 @@ def _ask(work: Callable[[Client], Awaitable[str]], kubeconfig: str | None, data_
 @click.option(
     "--uid", default="", help="Which registration of the node is dead, where the Node object is gone."
 )
+@click.option(
+    "--machine",
+    default="",
+    help="The systemUUID or provider ID of the machine that is dead, where another one has the node's name now.",
+)
 @KUBECONFIG
 @DATA_DIR
-def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | None) -> None:
+def confirm_dead(name: str, uid: str, machine: str, kubeconfig: str | None, data_dir: str | None) -> None:
     """States that a node's machine is off and writes nothing any more, so that its volumes may move.
 
     Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's
@@ -262,7 +268,8 @@ def confirm_dead(name: str, uid: str, kubeconfig: str | None, data_dir: str | No
     from mooring.cluster.confirm_dead import confirm
     from mooring.kube.times import wall_clock
 
-    _ask(lambda client: confirm(client, name, uid=uid, by=_user(), now=wall_clock), kubeconfig, data_dir)
+    said = partial(confirm, name=name, uid=uid, machine=machine, by=_user(), now=wall_clock)
+    _ask(said, kubeconfig, data_dir)
 
 
 @node.command()

@@ -5,7 +5,8 @@ out-of-service taint, by a write with that read's uid and resourceVersion, stamp
 which distinguishes it from one set before; and the statement is written on its VolumeAttachments, with the
 boot and the last report that were seen. Of a Node that is gone: the statement alone, on the VolumeAttachments
 that name it, for the uid that they recorded. It is void as soon as the node reports again
-(`mooring.volumes.statements`).
+(`mooring.volumes.statements`). Of a machine whose name another one has taken: the statement alone, on the
+VolumeAttachments that were made for that machine, whatever the Node says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
@@ -20,16 +22,22 @@ from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time
+from mooring.volumes.machines import are_two, machine_of, recorded_machine
 from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service
 from mooring.volumes.statements import Statement, annotation, statement_about
 
 
-async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an operator", now: Now) -> str:
-    """States it and says what that does; ClusterError if the node answers, or nothing is known of it."""
+async def confirm(
+    client: Client, name: str, *, uid: str = "", machine: str = "", by: str = "an operator", now: Now
+) -> str:
+    """States it and says what that does; ClusterError if the node answers, or nothing is known of it.
+    `machine`: the systemUUID or the provider ID of the one that had the name before."""
     node = await client.find(Node, name)
     records = [each for each in (await client.list(VolumeAttachment)).items if each.spec.node_name == name]
     at = format_time(now())
+    if machine:
+        return await _former(client, node, name, machine, records, Statement("", absent=True, by=by, at=at))
     if node is None:
         statement = Statement(_uid_of(name, records, uid), absent=True, by=by, at=at)
         count = await _state(client, _of(records, statement.node_uid), statement)
@@ -53,6 +61,33 @@ async def confirm(client: Client, name: str, *, uid: str = "", by: str = "an ope
     taints: list[Any] = msgspec.to_builtins([*(t for t in node.spec.taints if t.key != TAINT), taint])
     await client.revise(node, {"spec": {"taints": taints}})
     return f"node {name} is declared out of service: its pods are removed and its volumes may move"
+
+
+async def _former(
+    client: Client,
+    node: Node | None,
+    name: str,
+    machine: str,
+    records: list[VolumeAttachment],
+    statement: Statement,
+) -> str:
+    """States it of a machine that does not have the name any more."""
+    if node is not None and machine in machine_of(node):
+        raise ClusterError(f"node {name} is that machine ({machine}): say it of the node, without --machine")
+    mine = [
+        each
+        for each in records
+        if machine in (told := recorded_machine(each)) and (node is None or are_two(told, machine_of(node)))
+    ]
+    if not mine:
+        raise ClusterError(
+            f"no volume is attached to a machine {machine} that was node {name}: nothing was changed"
+        )
+    count = 0
+    for uid in sorted({each.metadata.annotations.get(NODE_UID, "") for each in mine}):
+        of_uid = [each for each in mine if each.metadata.annotations.get(NODE_UID, "") == uid]
+        count += await _state(client, of_uid, replace(statement, node_uid=uid))
+    return f"machine {machine}, which was node {name} before, is stated to be dead: {counted(count, 'volume')} may move"
 
 
 def _uid_of(name: str, records: list[VolumeAttachment], uid: str) -> str:

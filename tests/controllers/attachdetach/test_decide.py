@@ -529,3 +529,61 @@ def test_what_is_to_be_left_out_is_not_in_the_list(listed: set[str], usable: set
     assert "a" not in {
         e["name"] for e in reported_volumes(a_node(listed=sorted(listed)), paths, (), without="a")
     }
+
+
+# --- another machine of the same name
+
+
+def taken(**changes: Any) -> NodeState:
+    """A Node of a machine that is not the one that the volume was attached to."""
+    info = NodeSystemInfo(boot_id="b2", system_uuid="present")
+    there = Node(metadata=ManagedMeta(name="n0", uid="uid-n0"), status=NodeStatus(node_info=info))
+    return node(node=there, **changes)
+
+
+OF_FORMER = {"machine": "former "}
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_pods_on_the_machine_that_has_taken_a_name_wait_for_the_volume_of_the_former_one(reported: bool):
+    found = only(
+        state(
+            demands=(demand(),),
+            attachments=(attachment(**OF_FORMER),),
+            nodes=(taken(reported=reported, reconstructed=True),),
+        )
+    )
+    assert (found.action, found.reason.code) == (Action.BLOCKED, "AnotherMachine")
+    assert found.pods == ("default/pod-n0",)
+
+
+def test_it_is_detached_for_them_once_the_former_machine_is_stated_to_be_dead():
+    shown = Evidence("uid-n0", "b1", absent=True)
+    held = attachment(evidence=shown, **OF_FORMER)
+    found = only(state(demands=(demand(),), attachments=(held,), nodes=(taken(),)))
+    assert (found.action, found.reason.code) == (Action.DETACH, "Fenced")
+
+
+def test_the_clock_of_a_force_detach_runs_although_another_machine_answers_and_pods_wait():
+    held = attachment(force_since="2030-01-01T00:00:00Z", **OF_FORMER)
+    found = only(state(demands=(demand(),), attachments=(held,), nodes=(taken(),)))
+    assert found.action is not Action.NOTE
+
+
+def test_a_volume_of_several_nodes_goes_over_to_the_machine_that_has_taken_the_name():
+    held = attachment(**OF_FORMER)
+    given_state = state(
+        demands=(demand(),), attachments=(held,), nodes=(taken(reconstructed=True),), several_nodes=True
+    )
+    assert only(given_state).action is Action.RESTAMP
+
+
+def test_a_pod_elsewhere_hears_that_the_former_machine_has_the_volume():
+    found = decide(
+        state(
+            demands=(demand(), demand("n1")),
+            attachments=(attachment(**OF_FORMER),),
+            nodes=(taken(), node("n1")),
+        )
+    )
+    assert "another machine is node n0 now" in found[1].reason.message

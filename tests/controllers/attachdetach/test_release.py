@@ -179,3 +179,60 @@ def test_c11_a_taint_under_which_a_kubelet_has_reported_is_spent(
 
 def test_the_policy_of_upstream_is_the_default():
     assert Policy() == Policy(force_detach_after=timedelta(minutes=6).total_seconds())
+
+
+# --- another machine of the same name
+
+
+FORMER, PRESENT = "6a2e9c1e-0000-4000-8000-000000000001", "6a2e9c1e-0000-4000-8000-000000000002"
+
+
+def taken(ready: str = "True", **given: Any) -> NodeState:
+    """The Node, now of another machine, which has nothing mounted."""
+    node = the_node(**given)
+    info = replace(node.status.node_info, system_uuid=PRESENT)
+    condition = (Condition(type="Ready", status=ready),)
+    taints = (Taint(key=TAINT, effect="NoExecute", time_added="t"),)
+    status = replace(node.status, node_info=info, volumes_in_use=(), conditions=condition)
+    return silent(replace(node, status=status, spec=NodeSpec(taints=taints)))
+
+
+def of_former(**changes: Any) -> Attachment:
+    return held(machine=f"{FORMER} ", **changes)
+
+
+@pytest.mark.parametrize(
+    ("node", "attachment", "expected"),
+    [
+        (taken(), held(machine=f"{PRESENT} "), "+NotInUse"),
+        (taken(), of_former(), "-AnotherMachine"),
+        (taken(uid="u2"), of_former(), "-AnotherMachine"),
+        (taken("Unknown"), of_former(), "-AnotherMachine"),  # the taint is the other one's
+        (taken("Unknown"), of_former(evidence=EVIDENCE), "-AnotherMachine"),  # of the very boot that is shown
+        (taken(), of_former(statement=STATED), "-AnotherMachine"),
+        (taken(), of_former(statement=ABSENT), "+ConfirmedDead"),
+        (taken(uid="u2"), of_former(statement=ABSENT), "+ConfirmedDead"),
+        (taken(), of_former(statement=ABSENT, node_uid="u0"), "-AnotherMachine"),
+        (taken(), of_former(evidence=replace(EVIDENCE, absent=True)), "+Fenced"),
+        (taken(), of_former(broken="by me"), "+Broken"),
+    ],
+)
+def test_what_one_machine_of_a_name_says_is_not_about_the_other(
+    node: NodeState, attachment: Attachment, expected: str
+):
+    assert outcome(node, attachment) == expected
+
+
+def test_the_taking_of_a_name_is_no_deletion_of_a_node():
+    dead = of_former(marked=True, absent_since=LONG_AGO)
+    assert outcome(taken(), dead, terms(0.0, deletion=True)) == "-AnotherMachine"
+
+
+def test_a_storage_that_revokes_takes_the_volume_from_the_machine_that_has_lost_its_name_in_time():
+    assert outcome(taken(), of_former(force_since=JUST_NOW), terms()) == "-AnotherMachine"
+    assert outcome(taken(), of_former(force_since=LONG_AGO), terms()) == "+ForceDetachTimeout"
+
+
+def test_the_message_says_which_machine_has_the_volume_and_what_to_state():
+    said = may_release(taken(), of_former(), terms(0.0)).reason.message
+    assert f"mooring node confirm-dead n0 --machine {FORMER}" in said

@@ -22,6 +22,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
+from mooring.volumes.machines import are_two, machine_of, recorded_machine
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE, volume_of
 
 VolumeOf = Callable[[VolumeAttachment, Node | None], str]
@@ -177,10 +178,19 @@ class AttachedLists:
             (volume_of(each) or self._named(each, node), each)
             for each in self._records.by_index("node", node.name)
         )
-        return {volume: _device_path(each) for volume, each in named if volume in listed and is_usable(each)}
+        return {
+            volume: _device_path(each)
+            for volume, each in named
+            if volume in listed and is_usable(each) and not _is_of_another(each, node)
+        }
 
     def _ours(self, node: Node) -> set[str]:
         return {entry.name for entry in node.status.volumes_attached if self._answers_for(entry.name)}
+
+
+def _is_of_another(record: VolumeAttachment, node: Node) -> bool:
+    """Whether the node's name was another machine's when the volume was attached there."""
+    return are_two(machine_of(node), recorded_machine(record))
 
 
 def _device_path(record: VolumeAttachment) -> str:

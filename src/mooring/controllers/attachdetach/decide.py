@@ -20,9 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from mooring.controllers.attachdetach.release import (
     Release,
     has_let_go,
+    is_another_machine,
     is_same_node,
     may_release,
 )
@@ -105,6 +108,8 @@ def _about_attachment(
         return decision(
             Action.WAIT, "Detaching", f"being detached from node {attachment.node}{_because(attachment)}"
         )
+    if node is not None and is_another_machine(node, attachment) and not state.several_nodes:
+        return replace(_about_unwanted(state, attachment, node), pods=pods)  # theirs is another machine
     if (timers := _timers_to_erase(node, attachment, demand)) and not (attachment.marked and demand is None):
         reason = Reason("NodeAnswers", f"node {attachment.node} keeps it")
         return VolumeDecision(Action.NOTE, reason, attachment.node, pods, timers)
@@ -283,13 +288,15 @@ def _held_elsewhere(state: VolumeState) -> str:
 def how_held(state: VolumeState, attachment: Attachment) -> str:
     """Returns a sentence about what keeps the volume with the attachment's node."""
     demand = next((each for each in state.demands if each.node == attachment.node), None)
-    if demand is not None and _only_ends_fenced(state, demand):
+    node = state.nodes.get(attachment.node)
+    another = node is not None and is_another_machine(node, attachment)
+    if demand is not None and (another or _only_ends_fenced(state, demand)):
         demand = None
     if attachment.deleting:
         return f"it is being detached from node {attachment.node}{_because(attachment)}"
     if demand is not None:
         return f"it is exclusively attached to node {attachment.node}, for {', '.join(demand.pods)}"
-    reason = may_release(state.nodes.get(attachment.node), attachment, state.terms).reason
+    reason = may_release(node, attachment, state.terms).reason
     return f"it is exclusively attached to node {attachment.node}: {reason.message}"
 
 

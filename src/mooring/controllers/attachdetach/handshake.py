@@ -33,6 +33,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import AtMost
+from mooring.volumes.machines import machine_annotation
 from mooring.volumes.migration import inline_to_csi
 from mooring.volumes.names import (
     ATTACH_EPOCH,
@@ -111,7 +112,7 @@ class Handshake:
         With a lock, the lock is granted first. Raises Conflict if another node has the
         volume, or the node is closed for it."""
         plugin, name = split_volume_name(volume)
-        annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid}
+        annotations = {PLUGIN: plugin, VOLUME_NAME: name, NODE_UID: node.uid, **machine_annotation(node)}
         source: dict[str, object] = {"persistentVolumeName": spec.name}
         if spec.volume is not None and (stands_for := inline_to_csi(spec.volume, "")) is not None:
             source = {
@@ -141,13 +142,14 @@ class Handshake:
     async def restamp(self, record: VolumeAttachment, node: Node) -> None:
         """Stores the uid under which the node is registered now, in the lock and on the VolumeAttachment."""
         await self.locks.restamp(record, node)
-        await self._annotate(record, {NODE_UID: node.uid})
+        await self._annotate(record, {NODE_UID: node.uid, **machine_annotation(node)})
 
     async def grant(self, record: VolumeAttachment, node: Node, pod: str) -> None:
         """Grants the lock to the node of a VolumeAttachment of an older epoch, and stores
         the new epoch on it."""
         epoch = await self.locks.grant(record, node, pod)
-        await self._annotate(record, {ATTACH_EPOCH: str(epoch), NODE_UID: node.uid})
+        granted = {ATTACH_EPOCH: str(epoch), NODE_UID: node.uid, **machine_annotation(node)}
+        await self._annotate(record, granted)
 
     async def note(self, record: VolumeAttachment, notes: Sequence[tuple[str, str | None]]) -> None:
         """Stores annotations; None erases one."""

@@ -26,6 +26,7 @@ from mooring.kube.decision import Decision
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time, parse_time
+from mooring.volumes.machines import are_two, machine_from, machine_of
 from mooring.volumes.names import FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
 from mooring.volumes.statements import Evidence, Statement, last_report
 
@@ -78,6 +79,8 @@ def may_release(node: NodeState | None, attachment: Attachment, terms: Terms = N
         return _force("Broken", f"broken on purpose: {attachment.broken}")
     if node is None:
         return _force_detach(node, attachment, terms)
+    if is_another_machine(node, attachment):
+        return _of_another_machine(node, attachment, terms)
     if has_let_go(node, attachment):
         return ReleaseDecision(Release.ALLOW, Reason("NotInUse", f"node {node.name} does not use the volume"))
     if node.ready != "Unknown":
@@ -92,16 +95,26 @@ def may_release(node: NodeState | None, attachment: Attachment, terms: Terms = N
 def has_let_go(node: NodeState, attachment: Attachment) -> bool:
     """Whether the Node says, and can know, that the volume is not in use there. A Node that was registered
     anew has an empty list of volumes until its agent has looked for old mounts (C13)."""
-    return (is_same_node(node, attachment) or node.reconstructed) and not node.in_use
+    speaks = is_same_node(node, attachment) or node.reconstructed
+    return speaks and not node.in_use and not is_another_machine(node, attachment)
 
 
 def is_same_node(node: NodeState, attachment: Attachment) -> bool:
-    """Whether the Node is the one that the volume was attached to: by its uid. An attachment that
-    upstream's controller made records none: of such a one, a Node that is younger than the
-    attachment is another Node."""
+    """Whether the Node is the one that the volume was attached to: by its uid, and its machine where that is
+    known. An attachment that upstream's controller made records none: of such a one, a Node that is younger
+    than the attachment is another Node."""
+    if is_another_machine(node, attachment):
+        return False
     if attachment.node_uid:
         return node.uid == attachment.node_uid
     return not attachment.created or node.created <= attachment.created
+
+
+def is_another_machine(node: NodeState, attachment: Attachment) -> bool:
+    """Whether the Node is of a machine that has taken the name of the one that the volume was attached to."""
+    if not attachment.machine or node.node is None:
+        return False
+    return are_two(machine_of(node.node), machine_from(attachment.machine))
 
 
 # --- force detach: without the node's own report
@@ -113,6 +126,16 @@ def _force_detach(node: NodeState | None, attachment: Attachment, terms: Terms) 
     if stated is not None:
         return ReleaseDecision(Release.FORCE, stated)
     return _deleted(node, attachment, terms) or _timer(node, attachment, terms)
+
+
+def _of_another_machine(node: NodeState, attachment: Attachment, terms: Terms) -> ReleaseDecision:
+    """The machine that has the volume has lost its Node to another one, and may still run. What that one
+    reports, its taint, and evidence of its boot are not about the first, which is judged as one whose Node is
+    absent. Its Node was not deleted, so that no deletion counts."""
+    stated = _stated(None, attachment)
+    if stated is not None:
+        return ReleaseDecision(Release.FORCE, stated)
+    return _timer(node, attachment, terms)
 
 
 def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
@@ -189,6 +212,15 @@ def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> Rele
 def _refusal(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:
     """The volume stays; the message says what an operator can do."""
     where = f"node {attachment.node}"
+    if node is not None and is_another_machine(node, attachment):
+        uuid, provider_id = machine_from(attachment.machine)
+        machine = uuid or provider_id
+        message = (
+            f"another machine is {where} now; the volume is with the one that had this name before ({machine}), and "
+            "whether that still writes is not known"
+        )
+        advice = f"if it is certainly off: mooring node confirm-dead {attachment.node} --machine {machine}"
+        return _keep("AnotherMachine", f"{message}; {advice}")
     if node is None:
         message = f"{where} does not exist any more; whether its machine still writes is not known"
         return _keep(

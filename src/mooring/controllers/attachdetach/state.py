@@ -22,6 +22,7 @@ from mooring.volumes.names import (
     DETACHING,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
+    NODE_MACHINE,
     NODE_UID,
     RECONSTRUCTED,
 )
@@ -73,7 +74,7 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 class Attachment(msgspec.Struct, frozen=True, gc=False):
     """What a VolumeAttachment says. `marked`: a detach has begun. `deleting`: its deletion has been
     requested. `detached`: the storage has detached the volume, and the VolumeAttachment only keeps its own
-    node from having the volume again."""
+    node from having the volume again. `machine`: which one it was made for (`mooring.volumes.machines`)."""
 
     name: str
     node: str
@@ -91,6 +92,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     statement: Statement | None = None
     evidence: Evidence | None = None
     detached: bool = False
+    machine: str = ""
 
     @classmethod
     def of(cls, record: VolumeAttachment) -> Attachment:
@@ -112,6 +114,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
             statement=statement_of(record),
             evidence=evidence_of(record),
             detached=is_detached(record),
+            machine=annotations.get(NODE_MACHINE, ""),
         )
 
     @property

@@ -29,7 +29,7 @@ from mooring.kube.objects import (
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
-from mooring.volumes.names import NODE_UID, PLUGIN
+from mooring.volumes.names import NODE_MACHINE, NODE_UID, PLUGIN
 
 T = TypeVar("T")
 
@@ -110,6 +110,8 @@ def trimmed_record(
         annotations[PLUGIN] = intern(annotations[PLUGIN])
     if NODE_UID in annotations and node is not None:
         annotations[NODE_UID] = _same(annotations[NODE_UID], node.uid)
+    if NODE_MACHINE in annotations:
+        annotations[NODE_MACHINE] = intern(annotations[NODE_MACHINE])
     source = record.spec.source
     if volume is not None:
         source = VolumeAttachmentSource(persistent_volume_name=volume.name)

@@ -44,6 +44,7 @@ from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FencePolicy, FenceTarget, NodeFence, Rung
 from mooring.kube.reason import Reason
 from mooring.kube.times import parse_time
+from mooring.volumes.machines import Machine, are_two, machine_of
 from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.out_of_service import out_of_service
 from mooring.volumes.statements import last_report
@@ -229,8 +230,12 @@ def decide_fence(
     if fence.deleting and not begun:
         return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
     if node is not None and not is_same_boot(node, target):
+        phase = Phase.UNFENCED if begun else Phase.CANCELLED
+        if is_another_machine(node, target):
+            message = f"{_name_taken(target)}: whether that still runs is not known, and nothing is released"
+            return _do(Action.CLOSE, phase, "AnotherMachine", message)
         message = f"node {target.node_name} has booted anew: what runs there now is not what was to be fenced"
-        return _do(Action.CLOSE, Phase.UNFENCED if begun else Phase.CANCELLED, "AnotherBoot", message)
+        return _do(Action.CLOSE, phase, "AnotherBoot", message)
     if node is not None and out_of_service(node):
         message = f"node {target.node_name} was declared dead by a person"
         return _do(Action.WAIT, Phase.AWAITING_PERSON, "ConfirmedDead", message)
@@ -349,7 +354,20 @@ def has_begun(fence: NodeFence) -> bool:
 
 def is_same_boot(node: Node, target: FenceTarget) -> bool:
     """Whether the Node still shows the uid and the boot that the fence is about."""
-    return (node.uid, node.status.node_info.boot_id) == (target.node_uid, target.boot_id)
+    shown = (node.uid, node.status.node_info.boot_id)
+    return shown == (target.node_uid, target.boot_id) and not is_another_machine(node, target)
+
+
+def is_another_machine(node: Node, target: FenceTarget) -> bool:
+    """Whether the Node is that of a machine which has taken the name of the one that the fence is about."""
+    return are_two(machine_of(node), Machine(target.system_uuid, target.provider_id))
+
+
+def _name_taken(target: FenceTarget) -> str:
+    machine = target.system_uuid or target.provider_id
+    return (
+        f"another machine is node {target.node_name} now, and not the one that was to be fenced ({machine})"
+    )
 
 
 def _in_force(
@@ -366,6 +384,8 @@ def _in_force(
     """A fence that was shown to hold."""
     status, where = fence.status, f"node {target.node_name}"
     released = _what_is_released(proof, releases_pods=releases_pods)
+    if node is not None and is_another_machine(node, target):
+        return _replaced(fence, target, proof)
     if node is not None and node.status.node_info.boot_id != target.boot_id:
         return _returned(fence, target, node, proof)
     if node is not None and is_off(proof) and _has_reported_since(node, target, proof):
@@ -448,6 +468,20 @@ def _returned(fence: NodeFence, target: FenceTarget, node: Node, proof: FenceAtt
         )
     boot = node.status.node_info.boot_id
     return _do(Action.CLOSE, Phase.UNFENCED, "NewBoot", f"{where} reports in another boot ({boot})")
+
+
+def _replaced(fence: NodeFence, target: FenceTarget, proof: FenceAttempt) -> FenceDecision:
+    """Another machine has taken the name. One that is shut out may run on, and stays so until a person asks
+    for the end of that: no boot of another one shows that it has forgotten what it wanted to write."""
+    asked = fence.spec.unfence or fence.deleting
+    if is_off(proof) or fence.status.power_on_at:
+        return _do(Action.CLOSE, Phase.UNFENCED, "AnotherMachine", _name_taken(target))
+    if asked:
+        message = f"{_name_taken(target)}: {proof.mechanism} lets that in, as it was asked for"
+        return _do(Action.UNFENCE, Phase.FENCED, "AnotherMachine", message)
+    advice = f"once it is certainly off or was started anew: mooring fence release {target.node_name}"
+    message = f"{_name_taken(target)}: that stays shut out ({proof.mechanism}); {advice}"
+    return FenceDecision(Action.WAIT, Reason("AnotherMachine", message), Phase.FENCED, after=VERIFY_S)
 
 
 def _do(action: Action, phase: str, code: str, message: str) -> FenceDecision:

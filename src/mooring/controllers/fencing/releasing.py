@@ -21,6 +21,7 @@ from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.kube.times import Now, format_time
+from mooring.volumes.machines import Machine, are_two, recorded_machine
 from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
@@ -73,12 +74,14 @@ async def welcome(client: Client, name: str) -> None:
 
 
 async def records_of(client: Client, target: FenceTarget) -> list[VolumeAttachment]:
-    """The VolumeAttachments of that registration of the node, read live."""
+    """The VolumeAttachments of that registration of the node, and of no other machine, read live."""
+    machine = Machine(target.system_uuid, target.provider_id)
     return [
         each
         for each in (await client.list(VolumeAttachment)).items
         if each.spec.node_name == target.node_name
         and each.metadata.annotations.get(NODE_UID, "") in ("", target.node_uid)
+        and not are_two(recorded_machine(each), machine)
     ]
 
 

@@ -100,6 +100,8 @@ class Steps:
                 await self._write(fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())})
                 return True
             case Action.WAIT | Action.CANCEL | Action.REFUSE:
+                if reason.code == "AnotherMachine":
+                    self.recorder.once(fence, "Warning", reason)
                 await self._write(fence, reason, phase, self._waits(fence, decision))
                 if reason.code == HEARD_BY_PEERS and node is not None:
                     self.recorder.once(node, "Warning", reason)
@@ -366,6 +368,8 @@ class Steps:
             raise Conflict(f"NodeFence {fence.name} is another by now", status=409, reason="Conflict")
 
     async def _close(self, fence: NodeFence, reason: Reason, phase: str) -> bool:
+        if reason.code == "AnotherMachine":
+            self.recorder.once(fence, "Warning", reason)
         if fence.status.attempts:  # a release may have begun, and its end not have been written
             if reason.code == "NodeGone":
                 await releasing.welcome(self.client, fence.spec.node_name)

@@ -18,6 +18,7 @@ from mooring.kube.errors import Forbidden, NotFound
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.volumes.attachment_lock import epoch_of, is_current, lock_of
 from mooring.volumes.interfaces import DEVICE_PATH, Attachment
+from mooring.volumes.machines import are_two, machine_of, recorded_machine
 from mooring.volumes.names import DETACHING, INLINE_VOLUME, split_volume_name, volume_attachment_name
 
 
@@ -43,13 +44,13 @@ def attachment_name(unique_name: str, node_name: str) -> str:
 
 async def look(client: Client, node_name: str, node_uid: str, boot_id: str, unique_name: str) -> Permission:
     """Permits the mount of the volume now, or raises `NotAttachedYet`."""
-    device_path = await _look_at_node(client, node_name, node_uid, boot_id, unique_name)
+    node, device_path = await _look_at_node(client, node_name, node_uid, boot_id, unique_name)
     name = attachment_name(unique_name, node_name)
     try:
         attachment = await client.get(VolumeAttachment, name)
     except (Forbidden, NotFound):
         raise NotAttachedYet(f"VolumeAttachment {name} does not exist") from None
-    problem = _problem(attachment, node_name)
+    problem = _problem(attachment, node)
     if problem:
         raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
     await _look_at_lock(client, attachment)
@@ -91,7 +92,9 @@ async def is_stale(client: Client, node_name: str, unique_name: str, attachment_
     return attachment is None or attachment.uid != attachment_uid
 
 
-async def _look_at_node(client: Client, node_name: str, node_uid: str, boot_id: str, unique_name: str) -> str:
+async def _look_at_node(
+    client: Client, node_name: str, node_uid: str, boot_id: str, unique_name: str
+) -> tuple[Node, str]:
     try:
         node = await client.get(Node, node_name)
     except NotFound:
@@ -104,13 +107,15 @@ async def _look_at_node(client: Client, node_name: str, node_uid: str, boot_id: 
         raise NotAttachedYet(f"Node {node_name} does not have {unique_name} in volumesInUse")
     for entry in node.status.volumes_attached:
         if entry.name == unique_name:
-            return entry.device_path
+            return node, entry.device_path
     raise NotAttachedYet(f"Node {node_name} does not have {unique_name} in volumesAttached")
 
 
-def _problem(attachment: VolumeAttachment, node_name: str) -> str:
-    if attachment.spec.node_name != node_name:
+def _problem(attachment: VolumeAttachment, node: Node) -> str:
+    if attachment.spec.node_name != node.name:
         return f"is for node {attachment.spec.node_name}"
+    if are_two(machine_of(node), recorded_machine(attachment)):
+        return f"was made for another machine, which had the name {node.name} before"
     if not attachment.status.attached:
         return "is not attached"
     if DETACHING in attachment.metadata.annotations:
