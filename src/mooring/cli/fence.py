@@ -18,6 +18,7 @@ from mooring.cli.output import fail, print_table
 
 if TYPE_CHECKING:
     from mooring.kube.client import Client
+    from mooring.kube.objects.fencing import StorageFence
 
 T = TypeVar("T")
 OUTPUT = click.option(
@@ -56,7 +57,7 @@ def _ask(work: Callable[[Client], Awaitable[T]], kubeconfig: str | None, data_di
 @DATA_DIR
 def list_(output: str, kubeconfig: str | None, data_dir: str | None) -> None:
     """Says which nodes are fenced, how far that is, and what is waited for, for how many seconds yet where
-    that is known; the last fence first."""
+    that is known; the last fence first. Below them: the volumes that nodes are shut out of."""
     from mooring.cluster.fences import as_json, listed
     from mooring.kube.times import wall_clock
 
@@ -68,12 +69,23 @@ def list_(output: str, kubeconfig: str | None, data_dir: str | None) -> None:
         click.echo("no node has been fenced")
         return
     rows = [["NODE", "PHASE", "SINCE", "LEFT", "MESSAGE"]]
-    for each, wait in found:
+    for each, wait, _ in found:
         status = each.status
         left = f"{wait.left(now)} s" if wait is not None else ""
         since = status.released_at or each.metadata.creation_timestamp or ""
         rows.append([each.spec.node_name, status.phase or "Pending", since[:19], left, status.message])
     print_table(rows)
+    volumes = [of for each in found for of in each.volumes]
+    if volumes:
+        click.echo()
+        head = ["VOLUME", "NODE", "PHASE", "SINCE", "MESSAGE"]
+        print_table([head, *(_of_volume(each) for each in volumes)])
+
+
+def _of_volume(each: StorageFence) -> list[str]:
+    since = each.status.released_at or each.metadata.creation_timestamp or ""
+    phase = each.status.phase or "Pending"
+    return [each.spec.volume, each.spec.node_name, phase, since[:19], each.status.message]
 
 
 @fence.command()
@@ -193,7 +205,7 @@ def drill(node: str, patience: str, kubeconfig: str | None, data_dir: str | None
 
 @fence.command()
 def kinds() -> None:
-    """Prints the definitions of FencePolicy, FenceMechanism and NodeFence, for `kubectl apply -f -`."""
+    """Prints the definitions of the kinds of fences and their policies, for `kubectl apply -f -`."""
     import yaml
 
     from mooring.controllers.fencing.kinds import FENCING_KINDS

@@ -19,12 +19,13 @@ from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.decide import Phase, policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.controllers.fencing.volume_fences import VolumePhase
 from mooring.controllers.fencing.waits import Wait, wait_of
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import Node, VolumeAttachment
-from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence, StorageFence
 from mooring.kube.times import Now, format_time
 from mooring.volumes.names import NODE_UID
 
@@ -56,15 +57,24 @@ async def fences(client: Client) -> list[NodeFence]:
 
 
 class Listed(NamedTuple):
-    """A fence, and what it waits for, where that is known."""
+    """A fence, what it waits for, where that is known, and the volumes that it shuts its node out of."""
 
     fence: NodeFence
     wait: Wait | None
+    volumes: Sequence[StorageFence] = ()
 
 
 async def listed(client: Client) -> list[Listed]:
     """All fences with their waits, the last one first. ClusterError if the cluster does not know them."""
-    return [Listed(each, wait_of(each)) for each in await fences(client)]
+    found = await fences(client)
+    try:
+        volumes = (await client.list(StorageFence)).items
+    except NotFound:  # kinds of an earlier version
+        volumes = []
+    return [
+        Listed(each, wait_of(each), [of for of in volumes if of.spec.node_fence == each.name])
+        for each in found
+    ]
 
 
 async def fence_of(client: Client, node: str) -> NodeFence | None:
@@ -247,7 +257,9 @@ def section(
     return [Section(header, rows)] if rows else []
 
 
-def as_json(fence: NodeFence, wait: Wait | None, now: datetime) -> dict[str, Any]:
+def as_json(
+    fence: NodeFence, wait: Wait | None, volumes: Sequence[StorageFence], now: datetime
+) -> dict[str, Any]:
     """A fence for programs."""
     status = fence.status
     return {
@@ -263,6 +275,17 @@ def as_json(fence: NodeFence, wait: Wait | None, now: datetime) -> dict[str, Any
         "created": fence.metadata.creation_timestamp,
         "releasedAt": status.released_at,
         "proof": status.proof,
+        "volumes": [
+            {
+                "volume": each.spec.volume,
+                "attachment": each.spec.attachment,
+                "phase": each.status.phase or VolumePhase.PENDING,
+                "reason": each.status.reason,
+                "message": each.status.message,
+                "releasedAt": each.status.released_at,
+            }
+            for each in volumes
+        ],
         "attempts": [
             {
                 "mechanism": each.mechanism,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fencing_stage import FencingStage
+from storage_stage import StorageStage
 
 
 @pytest.fixture
@@ -19,5 +20,19 @@ def fencing(play: Any) -> Callable[[Callable[[FencingStage], Any]], Any]:
             return await story(stage)
 
         return play(on_stage, FencingStage)
+
+    return play_story
+
+
+@pytest.fixture
+def storage(play: Any) -> Any:
+    """Plays a story on a `StorageStage`."""
+
+    def play_story(story: Any) -> Any:
+        async def on_stage(stage: StorageStage) -> Any:
+            await stage.install()
+            return await story(stage)
+
+        return play(on_stage, StorageStage)
 
     return play_story

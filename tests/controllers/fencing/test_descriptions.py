@@ -12,6 +12,7 @@ from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.custom_kinds import TEXT, described, fields, listed, mapped
 
 TEXTS = {
+    "StorageFence": descriptions.STORAGE,
     "FencePolicy": descriptions.POLICY,
     "FenceMechanism": descriptions.MECHANISM,
     "NodeFence": descriptions.FENCE,

@@ -7,142 +7,23 @@ from typing import Any
 
 import pytest
 from crashes import ended_at
-from fencing_stage import FencingStage
-from played_mechanism import Manner, PlayedMechanism
+from played_mechanism import Manner
+from storage_stage import IN_STATEFUL_SET, IQN, REQUEST, StorageStage
 
 from mooring.controllers.fencing.keys import FenceKey
 from mooring.controllers.fencing.removing import remove
-from mooring.fence.interface import Order, Scope, Volume
-from mooring.fence.storage.iscsi_tgt import IscsiTgt
 from mooring.kube.client import Client
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import (
     Event,
     Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     VolumeAttachment,
 )
-from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.simulation.parts.faulty_transport import role
-from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.names import NODE_UID, VOLUME_NAME
 from mooring.volumes.out_of_service import taint_of
-from mooring.volumes.plugin_manager import PluginManager
-from mooring.volumes.plugins.iscsi import plugin
 from mooring.volumes.statements import evidence_of
-
-IQN = "iqn.2026-01.dev.mooring:one"
-REQUEST = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-SHUT = {"target": IQN, "portals": "10.0.0.1:3260, 10.0.0.2:3260"}
-
-
-class PlayedTarget(PlayedMechanism):
-    """It shuts nodes out of a target, and says what that covers by the rule of tgt's mechanism."""
-
-    def covers(self, order: Order, volume: Volume) -> bool:
-        return IscsiTgt().covers(order, volume)
-
-
-IN_STATEFUL_SET = {
-    "ownerReferences": [
-        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "set", "controller": True}
-    ]
-}
-
-
-class StorageStage(FencingStage):
-    """Nodes whose volumes are LUNs of iSCSI targets."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.bmc = PlayedTarget(self.machines, scope=Scope.STORAGE)
-
-    def plugins(self) -> PluginManager:
-        return PluginManager([plugin()], ControllerVolumeHost(self.now))
-
-    async def lun(
-        self, node: Node, name: str, iqn: str = IQN, *portals: str, lun: int = 1, recorded: str = ""
-    ) -> None:
-        """A volume that is attached to the node. `recorded`: what its VolumeAttachment says that it is."""
-        first, *others = portals or ("10.0.0.1",)
-        source = {"targetPortal": first, "portals": others, "iqn": iqn, "lun": lun}
-        spec = {
-            "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "1Gi"},
-            "iscsi": source,
-        }
-        await self.api.create(PersistentVolume, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
-        volume = recorded or f"{first}:3260:{iqn}:{lun}"
-        made = await self.attachment(node, name)
-        await self.api.revise(made, {"metadata": {"annotations": {VOLUME_NAME: volume, NODE_UID: node.uid}}})
-
-    async def claim(self, name: str, *, of_another: bool = False) -> None:
-        """A claim that is bound to the volume of that name."""
-        body = {"metadata": {"name": name}, "spec": {"volumeName": f"pv-{name}", **REQUEST}}
-        made = await self.api.create(PersistentVolumeClaim, body, "default")
-        status = {"status": {"phase": "Bound"}}
-        await self.api.patch(PersistentVolumeClaim, name, status, "default", subresource="status")
-        uid = "another" if of_another else made.uid
-        reference = {"claimRef": {"namespace": "default", "name": name, "uid": uid}}
-        await self.api.patch(PersistentVolume, f"pv-{name}", {"spec": reference})
-
-    async def pod(self, *claims: str, name: str = "web-0", **given: Any) -> Pod:
-        """A pod of a StatefulSet that runs on the node."""
-        volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
-        spec = {
-            "nodeName": "a",
-            "containers": [{"name": "main", "image": "shell"}],
-            "volumes": [*volumes, *given.get("volumes", [])],
-            "tolerations": given.get("tolerations", []),
-        }
-        metadata = {"name": name, **IN_STATEFUL_SET, **given.get("metadata", {})}
-        await self.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
-        running = {"status": {"phase": "Running"}}
-        return await self.api.patch(Pod, name, running, "default", subresource="status")
-
-    async def pods(self) -> list[str]:
-        return sorted(each.name for each in (await self.api.list(Pod)).items)
-
-    async def until_gone(self, name: str = "web-0") -> None:
-        async def gone() -> bool:
-            return name not in await self.pods()
-
-        await self.until(gone)
-
-    async def opt_in(self, *, releases: bool = True) -> None:
-        await self.api.patch(FencePolicy, "policy", {"spec": {"storageReleasesPods": releases}})
-
-    async def lost_node(self) -> Node:
-        """A node that can be shut out of a target."""
-        node = await self.node("a")
-        await self.node("b")
-        await self.mechanism(parameters=SHUT)
-        await self.policy("bmc")
-        return node
-
-    async def released(self) -> set[str]:
-        found = (await self.api.list(VolumeAttachment)).items
-        return {each.name for each in found if evidence_of(each) is not None}
-
-    async def until_released(self, *names: str) -> None:
-        async def all_of_them() -> bool:
-            return await self.released() == set(names)
-
-        await self.until(all_of_them)
-
-
-@pytest.fixture
-def storage(play: Any) -> Any:
-    def play_story(story: Any) -> Any:
-        async def on_stage(stage: StorageStage) -> Any:
-            await stage.install()
-            return await story(stage)
-
-        return play(on_stage, StorageStage)
-
-    return play_story
 
 
 def test_what_the_node_cannot_write_any_more_is_released_and_its_pods_are_not(storage: Any):
@@ -464,12 +345,11 @@ def test_the_pods_of_another_boot_stay_however_late_it_is_seen(storage: Any):
         await stage.claim("shut")
         await stage.pod("shut")
         await stage.silent("a", "boot-2")
-        proof = FenceAttempt(scope="Storage", volumes={"shut": "pv-shut"})
 
         async def removed_of(boot: str) -> list[str]:
             target = FenceTarget(node_name="a", node_uid=node.uid, boot_id=boot)
             recorder = stage.controller().recorder
-            return await remove(stage.api, target, proof, recorder, stage.now)
+            return await remove(stage.api, target, {"shut": "pv-shut"}, recorder, stage.now)
 
         assert await removed_of("boot-1") == []
         assert await removed_of("boot-2") == ["default/web-0"]

@@ -55,9 +55,11 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         Rule(_LEASES, ("leases",), ("get", "watch", "patch"), "kube-system", ("mooring-attachdetach",)),
     ),
     "fencing": (
-        Rule(_FENCING, ("fencepolicies", "fencemechanisms", "nodefences"), _READ),
+        Rule(_FENCING, ("fencepolicies", "fencemechanisms", "nodefences", "storagefences"), _READ),
         Rule(_FENCING, ("nodefences",), ("create", "patch")),
-        Rule(_FENCING, ("fencepolicies/status", "fencemechanisms/status", "nodefences/status"), ("patch",)),
+        Rule(_FENCING, ("storagefences",), ("create", "delete")),
+        Rule(_FENCING, ("fencepolicies/status", "fencemechanisms/status", "nodefences/status",
+                        "storagefences/status"), ("patch",)),
         Rule("", ("nodes",), (*_READ, "patch")),
         Rule("", ("pods",), ("list", "delete")),
         Rule("", ("pods/status",), ("patch",)),

@@ -416,11 +416,11 @@ def _in_force(
     if wanted and is_off(proof) and not status.power_on_at:
         return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
     looked = status.verified_at or proof.answered_at
-    left = VERIFY_S - (now - parse_time(looked)).total_seconds()
+    due = VERIFY_S - (now - parse_time(looked)).total_seconds()
     waits = _waits_for(fence, target, proof, released, wanted)
-    if left <= 0 or (proof.volumes and releases_pods != status.releases_pods):
+    if due <= 0 or (proof.volumes and releases_pods != status.releases_pods):
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
-    return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=left)
+    return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=due)
 
 
 def _what_is_released(proof: FenceAttempt, *, releases_pods: bool) -> str:

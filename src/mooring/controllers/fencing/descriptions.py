@@ -174,3 +174,22 @@ FENCE: Mapping[str, str] = {
     "status.contradicted": "Mechanisms whose word about this boot has turned out to be wrong.",
     **_below("status.conditions", _CONDITIONS),
 }
+
+STORAGE: Mapping[str, str] = {
+    "": "One volume that an order shuts one boot of one node out of. The controller makes it before it gives "
+    "the order; it goes with its NodeFence.",
+    "spec": "What it is about.",
+    "spec.nodeName": "Of the node. Never changes, like all of the spec.",
+    "spec.nodeUID": "Of the Node object.",
+    "spec.bootID": "Of the boot.",
+    "spec.volume": "The PersistentVolume.",
+    "spec.attachment": "The VolumeAttachment by which the node has it.",
+    "spec.mechanism": "The FenceMechanism that was ordered.",
+    "spec.nodeFence": "The NodeFence whose order it is.",
+    "spec.token": "Names the order.",
+    "status": "How far it is.",
+    "status.phase": "Pending, Fenced; Lifted: the storage was seen to let the node in; or it is over: Unfenced.",
+    "status.reason": "A word for programs.",
+    "status.message": "The same for people.",
+    "status.releasedAt": "When the volume was given free.",
+}

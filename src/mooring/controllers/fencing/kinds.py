@@ -221,6 +221,28 @@ _FENCE: dict[str, Schema] = {
     ),
 }
 
+_STORAGE: dict[str, Schema] = {
+    "spec": ruled(
+        fields(
+            "nodeName",
+            "volume",
+            "attachment",
+            "nodeFence",
+            "token",
+            nodeName=_NAME,
+            nodeUID=text(64),
+            bootID=text(128),
+            volume=_NAME,
+            attachment=_NAME,
+            mechanism=_NAME,
+            nodeFence=_NAME,
+            token=text(300),
+        ),
+        what_a_fence_is_about_never_changes="self == oldSelf",
+    ),
+    "status": fields(phase=TEXT, reason=TEXT, message=TEXT, releasedAt=TEXT),
+}
+
 FENCING_KINDS = (
     definition(
         GROUP,
@@ -269,6 +291,23 @@ FENCING_KINDS = (
             "Age": AGE,
         },
         texts=descriptions.FENCE,
+    ),
+    definition(
+        GROUP,
+        VERSION,
+        "StorageFence",
+        "storagefences",
+        "Cluster",
+        _STORAGE,
+        {
+            "Node": ("string", ".spec.nodeName"),
+            "Volume": ("string", ".spec.volume"),
+            "Mechanism": ("string", ".spec.mechanism"),
+            "Phase": ("string", ".status.phase"),
+            "Message": ("string", ".status.message"),
+            "Age": AGE,
+        },
+        texts=descriptions.STORAGE,
     ),
 )
 """Bodies of CustomResourceDefinitions."""

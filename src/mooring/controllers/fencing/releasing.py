@@ -2,8 +2,8 @@
 
 A fence of scope Power: its evidence on all VolumeAttachments of the node, and the out-of-service taint on the
 Node, by the uid and resourceVersion of a live read that shows the same boot. One of scope Storage: its
-evidence on the VolumeAttachments of the volumes that it shuts the node out of, and nothing else, as the
-node's processes run on. What the evidence is worth is judged by its reader, on another live read
+evidence on the VolumeAttachments whose StorageFence holds, and nothing else, as the node's processes run on.
+What the evidence is worth is judged by its reader, on another live read
 (`controllers.attachdetach.release`).
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.fencing import volume_fences
 from mooring.controllers.fencing.decide import is_same_boot
 from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.fence.interface import Scope
@@ -35,18 +36,19 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     node = await client.find(Node, target.node_name)
     if node is not None and not is_same_boot(node, target):
         raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
+    shut = await volume_fences.shut(client, fence, proof)
     evidence = Evidence(
         target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}", proof.absent
     )
     count = 0
     for record in await records_of(client, target):
-        due = proof.scope == Scope.POWER or record.name in proof.volumes
-        if (
-            due
-            and evidence_of(record) != evidence
-            and await _written(client, record, evidence_annotation(evidence))
-        ):
-            count += 1
+        due = proof.scope == Scope.POWER or record.name in shut
+        stated = evidence_of(record)
+        if due and stated != evidence:
+            count += await _written(client, record, evidence_annotation(evidence))
+        if not due and stated is not None and stated.by == evidence.by:
+            await _written(client, record, {FENCE_EVIDENCE: None})  # it was lifted, or withdrawn
+    await volume_fences.released(client, fence, proof, now)
     held = taint_of(node) if node is not None else None
     if proof.scope == Scope.POWER and node is not None and (held is None or spent(node)):
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=format_time(now()))

@@ -9,7 +9,7 @@ pod's uid and resourceVersion.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from mooring.controllers.fencing.decide import is_same_boot
 from mooring.kube.client import Client
@@ -17,7 +17,7 @@ from mooring.kube.disruption import disruption
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, Taint, Volume
-from mooring.kube.objects.fencing import FenceAttempt, FenceTarget
+from mooring.kube.objects.fencing import FenceTarget
 from mooring.kube.taints import matching
 from mooring.kube.times import Now
 from mooring.volumes.claims import bound_claim, bound_persistent_volume, claim_name
@@ -58,13 +58,14 @@ def _ends_with_its_machine(volume: Volume) -> bool:
 
 
 async def remove(
-    client: Client, target: FenceTarget, proof: FenceAttempt, recorder: Recorder, now: Now
+    client: Client, target: FenceTarget, volumes: Mapping[str, str], recorder: Recorder, now: Now
 ) -> list[str]:
-    """Removes those of the node's pods that may go; their keys. Idempotent."""
+    """Removes those of the node's pods that may go; their keys. `volumes`: what the node is shut out of,
+    VolumeAttachment to PersistentVolume. Idempotent."""
     node = await client.find(Node, target.node_name)
     if node is None or not is_same_boot(node, target) or node.ready != "Unknown":
         return []
-    shut = set(proof.volumes.values())
+    shut = set(volumes.values())
     pods = (await client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
     return [
         pod.key

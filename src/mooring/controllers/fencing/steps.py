@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.fencing import gone, metrics, ordering, releasing, removing
+from mooring.controllers.fencing import gone, metrics, ordering, releasing, removing, volume_fences
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
@@ -186,6 +186,7 @@ class Steps:
             answer, looks, scope = Answer(Outcome.NOT_FENCED, "NotUsable", str(error)), dict[str, Look](), ""
         else:
             volumes = await covered(self.client, self._plugins, given, target)
+            await volume_fences.intend(self.client, fence, target, step.mechanism, step.token, volumes)
             self.client.check_leading()
             answer, scope = await ordering.fence(given), given.mechanism.scope
             looks = await self._confirm(step, target) if answer.outcome is Outcome.FENCED else {}
@@ -279,7 +280,8 @@ class Steps:
         if not proof.volumes or policy is None or not policy.spec.storage_releases_pods:
             return
         assert target is not None
-        pods = await removing.remove(self.client, target, proof, self.recorder, self.now)
+        shut = await volume_fences.shut(self.client, fence, proof)
+        pods = await removing.remove(self.client, target, shut, self.recorder, self.now)
         if pods:
             self.log.warning("pods removed", fence=fence.name, policy=policy.name, pods=pods)
 
@@ -317,8 +319,10 @@ class Steps:
             await self._confirm(Step(0, 0, proof.mechanism, (proof.mechanism,), proof.token, True), target)
         )[proof.mechanism]
         looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
-        if look.state is State.OPEN and proof.scope != Scope.POWER:
+        is_open = look.state is State.OPEN or await volume_fences.was_lifted(self.client, fence, proof)
+        if is_open and proof.scope != Scope.POWER:
             lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
+            await volume_fences.lifted(self.client, fence, proof, lifted, self.recorder)
             await releasing.withdraw(self.client, fence)
             await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
             self.recorder.event(fence, "Warning", *lifted)
@@ -375,6 +379,7 @@ class Steps:
                 await releasing.welcome(self.client, fence.spec.node_name)
             else:
                 await releasing.withdraw(self.client, fence)  # it was about a boot that is over
+            await volume_fences.closed(self.client, fence, reason)
         written = await self._write(fence, reason, phase, {})
         if FINALIZER in written.metadata.finalizers:
             left = [each for each in written.metadata.finalizers if each != FINALIZER]

@@ -3,7 +3,7 @@
 A `FencePolicy` says which nodes, by whose word, how many at once, and by which mechanisms in turn. A
 `FenceMechanism` is one way to cut nodes off, with its parameters. A `NodeFence` is one fence of one boot of
 one node: its target is frozen in its status before anything is done, and each order is written there before
-it is given.
+it is given. A `StorageFence` is about one volume that an order shuts a node out of.
 
 Times in the API are seconds.
 """
@@ -248,3 +248,32 @@ class NodeFence(Object, frozen=True):
     RESOURCE = Resource(GROUP, VERSION, "nodefences", "NodeFence", namespaced=False)
     spec: NodeFenceSpec = NodeFenceSpec()
     status: NodeFenceStatus = NodeFenceStatus()
+
+
+class StorageFenceSpec(Struct, frozen=True):
+    """One volume, of one boot of one node, by one order. `volume`: the PersistentVolume; `attachment`: the
+    VolumeAttachment by which the node has it; `node_fence` and `token`: whose order."""
+
+    node_name: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    boot_id: str = msgspec.field(default="", name="bootID")
+    volume: str = ""
+    attachment: str = ""
+    mechanism: str = ""
+    node_fence: str = ""
+    token: str = ""
+
+
+class StorageFenceStatus(Struct, frozen=True):
+    """`released_at`: when the volume was given free."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    released_at: str = ""
+
+
+class StorageFence(Object, frozen=True):
+    RESOURCE = Resource(GROUP, VERSION, "storagefences", "StorageFence", namespaced=False)
+    spec: StorageFenceSpec = StorageFenceSpec()
+    status: StorageFenceStatus = StorageFenceStatus()

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing import covering, releasing
+from mooring.controllers.fencing import covering, releasing, volume_fences
 from mooring.fence.interface import Scope
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
@@ -22,12 +22,11 @@ def _as_power(original: Any) -> Any:
 
 
 def _all_volumes(original: Any) -> Any:
-    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
+    async def shut(client: Any, fence: Any, proof: Any) -> dict[str, str]:
         records = await releasing.records_of(client, fence.status.target)
-        volumes = {each.name: each.spec.source.persistent_volume_name or "" for each in records}
-        return await original(client, fence, replace(proof, volumes=volumes), now)
+        return {each.name: each.spec.source.persistent_volume_name or "" for each in records}
 
-    return release
+    return shut
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -43,7 +42,7 @@ MUTANTS: dict[str, Mutant] = {
         "csi-addons NetworkFence: a node is fenced as a whole, whichever storage has acted",
         ("S17'", "S18"),
         scenarios.SHUT_OUT,
-        (Patch(releasing, "release", _all_volumes),),
+        (Patch(volume_fences, "shut", _all_volumes),),
     ),
     "T5": Mutant(
         "what a storage answers about one of its targets counts for the volumes of another, too",
