@@ -24,7 +24,7 @@ from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time
 from mooring.volumes.machines import are_two, machine_of, recorded_machine
 from mooring.volumes.names import NODE_UID
-from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service
+from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service, time_to_add
 from mooring.volumes.statements import Statement, annotation, statement_about
 
 
@@ -57,7 +57,7 @@ async def confirm(
     await _state(client, _of(records, node.uid), statement_about(node, by, at))
     if out_of_service(node):
         return f"node {name} is already declared out of service"
-    taint = Taint(key=TAINT, value="confirmed-dead", effect=EFFECT, time_added=at)
+    taint = Taint(key=TAINT, value="confirmed-dead", effect=EFFECT, time_added=time_to_add(node, now()))
     taints: list[Any] = msgspec.to_builtins([*(t for t in node.spec.taints if t.key != TAINT), taint])
     await client.revise(node, {"spec": {"taints": taints}})
     return f"node {name} is declared out of service: its pods are removed and its volumes may move"

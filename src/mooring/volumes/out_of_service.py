@@ -14,9 +14,10 @@ clock. If a controller has written the taints since, that time is unknown, and t
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mooring.kube.objects import ManagedFieldsEntry, Node, Taint
+from mooring.kube.times import format_time
 from mooring.volumes.names import RECONSTRUCTED
 
 TAINT = "node.kubernetes.io/out-of-service"
@@ -52,14 +53,35 @@ def out_of_service(node: Node) -> bool:
     return taint_of(node) is not None and node.ready == "Unknown" and not spent(node)
 
 
+def time_to_add(node: Node, now: datetime) -> str:
+    """The `timeAdded` of a taint that is set by a write which carries this Node's resourceVersion.
+
+    It is compared with reports: those of upstream's kubelets are stamped by the API server, whose clock is
+    another one than ours. So it is the moment after the last of them, by that clock; the node is silent, and
+    the next one is later. Our agent compares it for equality, and any time does."""
+    reports = _reports(_others(node))
+    if RECONSTRUCTED in node.metadata.annotations or not reports:
+        return format_time(now)
+    return format_time(max(reports) + timedelta(seconds=1))
+
+
+def _others(node: Node) -> list[ManagedFieldsEntry]:
+    return [each for each in node.metadata.managed_fields if each.time and each.manager not in CONTROLLERS]
+
+
+def _reports(entries: list[ManagedFieldsEntry]) -> list[datetime]:
+    return [
+        datetime.fromisoformat(each.time) for each in entries if each.subresource == "status" and each.time
+    ]
+
+
 def _reported_since(node: Node, taint: Taint) -> bool:
     """Whether upstream's kubelet has written a status since the taint appeared, or may have."""
-    others = [each for each in node.metadata.managed_fields if each.time and each.manager not in CONTROLLERS]
-    reports = [each.time for each in others if each.subresource == "status" and each.time]
-    appeared = taint.time_added or _written(others)
+    others = _others(node)
+    reports, appeared = _reports(others), taint.time_added or _written(others)
     if not reports:
         return False
-    return appeared is None or max(map(datetime.fromisoformat, reports)) >= datetime.fromisoformat(appeared)
+    return appeared is None or max(reports) >= datetime.fromisoformat(appeared)
 
 
 def _written(entries: list[ManagedFieldsEntry]) -> str | None:

@@ -23,7 +23,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.objects.meta import OwnedFields
 from mooring.volumes.names import RECONSTRUCTED, STATUS_WRITE
-from mooring.volumes.out_of_service import TAINT, out_of_service
+from mooring.volumes.out_of_service import TAINT, out_of_service, time_to_add
 from mooring.volumes.statements import Evidence, Statement
 
 NOW = datetime(2030, 1, 1, 0, 10, tzinfo=UTC)
@@ -175,6 +175,17 @@ def test_c11_a_taint_under_which_a_kubelet_has_reported_is_spent(
     entries: tuple[ManagedFieldsEntry, ...], added: str | None, in_force: bool
 ):
     assert out_of_service(kubelets_node(*entries, added=added)) is in_force
+
+
+@pytest.mark.parametrize("ours", ["2029-12-31T00:00:00", "2030-01-02T00:00:00"], ids=["behind", "ahead"])
+@pytest.mark.parametrize(("reports_at", "in_force"), [("1:00", True), ("1:45", False), ("2:00", False)])
+def test_c11_a_taint_that_we_set_is_compared_by_the_clock_that_stamps_reports(
+    ours: str, reports_at: str, in_force: bool
+):
+    now = datetime.fromisoformat(ours).replace(tzinfo=UTC)
+    added = time_to_add(kubelets_node(entry("kubelet", "1:00", status=True), added=None), now)
+    later = kubelets_node(entry("kubelet", reports_at, status=True), added=added)
+    assert out_of_service(later) is in_force
 
 
 def test_the_policy_of_upstream_is_the_default():

@@ -9,7 +9,7 @@ import pytest
 from played_mechanism import Manner
 
 from mooring.controllers.fencing.names import TAINT_VALUE
-from mooring.fence.interface import Scope
+from mooring.fence.interface import Answer, Outcome, Scope
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, Secret, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
@@ -694,3 +694,81 @@ def test_a_mechanism_says_by_day_of_which_nodes_it_knows_nothing(fencing: Any):
 def test_the_finalizer_and_the_taint_are_named_as_the_documents_say():
     assert TAINT == "node.kubernetes.io/out-of-service"
     assert FENCE_EVIDENCE == "mooring.dev/fence-evidence"
+
+
+def test_a_machine_is_switched_on_only_when_what_it_had_is_released(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc", after="PowerOn")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+            await asyncio.sleep(30)
+            fence = await stage.fence("a")
+            assert (fence.status.phase, fence.status.reason) == ("Fenced", "Releasing")
+            assert stage.machines.off == {"a"}
+            await stage.api.delete(VolumeAttachment, "va")
+
+            async def on() -> bool:
+                return not stage.machines.off
+
+            await stage.until(on, 20)
+
+    fencing(story)
+
+
+def test_what_is_never_released_keeps_a_machine_off_for_a_while_only(fencing: Any):
+    async def story(stage: Any):
+        node = await stage.node("a")
+        await stage.node("b")
+        await stage.attachment(node)
+        await stage.mechanism()
+        await stage.policy("bmc", after="PowerOn")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+
+            async def on() -> bool:
+                return (await stage.fence("a")).status.power_on_at != ""
+
+            await asyncio.sleep(10)
+            await stage.until(on, 400)
+        assert not stage.machines.off
+
+    fencing(story)
+
+
+def test_a_machine_of_which_it_is_not_known_whether_it_was_switched_on_is_switched_on_again(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc", after="PowerOn")
+        answers = [Answer(Outcome.UNKNOWN, "NoAnswer", "the device does not answer")]
+        unfence = stage.bmc.unfence
+
+        async def unknown_first(order: Any) -> Any:
+            return answers.pop() if answers else await unfence(order)
+
+        stage.bmc.unfence = unknown_first
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+
+            async def said() -> bool:
+                fence = await stage.fence("a")
+                return fence is not None and fence.status.reason == "NotUnfenced"
+
+            await stage.until(said)
+            assert stage.machines.off == {"a"}
+
+            async def on() -> bool:
+                return not stage.machines.off
+
+            await stage.until(on, 60)
+
+    fencing(story)

@@ -262,9 +262,15 @@ class FencingController(Controller[Key]):
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None
     ) -> FenceDecision:
         left: list[str] = []
-        begin = None
-        if node is None and fence.status.phase not in (Phase.UNFENCED, Phase.REFUSED):
-            left = await read_what_is_left(self.client, fence.spec.node_name, fence.spec.node_uid)
+        begin, status, target = None, fence.status, fence.status.target
+        absent = node is None and status.phase not in (Phase.UNFENCED, Phase.REFUSED)
+        returns = policy is not None and policy.spec.after == "PowerOn" and proof_of(fence) is not None
+        if absent or (
+            returns and target is not None and status.phase == Phase.FENCED and not status.power_on_at
+        ):
+            uid = target.node_uid if target is not None else fence.spec.node_uid
+            left = await read_what_is_left(self.client, fence.spec.node_name, uid)
+        if absent:
             begin = self._about_absent(fence, policy, left)
         if node is not None and not fence.spec.override and proof_of(fence) is None:
             asked = bool(fence.spec.requested_by)

@@ -69,6 +69,10 @@ __all__ = [
 
 VERIFY_S = 60.0
 """Seconds after which a fence in force is looked at again."""
+RELEASE_PATIENCE_S = 300.0
+"""So long, at the most, is a machine left off because something that it had is not released yet: pods may
+tolerate that their node is out of service, and stay."""
+RELEASE_LOOK_S = 2.0
 ROUND_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 600.0
 
@@ -216,7 +220,8 @@ def decide_fence(
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
     `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
-    not over. `left`: the node's Node is gone, and something is attached there still."""
+    not over. `left`: something that no other node may have meanwhile is there still; read only of a node
+    whose Node is gone, or that is to be switched on again."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
@@ -395,7 +400,7 @@ def _in_force(
         )
         return _do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
     asked = fence.spec.unfence or fence.deleting
-    if left and not (proof.absent or asked or status.power_on_at):
+    if node is None and left and not (proof.absent or asked or status.power_on_at):
         message = (
             f"{where} was cut off ({proof.mechanism}) before its Node was deleted, which says nothing of a later boot: "
             "it is shown once more"
@@ -411,6 +416,13 @@ def _in_force(
         message = f"{where} is cut off: {proof.message}; {released}"
         return _do(Action.RELEASE, Phase.FENCED, "Fenced", message)
     wanted = asked or after_fence == "PowerOn"
+    if left and wanted and not asked and is_off(proof) and status.released_at and not status.power_on_at:
+        since = (now - parse_time(status.released_at)).total_seconds()
+        if since < RELEASE_PATIENCE_S:
+            message = f"{where} is cut off, and what it had is being released: it is switched on after that"
+            return FenceDecision(
+                Action.WAIT, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S
+            )
     if fence.deleting and node is None and is_off(proof):
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
     if wanted and is_off(proof) and not status.power_on_at:

@@ -21,10 +21,10 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
-from mooring.kube.times import Now, format_time
+from mooring.kube.times import Now
 from mooring.volumes.machines import Machine, are_two, recorded_machine
 from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
-from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of
+from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of, time_to_add
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
 
 
@@ -51,7 +51,7 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     await volume_fences.released(client, fence, proof, now)
     held = taint_of(node) if node is not None else None
     if proof.scope == Scope.POWER and node is not None and (held is None or spent(node)):
-        taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=format_time(now()))
+        taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=time_to_add(node, now()))
         await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint))
     return count
 
