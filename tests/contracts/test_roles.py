@@ -44,9 +44,12 @@ def granted(rules: Iterable[Mapping[str, Any]], namespace: str = "") -> set[Righ
 
 
 def of_manifest(path: str) -> set[Right]:
+    """By the roles that it binds: one that others add to theirs grants Mooring nothing."""
+    documents = [*yaml.safe_load_all((DEPLOY / path).read_text())]
+    bound = {each["roleRef"]["name"] for each in documents if each["kind"].endswith("RoleBinding")}
     found: set[Right] = set()
-    for each in yaml.safe_load_all((DEPLOY / path).read_text()):
-        if each["kind"] in ("ClusterRole", "Role"):
+    for each in documents:
+        if each["kind"] in ("ClusterRole", "Role") and each["metadata"]["name"] in bound:
             of_all = each["kind"] == "ClusterRole"
             found |= granted(
                 each["rules"], "" if of_all else each["metadata"].get("namespace", "kube-system")

@@ -56,6 +56,8 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
     ),
     "fencing": (
         Rule(_FENCING, ("fencepolicies", "fencemechanisms", "nodefences", "storagefences"), _READ),
+        Rule(_FENCING, ("fenceremediations",), (*_READ, "patch")),
+        Rule(_FENCING, ("fenceremediations/status",), ("patch",)),
         Rule(_FENCING, ("nodefences",), ("create", "patch")),
         Rule(_FENCING, ("storagefences",), ("create", "delete")),
         Rule(_FENCING, ("fencepolicies/status", "fencemechanisms/status", "nodefences/status",

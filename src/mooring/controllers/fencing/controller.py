@@ -33,11 +33,12 @@ from mooring.controllers.fencing.gone import decide_absent, last_known
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
-from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey
+from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
 from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
+from mooring.controllers.fencing.remediating import Remediations, key_of
 from mooring.controllers.fencing.silence import LATE_S, LEASES, Silence
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
@@ -46,7 +47,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
-from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
@@ -73,6 +74,7 @@ class FencingController(Controller[Key]):
         self._policies = self.watch(FencePolicy, self._all_keys)
         self._mechanisms = self.watch(FenceMechanism, self._of_mechanism, matters=lambda each: each.spec)
         self._fences = self.watch(NodeFence, self._of_fence, matters=_what_is_to_be_done)
+        requests = self.watch(FenceRemediation, lambda each: [key_of(each)], matters=_what_is_asked)
         leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
         leases.add_handler(self._stated)
         silence = Silence(leases)
@@ -93,6 +95,9 @@ class FencingController(Controller[Key]):
             now=now,
             log=self.log,
         )
+        self._remediations = Remediations(
+            client, self._nodes, self._policies, self._fences, requests, now=now
+        )
         self._beginning = asyncio.Lock()
         self._absent_since: dict[str, float] = {}
         """Node -> since when (the loop's time) this process has seen none of that name."""
@@ -104,10 +109,12 @@ class FencingController(Controller[Key]):
         mechanisms = [MechanismKey(each.name) for each in self._mechanisms.items()]
         asked = mechanisms if node.ready == "True" else []
         policies = [PolicyKey(each.name) for each in self._policies.items()]
-        return [NodeKey(node.name), *own, *self._waiting(), *asked, *policies]
+        remediations = self._remediations.about(node.name)
+        return [NodeKey(node.name), *own, *self._waiting(), *asked, *policies, *remediations]
 
     def _of_fence(self, fence: NodeFence) -> list[Key]:
-        return [FenceKey(fence.name), NodeKey(fence.spec.node_name), *self._waiting()]
+        node = fence.spec.node_name
+        return [FenceKey(fence.name), NodeKey(node), *self._waiting(), *self._remediations.about(node)]
 
     def _look_at(self, nodes: set[str]) -> None:
         for each in sorted(nodes):
@@ -148,6 +155,8 @@ class FencingController(Controller[Key]):
                 await self._check(key)
             case PolicyKey():
                 await self._judge_policy(self._policies.get(key.name))
+            case RemediationKey():
+                await self._remediations.reconcile(key)
             case _:
                 assert_never(key)
 
@@ -344,7 +353,13 @@ def _of_concern(node: Node) -> object:
 
 
 def _what_is_to_be_done(fence: NodeFence) -> object:
-    return fence.spec, fence.deleting, fence.status.phase, fence.metadata.finalizers
+    status = fence.status
+    return fence.spec, fence.deleting, status.phase, status.reason, fence.metadata.finalizers
+
+
+def _what_is_asked(request: FenceRemediation) -> object:
+    meta = request.metadata
+    return meta.annotations, meta.finalizers, request.spec, request.deleting
 
 
 def _renewal(lease: Lease) -> Lease:

@@ -193,3 +193,22 @@ STORAGE: Mapping[str, str] = {
     "status.message": "The same for people.",
     "status.releasedAt": "When the volume was given free.",
 }
+
+REMEDIATION: Mapping[str, str] = {
+    "": "The request of an external health check (medik8s' NodeHealthCheck) to fence the node of its name. It is "
+    "held by what the FencePolicy says, as any request is; its deletion takes back a fence that has shown "
+    "nothing yet.",
+    "spec": "What the template says.",
+    "spec.reason": "Why, for people.",
+    "status": "How far it is.",
+    "status.fence": "The NodeFence that was asked for, or that was under way when it came.",
+    **_below("status.conditions", _CONDITIONS),
+}
+
+TEMPLATE: Mapping[str, str] = {
+    "": "What an external health check makes FenceRemediations from.",
+    "spec": "Of the template.",
+    "spec.template": "The request.",
+    "spec.template.spec": "Its spec.",
+    "spec.template.spec.reason": "Why, for people.",
+}

@@ -25,4 +25,10 @@ class PolicyKey(ObjectKey, frozen=True, gc=False):
     kind: ClassVar[str] = "policy"
 
 
-Key: TypeAlias = NodeKey | FenceKey | MechanismKey | PolicyKey
+class RemediationKey(ObjectKey, frozen=True, gc=False):
+    """A FenceRemediation."""
+
+    kind: ClassVar[str] = "remediation"
+
+
+Key: TypeAlias = NodeKey | FenceKey | MechanismKey | PolicyKey | RemediationKey

@@ -243,6 +243,13 @@ _STORAGE: dict[str, Schema] = {
     "status": fields(phase=TEXT, reason=TEXT, message=TEXT, releasedAt=TEXT),
 }
 
+_REMEDIATION_SPEC = fields(reason=text(4096))
+_REMEDIATION: dict[str, Schema] = {
+    "spec": _REMEDIATION_SPEC,
+    "status": fields(fence=TEXT, conditions=_CONDITIONS),
+}
+_TEMPLATE: dict[str, Schema] = {"spec": fields("template", template=fields("spec", spec=_REMEDIATION_SPEC))}
+
 FENCING_KINDS = (
     definition(
         GROUP,
@@ -308,6 +315,31 @@ FENCING_KINDS = (
             "Age": AGE,
         },
         texts=descriptions.STORAGE,
+    ),
+    definition(
+        GROUP,
+        VERSION,
+        "FenceRemediation",
+        "fenceremediations",
+        "Namespaced",
+        _REMEDIATION,
+        {
+            "Fence": ("string", ".status.fence"),
+            "Succeeded": ("string", ".status.conditions[?(@.type=='Succeeded')].status"),
+            "Reason": ("string", ".status.conditions[?(@.type=='Succeeded')].message"),
+            "Age": AGE,
+        },
+        texts=descriptions.REMEDIATION,
+    ),
+    definition(
+        GROUP,
+        VERSION,
+        "FenceRemediationTemplate",
+        "fenceremediationtemplates",
+        "Namespaced",
+        _TEMPLATE,
+        {"Age": AGE},
+        texts=descriptions.TEMPLATE,
     ),
 )
 """Bodies of CustomResourceDefinitions."""

@@ -3,7 +3,8 @@
 A `FencePolicy` says which nodes, by whose word, how many at once, and by which mechanisms in turn. A
 `FenceMechanism` is one way to cut nodes off, with its parameters. A `NodeFence` is one fence of one boot of
 one node: its target is frozen in its status before anything is done, and each order is written there before
-it is given. A `StorageFence` is about one volume that an order shuts a node out of.
+it is given. A `StorageFence` is about one volume that an order shuts a node out of. A `FenceRemediation` is
+the request of an external health check (medik8s' NodeHealthCheck) about the node of its name.
 
 Times in the API are seconds.
 """
@@ -277,3 +278,22 @@ class StorageFence(Object, frozen=True):
     RESOURCE = Resource(GROUP, VERSION, "storagefences", "StorageFence", namespaced=False)
     spec: StorageFenceSpec = StorageFenceSpec()
     status: StorageFenceStatus = StorageFenceStatus()
+
+
+class FenceRemediationSpec(Struct, frozen=True):
+    """`reason`: why, for people."""
+
+    reason: str = ""
+
+
+class FenceRemediationStatus(Struct, frozen=True):
+    """`fence`: the NodeFence that was asked for, or that was under way."""
+
+    fence: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class FenceRemediation(Object, frozen=True):
+    RESOURCE = Resource(GROUP, VERSION, "fenceremediations", "FenceRemediation", namespaced=True)
+    spec: FenceRemediationSpec = FenceRemediationSpec()
+    status: FenceRemediationStatus = FenceRemediationStatus()
