@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.fence.interface import Order, Target
+from mooring.fence.interface import Order, Target, Volume
 from mooring.fence.network import rules
 from mooring.fence.network.nft import Nft, fence_of
 from mooring.fence.network.rules import BadFence, Fence
@@ -39,6 +39,7 @@ def order(target: Target = TARGET, token: str = "t", **given: str) -> Order:
         (order(networks="10.88.1.1/24"), "is no IP address or network"),
         (order(networks="10.88.1.1 drop"), "is no IP address or network"),
         (order(ports='tap1" accept'), "is no name of an interface"),
+        (order(reaches="10.88.0.3/24"), "has host bits set"),
         (order(namespace="../self"), "is no name of an interface"),
         (
             order(Target("n", "u", "b", addresses=("10.88.1.1",))),
@@ -131,3 +132,35 @@ def test_any_text_is_a_part_of_a_fence_or_refused(text: str):
         except BadFence:
             continue
         assert not set('";{}\n') & set(found)
+
+
+REACHES = {"reaches": "10.88.0.0/24,10.99.0.0/16,fd00::/64"}
+
+
+@pytest.mark.parametrize(
+    ("server", "given", "covered"),
+    [
+        ("10.88.0.3:3260", REACHES, True),
+        ("[fd00::3]:3260", REACHES, True),
+        ("10.88.0.3:3260", {}, False),
+        ("10.89.0.3:3260", REACHES, False),  # by another way, for all that is known
+        ("10.88.0.1:3260", REACHES, False),  # the API server's address: a way is open
+        ("10.88.0.1:3260", {**REACHES, "leave_open": "nothing"}, True),
+        ("10.88.1.1:3260", {"reaches": "10.88.0.0/16"}, False),  # its own disk
+        ("10.99.3.4:3260", {**REACHES, "networks": "10.99.3.4"}, False),  # its own pod's
+        ("127.0.0.1:3260", {"reaches": "127.0.0.0/8"}, False),
+        ("storage.example.com:3260", REACHES, False),
+        ("10.88.0.3", REACHES, False),
+        ("", REACHES, False),
+        ("10.88.0.3:3260", {"reaches": "10.88.0.3/24"}, False),  # a network that cannot be read
+    ],
+)
+def test_a_volume_is_covered_where_nothing_but_what_is_cut_leads_to_its_server(
+    server: str, given: dict[str, str], covered: bool
+):
+    assert Nft().covers(order(**given), Volume("iqn.2026-01.dev.mooring:one,1", server)) is covered
+
+
+@given(st.text(), st.text())
+def test_whatever_a_server_and_a_network_are_called_is_judged(server: str, reaches: str):
+    assert isinstance(Nft().covers(order(reaches=reaches), Volume("v", server)), bool)

@@ -179,8 +179,8 @@ class Mechanism(Protocol):
 
 @runtime_checkable
 class StorageMechanism(Mechanism, Protocol):
-    """A mechanism of scope Storage that knows which volumes it shuts the target out of. One that does not
-    releases none."""
+    """A mechanism of scope Storage or Network that knows which volumes it shuts the target out of. One that
+    does not releases none."""
 
     def covers(self, order: Order, volume: Volume) -> bool:
         """Whether nothing of the target reaches the volume, by that name and at that server, while the fence

@@ -44,7 +44,7 @@ def _in_force(fence: NodeFence) -> str:
     if proof is None or is_off(proof):
         return f"to have it back: mooring fence release {node}"
     restart = "restart its machine: it is let in after a new boot"
-    if not proof.volumes or fence.status.releases_pods:
+    if proof.scope != "Storage" or not proof.volumes or fence.status.releases_pods:
         return restart
     return (
         f"{restart}; pods of StatefulSets stay until then, or until it is certainly off "

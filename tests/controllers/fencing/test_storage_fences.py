@@ -181,7 +181,7 @@ def test_a_mechanism_of_power_makes_none(fencing: Any):
     fencing(story)
 
 
-def test_whom_it_is_about_never_changes_where_the_server_runs_the_rules(storage: Any):
+def test_one_that_names_no_volume_is_refused(storage: Any):
     async def story(stage: StorageStage) -> None:
         spec = {"nodeName": "a", "volume": "pv", "attachment": "va", "nodeFence": "f", "token": "t"}
         await stage.api.create(StorageFence, {"metadata": {"name": "s"}, "spec": spec})

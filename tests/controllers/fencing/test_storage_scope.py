@@ -12,6 +12,7 @@ from storage_stage import IN_STATEFUL_SET, IQN, REQUEST, StorageStage
 
 from mooring.controllers.fencing.keys import FenceKey
 from mooring.controllers.fencing.removing import remove
+from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import (
@@ -173,6 +174,30 @@ def test_whatever_await_its_controller_dies_at_the_volume_is_released_once_it_is
     while storage(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
         steps += 1
     assert steps > 5
+
+
+def test_evidence_of_a_network_releases_what_is_reached_through_it_and_no_pod_whatever_the_policy(
+    storage: Any,
+):
+    async def story(stage: StorageStage):
+        stage.bmc.scope = Scope.NETWORK
+        node = await stage.lost_node()
+        await stage.opt_in()
+        await stage.lun(node, "shut")
+        await stage.lun(node, "elsewhere", "iqn.2026-01.dev.mooring:two")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            await asyncio.sleep(200)
+            assert await stage.released() == {"shut"}
+            assert await stage.pods() == ["web-0"]
+            assert "none of its pods" in (await stage.until_phase("a", "Fenced")).status.message
+        assert taint_of(await stage.api.get(Node, "a")) is None
+
+    storage(story)
 
 
 # --- pods of StatefulSets, where the policy opts in

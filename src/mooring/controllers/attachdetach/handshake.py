@@ -148,7 +148,11 @@ class Handshake:
         """Grants the lock to the node of a VolumeAttachment of an older epoch, and stores
         the new epoch on it."""
         epoch = await self.locks.grant(record, node, pod)
-        granted = {ATTACH_EPOCH: str(epoch), NODE_UID: node.uid, **machine_annotation(node)}
+        granted: dict[str, str | None] = {
+            ATTACH_EPOCH: str(epoch),
+            NODE_UID: node.uid,
+            **machine_annotation(node),
+        }
         await self._annotate(record, granted)
 
     async def note(self, record: VolumeAttachment, notes: Sequence[tuple[str, str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""Which volumes of a node a mechanism of scope Storage shuts it out of.
+"""Which volumes of a node a mechanism of scope Storage or Network shuts it out of.
 
 A volume counts only if its plugin knows every way to it, and the mechanism covers each. Read live, before the
 order is given: what is attached to the node later is not among them.

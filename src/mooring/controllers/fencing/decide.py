@@ -39,6 +39,7 @@ from mooring.controllers.fencing.detection import (
 )
 from mooring.controllers.fencing.ladder import Step, next_step
 from mooring.controllers.fencing.names import FINALIZER
+from mooring.fence.interface import Scope
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FencePolicy, FenceTarget, NodeFence, Rung
@@ -441,7 +442,8 @@ def _what_is_released(proof: FenceAttempt, *, releases_pods: bool) -> str:
         return "what it had is released"
     if proof.volumes:
         names = ", ".join(sorted(set(proof.volumes.values())))
-        pods = "pods of StatefulSets that share nothing else" if releases_pods else "none of its pods"
+        opted = releases_pods and proof.scope == Scope.STORAGE
+        pods = "pods of StatefulSets that share nothing else" if opted else "none of its pods"
         return f"released is what it cannot write any more ({names}), and {pods}"
     return "that releases nothing by itself"
 

@@ -277,7 +277,7 @@ class Steps:
     async def _remove_pods(self, fence: NodeFence, policy: FencePolicy | None, proof: FenceAttempt) -> None:
         """Of a fence of scope Power, which names no volumes, the out-of-service taint does it."""
         target = fence.status.target
-        if not proof.volumes or policy is None or not policy.spec.storage_releases_pods:
+        if proof.scope != Scope.STORAGE or policy is None or not policy.spec.storage_releases_pods:
             return
         assert target is not None
         shut = await volume_fences.shut(self.client, fence, proof)

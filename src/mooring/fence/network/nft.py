@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State, Volume
 from mooring.fence.network import rules
 from mooring.fence.network.rules import BadFence, Fence
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
@@ -45,6 +46,10 @@ class Nft:
         ),
         "ports": Parameter("The machine's ports of the bridge, with commas between them", per_node=True),
         "networks": Parameter("Addresses and networks beside the machine's own: its pods'", per_node=True),
+        "reaches": Parameter(
+            "Networks that the machine reaches through what is cut, and by no other way: volumes that are served there "
+            "are given free"
+        ),
         "namespace": Parameter("Name of the network namespace (ip netns) in which the bridge is"),
     }
 
@@ -57,9 +62,24 @@ class Nft:
         found += [] if order.token else ["the order has no token"]
         try:
             fence_of(order)
+            _reaches(order)
         except BadFence as error:
             found.append(str(error))
         return found
+
+    def covers(self, order: Order, volume: Volume) -> bool:
+        """By the address of its server: one that the machine reaches by nothing but what is cut, and that is
+        neither the machine's own nor left open."""
+        server = _address(volume.server)
+        if server is None or server.is_loopback:
+            return False
+        try:
+            fence, reaches = fence_of(order), _reaches(order)
+        except BadFence:
+            return False
+        open_still = fence.way is not None and fence.way.address == server
+        own = any(server in each for each in fence.networks)
+        return any(server in each for each in reaches) and not (own or open_still)
 
     async def look(self, order: Order) -> Look:
         """See `Mechanism`."""
@@ -118,6 +138,24 @@ def fence_of(order: Order) -> Fence:
     if made.way is not None and any(made.way.address in each for each in made.networks):
         raise BadFence(f"{made.way.address} is to be left open, and is of the machine that is to be cut off")
     return made
+
+
+def _reaches(order: Order) -> list[rules.Network]:
+    """Raises BadFence."""
+    words = rules.listed(order.parameters.get("reaches", ""))
+    try:
+        return [ip_network(each) for each in words]
+    except ValueError as error:
+        raise BadFence(f"reaches: {error}") from None
+
+
+def _address(server: str) -> IPv4Address | IPv6Address | None:
+    """Of ADDRESS:PORT; None if it is a name, which may lead anywhere."""
+    host, _, port = server.rpartition(":")
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]")) if port.isdigit() else None
+    except ValueError:
+        return None
 
 
 class _Session:
