@@ -106,7 +106,7 @@ class Operations:
         want = next((want for want in volume.wants.values() if want.starting), None)
         if want is None:
             return
-        spec = want.spec
+        spec = msgspec.structs.replace(want.spec, epoch=permission.epoch) if permission else want.spec
         if volume.record.block:
             await self._set_up_device(volume, spec, permission)
             return

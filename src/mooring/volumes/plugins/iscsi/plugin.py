@@ -30,6 +30,7 @@ from mooring.volumes.plugins.iscsi.source import (
     volume_name,
     written,
 )
+from mooring.volumes.plugins.scsi.reservations import key_of
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -69,8 +70,9 @@ class IscsiPlugin(GrantedDiskPlugin):
 
     async def connect(self, spec: VolumeSpec, path: str, *, block: bool, in_use: bool) -> str:
         wanted = disk(spec)
+        key = key_of(spec, self._host.node_name)
         chap = await read_chap(self._host, wanted)
-        return await self._sessions.connect(wanted, path, chap, block=block, in_use=in_use)
+        return await self._sessions.connect(wanted, path, chap, block=block, in_use=in_use, key=key)
 
     async def size(self, spec: VolumeSpec, path: str) -> tuple[str, int]:
         return await self._sessions.refresh(disk(spec), path)
