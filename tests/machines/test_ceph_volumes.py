@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.machines.example_files import applied, phase
+from tests.machines.example_files import applied, says
 from tests.machines.machines import inside, order, silent
 from tests.machines.pods import ended, gone, pod, running, told
 from tests.machines.servers import BridgedServer
@@ -262,9 +262,9 @@ async def test_the_examples_are_played(stage: Stage, ceph: Ceph, tmp_path: Path)
     key = {'key: "..."': f'key: "{await blocking(lambda: ceph.key)}"'}
     monitors = {'10.88.0.200, "10.88.0.201:6789"': ceph.address}
     await applied(stage, "rbd.yaml", tmp_path, {**key, **monitors})
-    await phase(stage, "writer", "Running")
-    assert len((await stage.kubectl_do("logs", "writer")).splitlines()) == 1
+    await says(stage, "writer", "UTC")  # what `date` writes
     await applied(stage, "cephfs.yaml", tmp_path, {**key, "10.88.0.200": ceph.address})
+    await stage.kubectl_do("wait", "--for=condition=Available", "deployment/shared", "--timeout=120s")
 
     async def both() -> bool:
         names = await stage.kubectl_do("logs", "-l", "app=shared", "--tail=-1")
