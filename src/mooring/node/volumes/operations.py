@@ -323,7 +323,7 @@ class Operations:
             other = volume.wants.get(others[0])
             raise VolumeError(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod: "
-                f"{other.pod.key if other is not None else f'uid {others[0]}, which is being unmounted'}"
+                f"{other.pod.key if other is not None else 'one that has gone, and whose mount is still there'}"
             )
 
 
