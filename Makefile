@@ -56,7 +56,7 @@ test-machines: $(STAMP) tools
 
 # Volume plugins for real: servers, targets, disks, drivers and repositories, and pods that use them, and the examples (some twenty minutes).
 test-plugins: $(STAMP) tools
-	@MOORING_SOAK=1 $(BIN)/pytest -q -n 2 --dist loadfile --timeout 600 tests/machines/test_*_volumes.py tests/machines/test_iscsi_paths.py \
+	@MOORING_SOAK=1 $(BIN)/pytest -q -n 2 --dist loadfile --timeout 600 tests/machines/test_*_volumes.py tests/machines/test_iscsi_*.py \
 	  tests/cluster/test_flexvolume.py tests/cluster/test_examples.py tests/root/test_flexvolume*.py tests/root/test_git_repo_agent.py \
 	  tests/cluster/test_in_tree_volumes.py
 

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from played_reservations import PlayedDisk
+
 from mooring.volumes.plugins.iscsi.devices import Devices, Session
 from mooring.volumes.plugins.iscsi.source import Portal, portal
 from mooring.volumes.plugins.programs import Ended
@@ -100,6 +102,8 @@ class PlayedIscsiadm:
         self.calls: list[tuple[str, ...]] = []
         self.fails: dict[tuple[str, ...], Ended] = {}
         self.late: set[tuple[str, ...]] = set()
+        self.disk = PlayedDisk()
+        """What sg_persist changes, for all LUNs."""
 
     async def __call__(self, *words: str, deadline_s: float) -> Ended:
         assert deadline_s > 0
@@ -112,6 +116,8 @@ class PlayedIscsiadm:
 
     def _carried_out(self, words: Sequence[str]) -> Ended:
         value = {flag: words[words.index(flag) + 1] for flag in ("-T", "-p", "-I", "-o") if flag in words}
+        if words[0] == "sg_persist":
+            return Ended(*self.disk.asked("node", tuple(words)))
         if words[0] != "iscsiadm" or "iface" in words:
             return Ended(0)
         if "discoverydb" in words and value["-o"] != "nonpersistent":

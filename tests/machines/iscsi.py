@@ -46,6 +46,7 @@ async def volume(
     lun: int,
     *,
     affinity: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
     **fields: Any,
 ) -> None:
     """A PersistentVolume, and the claim of that name that has it. `affinity`: which nodes reach it."""
@@ -58,6 +59,7 @@ async def volume(
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **fields}
     reached = {"nodeAffinity": affinity} if affinity is not None else {}
     pv_spec = {**spec, **reached, "capacity": {"storage": "64Mi"}, "iscsi": source}
-    await stage.client.create(PersistentVolume, {"metadata": {"name": name}, "spec": pv_spec})
+    metadata = {"name": name, "annotations": annotations or {}}
+    await stage.client.create(PersistentVolume, {"metadata": metadata, "spec": pv_spec})
     claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "64Mi"}}}
     await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": claim}, "default")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from standing_cluster import standing
 from tests.machines.conftest import FLAGS
+from tests.machines.example_files import applied, written_and_read
 from tests.machines.machines import inside
 from tests.machines.pods import ended, gone, pod, running, told
 
@@ -197,3 +198,9 @@ async def test_two_machines_share_a_share_without_a_csi_driver_and_the_key_is_no
     await stage.until("the agent is back", again, patience=60)
     await gone(stage, "holder")
     await unmounted(stage, TWO)
+
+
+async def test_the_example_is_played(stage: Stage, server: Server, tmp_path: Path) -> None:
+    await secret(stage, "account", KEY)
+    await applied(stage, "azure-file.yaml", tmp_path, {"shareName: files": "shareName: data"})
+    await written_and_read(stage)

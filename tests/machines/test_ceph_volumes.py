@@ -8,9 +8,11 @@ import base64
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.machines.example_files import applied, says
 from tests.machines.machines import inside, order, silent
 from tests.machines.pods import ended, gone, pod, running, told
 from tests.machines.servers import BridgedServer
@@ -254,3 +256,18 @@ async def test_two_machines_share_a_directory_and_a_cluster_that_has_gone_keeps_
     await told(stage, "late", "of the cluster answers this node")
     await blocking(ceph.reachable, True)
     assert await ended(stage, "late") == "written"
+
+
+async def test_the_examples_are_played(stage: Stage, ceph: Ceph, tmp_path: Path) -> None:
+    key = {'key: "..."': f'key: "{await blocking(lambda: ceph.key)}"'}
+    monitors = {'10.88.0.200, "10.88.0.201:6789"': ceph.address}
+    await applied(stage, "rbd.yaml", tmp_path, {**key, **monitors})
+    await says(stage, "writer", "UTC")  # what `date` writes
+    await applied(stage, "cephfs.yaml", tmp_path, {**key, "10.88.0.200": ceph.address})
+    await stage.kubectl_do("wait", "--for=condition=Available", "deployment/shared", "--timeout=120s")
+
+    async def both() -> bool:
+        names = await stage.kubectl_do("logs", "-l", "app=shared", "--tail=-1")
+        return len(set(names.splitlines())) == 2
+
+    await stage.until("each of the two pods has written its name", both, patience=120)

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.machines.example_files import applied, says
 from tests.machines.machines import inside
 from tests.machines.paths import EXPANDABLE, expandable_class, grown, paths_of, with_multipath
 from tests.machines.pods import ended, gone, pod, running, told
@@ -166,3 +167,15 @@ async def test_a_mounted_disk_grows_by_all_its_paths(stage: Stage, data_dir: Pat
         assert SERIALS["raw"] in left
     await pod(stage, "reader", ONE, "ls /data", data="data")
     assert "file" in await ended(stage, "reader")
+
+
+async def test_the_example_is_played_with_the_disks_own_name(
+    stage: Stage, data_dir: Path, tmp_path: Path
+) -> None:
+    await inside(stage, TARGETS)
+    ports = "targetWWNs: [50060e801049cfd1, 50060e801049cfd2]\n    lun: 0\n"
+    named = f'wwids: ["{WWID.format(SERIALS["data"])}"]\n'
+    here = "metadata:\n  name: fc-writer\n  labels: {app: fc}\nspec:\n"
+    chosen = f"{here}  nodeSelector: {{kubernetes.io/hostname: {ONE}}}\n"  # the other one has no such disk
+    await applied(stage, "fc.yaml", tmp_path, {ports: named, here: chosen})
+    await says(stage, "fc-writer", "written")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.machines.example_files import applied, written_and_read
 from tests.machines.machines import inside
 from tests.machines.pods import ended, gone, pod, running, told
 from tests.machines.servers import BridgedServer
@@ -125,3 +127,10 @@ async def test_two_machines_share_a_volume_and_neither_a_dead_client_nor_a_dead_
     await told(stage, "late", "no GlusterFS server answers there")
     await blocking(server.reachable, True)
     assert await ended(stage, "late") == "written"
+
+
+async def test_the_example_is_played(stage: Stage, server: BridgedServer, tmp_path: Path) -> None:
+    await applied(
+        stage, "glusterfs.yaml", tmp_path, {"SERVER": server.address, "path: files": "path: shared"}
+    )
+    await written_and_read(stage)

@@ -1,9 +1,10 @@
-"""The proposal's fifteen steps, with a partition at each: a node is cut from the API server at that step, or
-the controllers are killed again and again, for longer than a node may be silent. In the end no two nodes have
-written at once, nothing that was confirmed is lost, and all goes on by itself when the fault is over.
+"""The proposal's fifteen steps, with a fault at each: a node is cut from the API server at that step, or the
+controllers, or the agents of both nodes, are killed again and again, for longer than a node may be silent. In
+the end no two nodes have written at once, nothing that was confirmed is lost, and all goes on by itself when
+the fault is over.
 
 `test_exclusive_volumes` plays the steps without faults. Here no device fences: nothing but the lock and the
-nodes' own word moves a volume. Two steps are played in each run, all of them with both faults in a soak.
+nodes' own word moves a volume. Two faults are played in each run, all of them in a soak (`PLAN`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,10 @@ from mooring.volumes.attachment_lock import lock_of
 pytestmark = [pytest.mark.root, pytest.mark.soak]
 
 SOAK = "MOORING_SOAK" in os.environ
-PARTS = (range(1, 6), range(6, 11), range(11, 16))
-AFTER = (10, 11, 15)
-"""Steps of the second node: it is cut there, too."""
 HELD_S = 12.0
 """So long a fault lasts: a node is lost after eight seconds."""
+AGENT = "pgrep -f '[a]gent .*--name {}' | head -n 1"
+"""Finds the agent of a node, and not the shell that looks."""
 WRITES = """
 trap 'sleep 2; exit 0' TERM
 touch /data/records
@@ -123,7 +124,7 @@ class Round:
         await stage.client.delete(Pod, one, "default")
         await self.step(9)
         if self.late:
-            await inside(stage, "kill -STOP $(pgrep -f 'agent .*--name node-2' | head -n 1)", TWO)
+            await inside(stage, f"kill -STOP $({AGENT.format(TWO)})", TWO)
         await self._pod(two, TWO)
         await self.step(10)
         if self.at in (9, 10, 11) or self.late:
@@ -138,7 +139,7 @@ class Round:
         if self.late:
             await self._until("the volume is granted to the second node", lambda: self._granted(TWO))
             assert not await self._has(TWO)
-            await inside(stage, "kill -CONT $(pgrep -f 'agent .*--name node-2' | head -n 1)", TWO)
+            await inside(stage, f"kill -CONT $({AGENT.format(TWO)})", TWO)
         await self.step(14)
         await self._until("the volume is granted to the second node", lambda: self._granted(TWO))
         await self.step(15)
@@ -263,16 +264,30 @@ def cut(stage: Stage, node: str) -> Callable[[], Awaitable[None]]:
     return begin
 
 
-def killed(stage: Stage) -> Callable[[], Awaitable[None]]:
+def controllers_killed(stage: Stage) -> Callable[[], Awaitable[None]]:
     """Whenever the controllers are back, they are killed again."""
 
-    async def begin() -> None:
-        for _ in range(int(HELD_S / 1.5)):
-            with suppress(Disappointed, ProcessLookupError):
-                stage.kill_part("controllers")
-            await asyncio.sleep(1.5)
+    async def kill() -> None:
+        with suppress(Disappointed, ProcessLookupError):
+            stage.kill_part("controllers")
 
-    return begin
+    return partial(_again_and_again, kill)
+
+
+def agents_killed(stage: Stage) -> Callable[[], Awaitable[None]]:
+    """Whenever the agents of both nodes are back, they are killed again."""
+
+    async def kill() -> None:
+        for node in (ONE, TWO):
+            await stage.run_in(node, f"kill -9 $({AGENT.format(node)})")
+
+    return partial(_again_and_again, kill)
+
+
+async def _again_and_again(kill: Callable[[], Awaitable[None]]) -> None:
+    for _ in range(int(HELD_S / 1.5)):
+        await kill()
+        await asyncio.sleep(1.5)
 
 
 async def served(stage: Stage, disks: int) -> list[tuple[dict[str, Any], int]]:
@@ -285,34 +300,68 @@ async def served(stage: Stage, disks: int) -> list[tuple[dict[str, Any], int]]:
     return [(server, lun) for lun in range(1, disks + 1)]
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What is broken, by its name in `FAULTS`, at which step; `late`: the second node's agent looks late."""
+
+    what: str
+    step: int
+    late: bool = False
+
+    async def played(self, stage: Stage, disk: tuple[dict[str, Any], int]) -> None:
+        """One walk through the steps with it. Raises AssertionError, Disappointed."""
+        await Round(stage, *disk, self.step, FAULTS[self.what](stage), self.late).walk()
+        print(f"{self}: well", flush=True)
+
+
+ONE_CUT, TWO_CUT = "first node cut off", "second node cut off"
+CONTROLLERS, AGENTS = "controllers killed", "agents killed"
+FAULTS: dict[str, Callable[[Stage], Callable[[], Awaitable[None]]]] = {
+    ONE_CUT: partial(cut, node=ONE),
+    TWO_CUT: partial(cut, node=TWO),
+    CONTROLLERS: controllers_killed,
+    AGENTS: agents_killed,
+}
+STEPS = range(1, 16)
+SECOND = range(10, 16)
+"""Steps that are the second node's, too."""
+LATE = range(9, 16)
+"""Steps at which a fault is played while the second node's agent looks late. That is stopped, and nothing
+else is done to it."""
+PLAN = {
+    ONE_CUT: [Fault(ONE_CUT, step) for step in STEPS],
+    TWO_CUT: [Fault(TWO_CUT, step) for step in SECOND],
+    CONTROLLERS: [Fault(CONTROLLERS, step) for step in STEPS],
+    AGENTS: [Fault(AGENTS, step) for step in STEPS],
+    f"{ONE_CUT}, second late": [Fault(ONE_CUT, step, late=True) for step in LATE],
+    f"{CONTROLLERS}, second late": [Fault(CONTROLLERS, step, late=True) for step in LATE],
+}
+AT_ONCE = 4
+"""Faults that one cluster sees, one after the other."""
+
+
 @pytest.mark.timeout(600)
 async def test_a_node_that_is_cut_off_while_it_lets_go_and_controllers_that_are_killed_then(
     stage: Stage,
 ) -> None:
-    first, second = await served(stage, 2)
-    await Round(stage, *first, 11, cut(stage, ONE)).walk()
-    await Round(stage, *second, 12, killed(stage), late=True).walk()
+    faults = Fault(ONE_CUT, 11), Fault(CONTROLLERS, 12, late=True)
+    for disk, fault in zip(await served(stage, len(faults)), faults, strict=True):
+        await fault.played(stage, disk)
+
+
+def parts() -> Iterator[Any]:
+    """The plan, each part for a cluster of its own."""
+    for name, faults in PLAN.items():
+        for first in range(0, len(faults), AT_ONCE):
+            some = faults[first : first + AT_ONCE]
+            yield pytest.param(some, id=f"{name} at {some[0].step}-{some[-1].step}".replace(" ", "-"))
 
 
 @pytest.mark.skipif(not SOAK, reason="minutes: `make soak` plays it")
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("steps", PARTS, ids=lambda steps: f"{steps[0]}-{steps[-1]}")
-async def test_a_node_is_cut_off_at_each_step(stage: Stage, steps: range) -> None:
-    plan = [*((step, ONE) for step in steps), *((step, TWO) for step in AFTER if step in steps)]
-    for disk, (step, node) in zip(await served(stage, len(plan)), plan, strict=True):
-        await Round(stage, *disk, step, cut(stage, node)).walk()
-        print(f"{node} was cut off at step {step}", flush=True)
-
-
-@pytest.mark.skipif(not SOAK, reason="minutes: `make soak` plays it")
-@pytest.mark.timeout(1500)
-@pytest.mark.parametrize("steps", PARTS, ids=lambda steps: f"{steps[0]}-{steps[-1]}")
-async def test_the_controllers_are_killed_at_each_step_in_both_orders_of_the_nodes(
-    stage: Stage, steps: range
+@pytest.mark.parametrize("faults", list(parts()))
+async def test_a_fault_at_each_step_in_both_orders_of_the_nodes(
+    stage: Stage, faults: Sequence[Fault]
 ) -> None:
-    plan = [*((step, False) for step in steps), *((step, True) for step in steps if step >= 9)]
-    for disk, (step, late) in zip(await served(stage, len(plan)), plan, strict=True):
-        await Round(stage, *disk, step, killed(stage), late=late).walk()
-        print(
-            f"controllers were killed at step {step}, second node {'late' if late else 'early'}", flush=True
-        )
+    for disk, fault in zip(await served(stage, len(faults)), faults, strict=True):
+        await fault.played(stage, disk)

@@ -65,6 +65,9 @@ class JournalledMachine:
         self.sandboxes: dict[str, Sandbox] = {}
         self.mounts: set[str] = set()
         self.failures: dict[str, Exception] = {}
+        """By verbs; or by verbs and UIDs of pods, for those alone."""
+        self.hangs: dict[str, asyncio.Event] = {}
+        """By UIDs of pods: their volumes are set up when that has come."""
         self.exit_on_term = True
         self.mounts_shares = False
         self.remount_period: float | None = None
@@ -73,11 +76,12 @@ class JournalledMachine:
         self.devices_appear.set()
         self.on_change: Callable[[str], None] = lambda uid: None
 
-    def act(self, what: str) -> None:
+    def act(self, what: str, pod_uid: str = "") -> None:
         """Notes a side effect, or fails it if a test wants so."""
         verb = what.partition(" ")[0]
-        if verb in self.failures:
-            raise self.failures[verb]
+        for each in (verb, f"{verb} {pod_uid}"):
+            if each in self.failures:
+                raise self.failures[each]
         self.journal.append(what)
 
     def update(self, uid: str, **changes: Any) -> None:
@@ -204,7 +208,10 @@ class PlayedMounter(Mounter):
         await self.set_up_at(self.get_path())
 
     async def set_up_at(self, directory: str, fs_group: int | None = None) -> None:
-        self._machine.act(f"set-up {self._path.name}")
+        uid = _pod_of(self._path)
+        if uid in self._machine.hangs:
+            await self._machine.hangs[uid].wait()
+        self._machine.act(f"set-up {self._path.name}", uid)
         self._path.mkdir(parents=True, exist_ok=True)
         self._machine.mounts.add(directory)
 
@@ -220,10 +227,14 @@ class PlayedUnmounter(Unmounter):
         await self.tear_down_at(self.get_path())
 
     async def tear_down_at(self, directory: str) -> None:
-        self._machine.act(f"tear-down {self._path.name}")
+        self._machine.act(f"tear-down {self._path.name}", _pod_of(self._path))
         self._machine.mounts.discard(directory)
         if self._path.exists():
             self._path.rmdir()
+
+
+def _pod_of(path: Path) -> str:
+    return path.parents[2].name  # pods/UID/volumes/PLUGIN/NAME
 
 
 class PlayedPlugin(VolumePlugin):

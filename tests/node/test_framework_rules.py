@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from mooring.kube.objects import (
     FlexVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     Volume,
 )
 from mooring.mounts.interface import Mount
@@ -303,5 +305,42 @@ def test_a_pod_that_puts_too_much_into_a_volume_is_evicted(
         await stage.until(lambda: "tear-down cache" in stage.machine.journal)
         assert await stage.phase() == "Failed"
         assert ("Evicted", "too much") in await stage.events()
+
+    play(story)
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_volume_for_one_pod_is_given_to_no_second_one_while_the_first_may_have_it(
+    play: Play, leaving: bool
+) -> None:
+    """Two of them at once, too: neither waits for the other's operation."""
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await bound_volume(stage, accessModes=["ReadWriteOncePod"])
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        container = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+        pods = [await stage.create_pod(name, volumes=[volume], container=container) for name in ("a", "b")]
+        await stage.attach()
+
+        async def said() -> bool:
+            return any("ReadWriteOncePod" in message for _, message in await stage.events())
+
+        await stage.until(said)
+        await asyncio.sleep(300)
+        (first,) = [each for each in pods if await stage.phase(each.name) == "Running"]
+        (second,) = [each for each in pods if each is not first]
+        assert stage.machine.journal.count("set-up pv") == 1
+        if leaving:
+            stage.machine.failures[f"tear-down {first.uid}"] = OSError("target is busy")
+        await stage.api.delete(Pod, first.name, "default", grace_period_seconds=0)
+        await asyncio.sleep(300)
+        assert (await stage.phase(second.name) == "Running") is not leaving
+        stage.machine.failures.clear()
+
+        async def runs() -> bool:
+            return await stage.phase(second.name) == "Running"
+
+        await stage.until(runs)
 
     play(story)

@@ -29,11 +29,62 @@ def volumes(draw: st.DrawFn) -> VolumeState:
         published=attachable and draw(st.booleans()),
         reported=attachable and draw(st.booleans()),
         stale=attachable and draw(st.booleans()),
+        under_way=draw(subsets),
+        resting=draw(
+            st.dictionaries(st.sampled_from(PODS), st.sampled_from([Action.SET_UP, Action.TEAR_DOWN]))
+        ),
+        one_at_a_time=draw(st.booleans()),
+        to_grow=draw(st.booleans()),
     )
 
 
 def held(volume: VolumeState) -> set[str]:
     return {pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT}
+
+
+def quiet(volume: VolumeState) -> VolumeState:
+    """The volume without an operation for any pod."""
+    return replace(volume, under_way=frozenset(), resting={})
+
+
+FOR_PODS = (Action.SET_UP, Action.TEAR_DOWN)
+
+
+@given(volumes())
+def test_an_operation_for_a_pod_waits_for_its_own_and_not_for_those_of_other_pods(
+    volume: VolumeState,
+) -> None:
+    volume = replace(volume, one_at_a_time=False)
+    alone, step = decide(quiet(volume)), decide(volume)
+    free = {pod for pod in alone.pods - volume.under_way if volume.resting.get(pod) is not alone.action}
+    if alone.action in FOR_PODS and free:
+        assert (step.action, step.pods) == (alone.action, free)
+    if step.action in FOR_PODS:
+        assert not step.pods & volume.under_way
+        assert all(volume.resting.get(pod) is not step.action for pod in step.pods)
+
+
+@given(volumes())
+def test_an_operation_that_failed_keeps_none_of_another_kind_away(volume: VolumeState) -> None:
+    step = decide(quiet(volume))
+    kinds = {Action.SET_UP: Action.TEAR_DOWN, Action.TEAR_DOWN: Action.SET_UP}
+    if other := kinds.get(step.action):
+        assert decide(replace(quiet(volume), resting=dict.fromkeys(PODS, other))) == step
+
+
+@given(volumes())
+def test_nothing_is_done_with_a_device_while_anything_is_done_for_a_pod(volume: VolumeState) -> None:
+    if volume.under_way:
+        device = (Action.MOUNT_DEVICE, Action.UNMOUNT_DEVICE, Action.GROW, Action.UNPUBLISH)
+        assert decide(volume).action not in device
+
+
+@given(volumes())
+def test_a_driver_of_one_call_at_a_time_gets_one(volume: VolumeState) -> None:
+    step = decide(replace(volume, one_at_a_time=True))
+    if step.action in FOR_PODS:
+        assert len(step.pods) == 1
+        assert not volume.under_way
 
 
 @given(volumes())
@@ -83,7 +134,7 @@ def test_a_volume_leaves_volumes_in_use_only_when_nothing_of_it_is_left(volume: 
 def test_only_pods_that_do_not_want_it_are_torn_down(volume: VolumeState) -> None:
     step = decide(volume)
     if step.action is Action.TEAR_DOWN:
-        assert step.pods == held(volume) - volume.wanted_by
+        assert step.pods <= held(volume) - volume.wanted_by
 
 
 @given(volumes())
@@ -94,7 +145,7 @@ def test_a_pod_that_terminates_gets_nothing_new(volume: VolumeState) -> None:
         assert step.pods <= volume.starting
 
 
-@given(volumes())
+@given(volumes().map(quiet))
 def test_a_settled_volume_lacks_nothing_and_keeps_nothing(volume: VolumeState) -> None:
     if decide(volume).action is Action.SETTLED and not volume.stale:
         assert all(volume.pods.get(pod) is Presence.PRESENT for pod in volume.starting)
@@ -115,6 +166,8 @@ def carried_out(volume: VolumeState) -> VolumeState:
         case Action.SET_UP:
             present = dict.fromkeys(step.pods, Presence.PRESENT)
             return replace(volume, pods={**volume.pods, **present}, outdated=volume.outdated - step.pods)
+        case Action.GROW:
+            return replace(volume, to_grow=False)
         case Action.TEAR_DOWN:
             return replace(volume, pods={pod: p for pod, p in volume.pods.items() if pod not in step.pods})
         case Action.END_PODS:
@@ -126,13 +179,13 @@ def carried_out(volume: VolumeState) -> VolumeState:
         case Action.UNPUBLISH:
             return replace(volume, published=False)
         case Action.SETTLED:
-            return volume
+            return quiet(volume)
 
 
 @given(volumes())
 def test_every_volume_comes_to_rest(volume: VolumeState) -> None:
-    for _ in range(12):
-        if decide(volume).action in (Action.SETTLED, Action.UNPUBLISH):
+    for _ in range(20):
+        if decide(quiet(volume)).action in (Action.SETTLED, Action.UNPUBLISH):
             return
         volume = carried_out(volume)
     raise AssertionError(f"still busy: {decide(volume)} {volume}")

@@ -299,6 +299,65 @@ def test_two_pods_share_one_device_mount(play: Play) -> None:
     play(story)
 
 
+def test_a_pod_whose_mount_hangs_keeps_no_other_from_the_volume(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        hanging = await stage.create_disk_pod()
+        stage.machine.hangs[hanging.uid] = asyncio.Event()
+        await stage.attach()
+        await asyncio.sleep(5)
+        other = await stage.create_disk_pod("web-1")
+        await stage.until(lambda: running(stage, "web-1"))
+        assert not await running(stage)
+
+        # It goes while its mount hangs: the device waits for that, too.
+        for pod in (hanging, other):
+            await stage.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
+        await stage.until(lambda: "tear-down data" in stage.machine.journal)
+        await asyncio.sleep(300)
+        assert "unmount-device d1" not in stage.machine.journal
+        assert await in_use(stage) == (VOLUME,)
+        stage.machine.hangs[hanging.uid].set()
+        await stage.until(lambda: empty(stage))
+        assert stage.machine.mounts == set()
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_unmounted_keeps_no_other_from_the_volume(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        pod = await started(stage)
+        stage.machine.failures[f"tear-down {pod.uid}"] = OSError("target is busy")
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await asyncio.sleep(30)
+        await stage.create_disk_pod("web-1")
+        await stage.until(lambda: running(stage, "web-1"))
+        assert "tear-down data" not in stage.machine.journal
+        stage.machine.failures.clear()
+        await stage.until(lambda: "tear-down data" in stage.machine.journal)
+        assert await running(stage, "web-1")
+
+    play(story)
+
+
+def test_a_pods_backoff_is_its_own_and_begins_anew_for_what_else_is_done(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_disk_pod()
+        stage.machine.failures[f"set-up {pod.uid}"] = OSError("no such export")
+        await stage.attach()
+        await stage.until(lambda: told(stage, "FailedMount"))
+        await asyncio.sleep(600)
+        began = asyncio.get_running_loop().time()
+        await stage.create_disk_pod("web-1")
+        await stage.until(lambda: running(stage, "web-1"))
+        await stage.api.delete(Pod, "web-0", "default", grace_period_seconds=0)
+        await stage.until(lambda: "tear-down data" in stage.machine.journal)
+        assert asyncio.get_running_loop().time() - began < 60  # virtual: the other's is two minutes by now
+
+    play(story)
+
+
 async def fails_to_unmount(stage: Any) -> None:
     """A disk's last pod has gone; whether its device is still mounted is unknown."""
     await started(stage)

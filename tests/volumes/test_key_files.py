@@ -18,9 +18,10 @@ def test_a_config_map_has_text_and_binary_keys():
     assert config_map_contents(config_map, WHERE) == {"a": b"1", "c": b"\x00\xff"}
 
 
-def test_data_that_is_not_base64_is_refused_without_showing_it():
+@pytest.mark.parametrize("data", ["%geheim%", "geheimé"])
+def test_data_that_is_not_base64_is_refused_without_showing_it(data: str):
     with pytest.raises(InvalidSpec, match="key c that is not base64") as refused:
-        secret_contents(Secret(data={"c": "%geheim%"}), "Secret shop/s")
+        secret_contents(Secret(data={"c": data}), "Secret shop/s")
     assert "geheim" not in str(refused.value)
 
 

@@ -108,7 +108,7 @@ class Plugin:
     def supports_mount_option(self) -> bool:
         return True
 
-    def supports_selinux_mount(self) -> bool:
+    def supports_selinux_mount(self, spec: VolumeSpec) -> bool:
         return self.takes
 
     def new_device_mounter(self) -> Plugin:

@@ -24,6 +24,7 @@ PACKAGES = {
     "mount.glusterfs": "glusterfs-client",
     "mount.nfs": "nfs-common",
     "mount.quobyte": "quobyte-client",
+    "sg_persist": "sg3-utils",
 }
 """Part of a tool's name: the Debian package that has it."""
 

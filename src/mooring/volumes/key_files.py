@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 
 from mooring.kube.objects import ConfigMap, KeyToPath, Secret
@@ -59,6 +58,6 @@ def _decoded(data: Mapping[str, str], where: str) -> dict[str, bytes]:
     for key, text in data.items():
         try:
             found[key] = base64.b64decode(text, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error, or that it is no ASCII
             raise InvalidSpec(f"{where} has a key {key} that is not base64: {error}") from None
     return found

@@ -19,6 +19,9 @@ class VolumeSpec(msgspec.Struct, frozen=True):
     volume: Volume | None = None
     persistent_volume: PersistentVolume | None = None
     read_only: bool = False
+    epoch: int = 0
+    """The epoch of the lock under which this node was granted the volume, if it has a lock. Set by the node,
+    after its live look."""
 
     def __hash__(self) -> int:
         return hash(self.name)

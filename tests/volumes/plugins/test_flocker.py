@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_volumes import volume_of
 from tests.doubles.storage_api import PlayedFlocker, certificates, client
 
 from mooring.kube.objects import (
@@ -142,6 +143,14 @@ def test_a_dataset_is_moved_to_the_node_and_shown_to_the_pod_when_it_is_there(wo
         assert world.mounts.points[path] == (str(world.root / "flocker" / DATA), False)
         assert world.flocker.at[DATA] == HERE
         assert path.endswith("pods/pod-uid/volumes/kubernetes.io~flocker/data")
+
+    world.run(story)
+
+
+def test_the_examples_dataset_is_found_by_its_name_and_shown(world: World) -> None:
+    async def story(url: str) -> None:
+        path = await world.set_up(volume_of("flocker.yaml"))
+        assert world.mounts.points[path] == (str(world.root / "flocker" / DATA), False)
 
     world.run(story)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_volumes import volume_of
 from tests.doubles.played_fc import PlayedFabric
 from tests.doubles.storage_api import PlayedPhoton, certificates
 
@@ -100,6 +101,14 @@ def test_a_disk_is_attached_once_and_detached_once_each_as_a_task_that_is_waited
         await world.detach()
         assert world.photon.disks == {DISK: []}
         assert world.photon.orders() == ["/vms/vm-1/attach_disk", "/vms/vm-1/detach_disk"]
+
+    world.run(story)
+
+
+def test_the_examples_disk_is_attached(world: World) -> None:
+    async def story() -> None:
+        await world.plugin.new_attacher().attach(volume_of("photon.yaml"), "node-1")
+        assert world.photon.disks == {DISK: ["vm-1"]}
 
     world.run(story)
 

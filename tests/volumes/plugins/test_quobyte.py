@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_volumes import volume_of
 from tests.doubles.network_mounts import PlayedKernel
 
 from mooring.kube.objects import (
@@ -100,6 +101,12 @@ def test_the_pod_gets_the_volume_as_its_user_sees_it_and_nothing_else_of_the_reg
         ("mount", "-o", "bind,ro", "--", f"{client}/web#www@shop", path),
     ]
     assert path.endswith("pods/pod-uid/volumes/kubernetes.io~quobyte/data")
+
+
+def test_the_examples_volume_is_shown_as_its_user_sees_it(node: Node) -> None:
+    node.kernel.volumes = {"files"}
+    node.set_up(volume_of("quobyte.yaml"))
+    assert node.kernel.mount_calls()[1][-2].endswith("/pods#pods@files")
 
 
 def test_an_unwritten_user_and_group_are_upstreams(node: Node) -> None:

@@ -11,7 +11,7 @@ A target without APTPL (tgt) forgets reservations when it loses power, which `lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
@@ -19,14 +19,11 @@ from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Par
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import reservations
 from mooring.fence.storage.clients import listed
-from mooring.fence.storage.reservations import OUR_TYPE, Reservation, Unreadable
+from mooring.fence.storage.reservations import Unreadable
+from mooring.fence.storage.sg_persist import Disk, Failed, ReservedForOne
 
 MOST = 64
 """Disks of one order."""
-
-
-class _Failed(Exception):
-    """A disk did not answer as it should."""
 
 
 class ScsiPr:
@@ -72,7 +69,7 @@ class ScsiPr:
             return Look(State.UNKNOWN, "BadParameter", "; ".join(wrong))
         try:
             return await _Session(order, self._run).look()
-        except (_Failed, Unreadable, ProgramMissing) as error:
+        except (Failed, Unreadable, ProgramMissing) as error:
             return Look(State.UNKNOWN, "Failed", str(error))
 
     async def fence(self, order: Order) -> Answer:
@@ -83,7 +80,7 @@ class ScsiPr:
             return await _Session(order, self._run).shut()
         except ProgramMissing as error:
             return Answer(Outcome.NOT_FENCED, "NotInstalled", str(error))
-        except (_Failed, Unreadable) as error:
+        except (Failed, Unreadable) as error:
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
     async def unfence(self, order: Order) -> Answer:
@@ -92,7 +89,7 @@ class ScsiPr:
             return Answer(Outcome.UNKNOWN, "BadParameter", "; ".join(wrong))
         try:
             return await _Session(order, self._run).open()
-        except (_Failed, Unreadable, ProgramMissing) as error:
+        except (Failed, Unreadable, ProgramMissing) as error:
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
 
@@ -105,7 +102,7 @@ class _Session:
     """One call for one order."""
 
     def __init__(self, order: Order, run: Run) -> None:
-        self._devices = listed(order.parameters["devices"])
+        self._disks = [Disk(each, self._once) for each in listed(order.parameters["devices"])]
         self._keys = {reservations.key(each) for each in listed(order.parameters["keys"])}
         self._barred = order.parameters.get("registers") == "never"
         self._own = reservations.own_key(order.target.node, order.token)
@@ -113,28 +110,25 @@ class _Session:
         self._run = run
 
     async def look(self) -> Look:
-        for device in self._devices:
-            found, held = await self._read(device)
+        for disk in self._disks:
+            found, held = await disk.read()
             if there := found & self._keys:
                 keys = ", ".join(map(hex, sorted(there)))
-                return Look(State.OPEN, "Registered", f"{device}: {keys} is registered")
+                return Look(State.OPEN, "Registered", f"{disk.device}: {keys} is registered")
             if held.type <= 0:
-                return Look(
-                    State.OPEN, "NotReserved", f"{device}: no reservation keeps the unregistered from writing"
-                )
+                message = f"{disk.device}: no reservation keeps the unregistered from writing"
+                return Look(State.OPEN, "NotReserved", message)
         return Look(State.SHUT, "Shut", f"its keys are registered at none of {', '.join(self._devices)}")
 
     async def shut(self) -> Answer:
         before, ordered = await self.look(), _now()
         aborted = True
-        for device in self._devices:
-            found, held = await self._read(device)
-            if held.type < 0:
-                message = (
-                    f"{device} is reserved for one machine alone ({hex(held.holder)}): it is left as it is"
-                )
-                return Answer(Outcome.UNKNOWN, "ReservedForOne", message, before=before.state)
-            aborted &= await self._preempt(device, found, held)
+        for disk in self._disks:
+            found, _ = await disk.read()
+            try:
+                aborted &= await disk.seize(self._own, found & self._keys)
+            except ReservedForOne as error:
+                return Answer(Outcome.UNKNOWN, "ReservedForOne", str(error), before=before.state)
         after = await self.look()
         if after.state is not State.SHUT:
             return Answer(Outcome.UNKNOWN, after.code, after.message, before=before.state)
@@ -154,65 +148,21 @@ class _Session:
         }
         return Answer(Outcome.FENCED, after.code, after.message, evidence, before.state)
 
-    async def _preempt(self, device: str, found: set[int], held: Reservation) -> bool:
-        """Whether the commands of all that were preempted are ended."""
-        own = f"--param-rk={hex(self._own)}"
-        if self._own not in found:
-            await self._out(device, "--register-ignore", f"--param-sark={hex(self._own)}")
-        kind = held.type or OUR_TYPE
-        if not held.type:
-            await self._out(device, "--reserve", own, f"--prout-type={OUR_TYPE}")
-        aborted = True
-        for key in sorted(found & self._keys):
-            words = (own, f"--param-sark={hex(key)}", f"--prout-type={kind}")
-            if (await self._do(device, "--out", "--preempt-abort", *words)).status != 0:
-                await self._out(device, "--preempt", *words)
-                aborted = False
-        return aborted
-
     async def open(self) -> Answer:
-        for device in self._devices:
-            found, _ = await self._read(device)
-            if self._own in found:
-                await self._out(device, "--register", f"--param-rk={hex(self._own)}", "--param-sark=0")
-            if self._own in (await self._read(device))[0]:
-                return Answer(Outcome.UNKNOWN, "Registered", f"{device}: the fence's key is still registered")
+        for disk in self._disks:
+            if self._own in (await disk.read())[0]:
+                await disk.unregister(self._own)
+            if self._own in (await disk.read())[0]:
+                message = f"{disk.device}: the fence's key is still registered"
+                return Answer(Outcome.UNKNOWN, "Registered", message)
         return Answer(Outcome.UNFENCED, "Open", "the fence's key is registered nowhere", {"readAt": _now()})
 
-    async def _read(self, device: str) -> tuple[set[int], Reservation]:
-        found = reservations.keys(await self._in(device, "--read-keys"))
-        return found, reservations.reservation(await self._in(device, "--read-reservation"))
+    @property
+    def _devices(self) -> list[str]:
+        return [disk.device for disk in self._disks]
 
-    async def _in(self, device: str, what: str) -> str:
-        ended = await self._do(device, "--in", what)
-        if ended.status != 0:
-            raise _Failed(f"{device}: sg_persist {what}: {_said(ended)}")
-        return ended.output
-
-    async def _out(self, device: str, what: str, *words: str) -> None:
-        ended = await self._do(device, "--out", what, *words)
-        if ended.status != 0:
-            raise _Failed(f"{device}: sg_persist {what}: {_said(ended)}; it may have been done")
-
-    async def _do(self, device: str, *words: str) -> Ended:
-        # A disk that was just connected, or preempted, says so once (unit attention), and does nothing else.
-        ended, again = await self._once(device, words), 0
-        while ended.status == UNIT_ATTENTION and again < AGAIN:
-            ended, again = await self._once(device, words), again + 1
-        return ended
-
-    async def _once(self, device: str, words: Sequence[str]) -> Ended:
-        return await self._run(["sg_persist", *words, device], deadline=self._deadline.left())
-
-
-AGAIN = 2
-UNIT_ATTENTION = 6
-"""sg_persist's exit status (sg3_utils(8))."""
-
-
-def _said(ended: Ended) -> str:
-    lines = [line for line in (ended.errors or ended.output).splitlines() if line.strip()]
-    return f"{ended.words()}{': ' + lines[0][:200] if lines else ''}"
+    async def _once(self, *words: str) -> Ended:
+        return await self._run(words, deadline=self._deadline.left())
 
 
 def _now() -> str:

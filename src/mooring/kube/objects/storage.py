@@ -89,6 +89,7 @@ class CSIDriverSpec(Struct, frozen=True):
     storage_capacity: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
     service_account_token_in_secrets: bool = False
+    se_linux_mount: bool = False
 
 
 class CSIDriver(Object, frozen=True):

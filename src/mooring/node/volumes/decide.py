@@ -4,6 +4,9 @@ The order of events is the handshake's (docs/protocol.md, "Mount"): publish `vol
 reported in `volumesAttached`, look live, mount the device, set the pods up; and back: tear down, unmount the
 device, only then let the volume leave `volumesInUse`. Uncertain counts as mounted for every step that lets
 go, and as not mounted for every step that hands out.
+
+What is done for one pod is nested in what is done with the volume: operations for several pods go at once,
+and none is under way when something is done with the device.
 """
 
 from __future__ import annotations
@@ -44,31 +47,6 @@ class Presence(Enum):
     PRESENT = "present"
 
 
-@dataclass(frozen=True)
-class VolumeState:
-    """All that is known of one volume. Pods are named by their UIDs."""
-
-    attachable: bool
-    has_device: bool
-    """It is mounted once for the node; attachable volumes always are."""
-    wanted_by: frozenset[str]
-    """Pods that use it, or would: until their processes are gone."""
-    starting: frozenset[str] = frozenset()
-    """Those of them that are not being terminated: only they get new mounts."""
-    pods: Mapping[str, Presence] = field(default_factory=dict[str, Presence])
-    outdated: frozenset[str] = frozenset()
-    """Pods whose mount must be set up once more, because its content has changed."""
-    device: Presence = Presence.ABSENT
-    published: bool = False
-    """In volumesInUse, acknowledged."""
-    reported: bool = False
-    """In volumesAttached, as far as the cache knows."""
-    to_grow: bool = False
-    """Its file system may have to grow."""
-    stale: bool = False
-    """Its VolumeAttachment is gone or is another one: the device may be another node's now."""
-
-
 class Action(Enum):
     """The next step."""
 
@@ -86,6 +64,37 @@ class Action(Enum):
     UNPUBLISH = "Unpublish"
     """Let it leave volumesInUse, and forget it."""
     SETTLED = "Settled"
+
+
+@dataclass(frozen=True)
+class VolumeState:
+    """All that is known of one volume. Pods are named by their UIDs."""
+
+    attachable: bool
+    has_device: bool
+    """It is mounted once for the node; attachable volumes always are."""
+    wanted_by: frozenset[str]
+    """Pods that use it, or would: until their processes are gone."""
+    starting: frozenset[str] = frozenset()
+    """Those of them that are not being terminated: only they get new mounts."""
+    pods: Mapping[str, Presence] = field(default_factory=dict[str, Presence])
+    outdated: frozenset[str] = frozenset()
+    """Pods whose mount must be set up once more, because its content has changed."""
+    under_way: frozenset[str] = frozenset()
+    """Pods for which an operation is being done."""
+    resting: Mapping[str, Action] = field(default_factory=dict[str, Action])
+    """Pods whose last operation failed, which it was, and which is not tried again yet."""
+    one_at_a_time: bool = False
+    """Its driver takes one call for a volume after the other."""
+    device: Presence = Presence.ABSENT
+    published: bool = False
+    """In volumesInUse, acknowledged."""
+    reported: bool = False
+    """In volumesAttached, as far as the cache knows."""
+    to_grow: bool = False
+    """Its file system may have to grow."""
+    stale: bool = False
+    """Its VolumeAttachment is gone or is another one: the device may be another node's now."""
 
 
 class Decision(decision.Decision[Action], frozen=True, gc=False):
@@ -107,11 +116,14 @@ def decide(volume: VolumeState) -> Decision:
 def _let_go(volume: VolumeState) -> Decision | None:
     held = frozenset(pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT)
     unwanted = held - volume.wanted_by
-    if unwanted:
-        return _decision(Action.TEAR_DOWN, unwanted, "NotWanted", "the pod does not use it any more")
-    if volume.stale and held:
-        return _decision(Action.END_PODS, held, "StaleMount", "its VolumeAttachment is gone or was replaced")
-    if volume.device is Presence.ABSENT or held:
+    if now := _may_begin(volume, unwanted, Action.TEAR_DOWN):
+        return _decision(Action.TEAR_DOWN, now, "NotWanted", "the pod does not use it any more")
+    if volume.stale and held - unwanted:
+        text = "its VolumeAttachment is gone or was replaced"
+        return _decision(Action.END_PODS, held - unwanted, "StaleMount", text)
+    if held or volume.under_way:  # what is of the device waits for all operations for pods
+        return None
+    if volume.device is Presence.ABSENT:
         return _forget(volume)
     if volume.stale:
         return _decision(
@@ -143,6 +155,7 @@ def _hand_out(volume: VolumeState) -> Decision | None:
         return _decision(
             Action.PUBLISH, due, "NotPublished", "the node has not said yet that it uses the volume"
         )
+    due = _may_begin(volume, due, Action.SET_UP)
     if not due:
         return None
     if volume.attachable and not volume.reported:
@@ -150,16 +163,28 @@ def _hand_out(volume: VolumeState) -> Decision | None:
             Action.WAIT_FOR_ATTACH, due, "WaitingForAttach", "the volume is not attached to this node yet"
         )
     if volume.has_device and volume.device is not Presence.PRESENT:
+        if volume.under_way:
+            return None
         return _decision(Action.MOUNT_DEVICE, due, "Mounting", "the device is being mounted")
     return _decision(Action.SET_UP, due, "Mounting", "the volume is being set up for the pod")
 
 
 def _grow(volume: VolumeState) -> Decision | None:
-    if not volume.to_grow or volume.stale or volume.device is not Presence.PRESENT:
+    if not volume.to_grow or volume.stale or volume.under_way or volume.device is not Presence.PRESENT:
         return None
     return _decision(
         Action.GROW, volume.starting, "Resizing", "the claim may ask for more than the file system has"
     )
+
+
+def _may_begin(volume: VolumeState, pods: frozenset[str], action: Action) -> frozenset[str]:
+    """Those of the pods for which the operation may begin now. An operation waits for none of another pod,
+    unless the driver takes one call at a time; and for the back-off of its own kind alone, as upstream's do
+    (nested pending operations)."""
+    if volume.one_at_a_time and volume.under_way:
+        return frozenset()
+    now = sorted(each for each in pods - volume.under_way if volume.resting.get(each) is not action)
+    return frozenset(now[:1] if volume.one_at_a_time else now)
 
 
 def _decision(action: Action, pods: frozenset[str], code: str, message: str) -> Decision:

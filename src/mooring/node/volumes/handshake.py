@@ -34,6 +34,8 @@ class Permission:
     attachment: Attachment
     attachment_uid: str
     node_uid: str
+    epoch: int = 0
+    """Of the lock, under which the volume was granted to this node; 0: it has none."""
 
 
 def attachment_name(unique_name: str, node_name: str) -> str:
@@ -55,7 +57,7 @@ async def look(client: Client, node_name: str, node_uid: str, boot_id: str, uniq
         raise NotAttachedYet(f"VolumeAttachment {name} {problem}")
     await _look_at_lock(client, attachment)
     attached_as = {DEVICE_PATH: device_path, **attachment.status.attachment_metadata}
-    return Permission(attached_as, attachment.uid, node_uid)
+    return Permission(attached_as, attachment.uid, node_uid, epoch_of(attachment))
 
 
 async def _look_at_lock(client: Client, attachment: VolumeAttachment) -> None:

@@ -1,8 +1,10 @@
 """Makes the volumes of this node what its pods want: reconstructs, mounts, unmounts, says what is in use.
 
 `decide` says what to do next about one volume; here it is done. Guarantees:
-- Operations on one volume are serial; on several, concurrent. What fails is tried again after its backoff
-  (500 ms, doubling to 2 min 2 s) or as soon as something changes; the pods concerned get a FailedMount event.
+- Operations on several volumes are concurrent, and so are those on one volume for several pods, unless its
+  driver takes one call at a time; nothing else is done to a volume while its device is mounted or unmounted.
+- What fails is tried again after its backoff (500 ms, doubling to 2 min 2 s), which is each pod's own, or as
+  soon as something changes; the pods concerned get a FailedMount event.
 - What may be mounted is written down before it is mounted, and until it is unmounted (`records`).
 - A volume is in `volumes_in_use()` from the time a pod wants it until its device is unmounted and no pod
   wants it.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -36,7 +38,7 @@ from mooring.node.volumes.orphans import OrphanedVolume
 from mooring.node.volumes.pod_reports import PodReports, Report
 from mooring.node.volumes.reconstruction import reconstruct
 from mooring.node.volumes.records import Records
-from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.node.volumes.volume import WAITING, PodOperation, Want, WantedVolume
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.interfaces import Volume
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
@@ -96,6 +98,8 @@ class VolumeManager:
         self._known = NodeVolumes(node_name)
         self._evictions = Evictions(self._operations, self._known.volumes, self._evict)
         self._queue: WorkQueue[str] = WorkQueue()
+        self._for_pods: WorkQueue[tuple[str, str]] = WorkQueue()
+        """Volume and pod, for which an operation is under way."""
         self._reports = PodReports(report, pod_changed, self._queue.add_after)
         self._publisher: Publisher
 
@@ -157,7 +161,8 @@ class VolumeManager:
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
             self._can_be_attached(volume, own)
             read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
-            self._known.want(volume, Want(pod, own, spec, asyncio.get_running_loop().time(), read_only))
+            self._known.want(volume, Want(pod, own, spec, _now(), read_only))
+            volume.rouse(pod.uid)
             self._evictions.look_at(volume)
             self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
             self._queue.add(unique_name)
@@ -196,6 +201,7 @@ class VolumeManager:
             return
         if self._operations.requires_remount(volume):
             volume.outdated.add(pod_uid)
+        volume.rouse(pod_uid)
         volume.to_grow = self._operations.grows(volume.wants[pod_uid].spec)
         self._queue.add(unique_name)
 
@@ -203,6 +209,8 @@ class VolumeManager:
         """What the plugin says of its volumes may have changed: they are looked at."""
         for unique_name, volume in self._known.volumes.items():
             if volume.record.plugin == plugin:
+                for pod_uid in volume.operations:
+                    volume.rouse(pod_uid)
                 self._queue.add(unique_name)
 
     def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
@@ -247,6 +255,7 @@ class VolumeManager:
             self._queue.add(unique_name)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._evictions.run())
+            group.create_task(self._for_pods.run(WORKERS, self._operate))
             await self._queue.run(WORKERS, self._reconcile)
 
     def _evict(self, pod: Pod, why: Reason) -> None:
@@ -258,7 +267,12 @@ class VolumeManager:
             await self._verify(volume)
             self._age(volume)
             decision = decide(
-                volume.state(published=self._publisher.published(unique_name), reported=self._listed(volume))
+                volume.state(
+                    published=self._publisher.published(unique_name),
+                    reported=self._listed(volume),
+                    now=_now(),
+                    one_at_a_time=self._operations.one_at_a_time(volume),
+                )
             )
             try:
                 if not await self._take(volume, decision):
@@ -285,10 +299,11 @@ class VolumeManager:
                 raise
 
     def _age(self, volume: WantedVolume) -> None:
-        now = asyncio.get_running_loop().time()
-        rest = volume.age(lambda want: self._operations.remount_period(volume, want), now)
-        if rest is not None:
-            self._queue.add_after(volume.record.unique_name, rest)
+        now = _now()
+        rests = volume.age(lambda want: self._operations.remount_period(volume, want), now), volume.rest(now)
+        for rest in rests:
+            if rest is not None:
+                self._queue.add_after(volume.record.unique_name, rest)
 
     def _tell_orphan(self, volume: WantedVolume, text: str) -> None:
         """Once, and again when there is something else to say."""
@@ -318,32 +333,36 @@ class VolumeManager:
             case Action.PUBLISH:
                 await self._publisher.publish()
                 return True
-            case Action.MOUNT_DEVICE | Action.SET_UP:
-                await self._mount(volume, decision)
+            case Action.MOUNT_DEVICE:
+                await self._mount_device(volume)
             case Action.GROW:
                 await self._grow(volume, decision)
-            case Action.TEAR_DOWN:
-                await self._tear_down(volume, decision.pods)
+            case Action.SET_UP | Action.TEAR_DOWN:
+                for pod_uid in sorted(decision.pods):
+                    volume.begin(pod_uid, decision.action)
+                    self._for_pods.add((volume.record.unique_name, pod_uid))
             case Action.UNMOUNT_DEVICE:
                 await self._operations.unmount_device(volume, self._node_name)
             case _:
                 assert_never(decision.action)
         return True
 
-    async def _mount(self, volume: WantedVolume, decision: Decision) -> None:
-        volume.busy = (
+    async def _mount_device(self, volume: WantedVolume) -> None:
+        volume.mounting = (
             True  # before the live look: what it permits must not be taken back by a status write meanwhile
         )
         try:
             permission = await self._permission(volume)
-            if volume.taken_over(permission.attachment_uid if permission else ""):
-                volume.stale = True  # what is mounted belongs to an attachment that is gone
-            elif decision.action is Action.MOUNT_DEVICE:
+            if not self._taken_over(volume, permission):
                 await self._operations.mount_device(volume, permission)
-            else:
-                await self._each(decision.pods, lambda pod_uid: self._operations.set_up(volume, pod_uid))
         finally:
-            volume.busy = False
+            volume.mounting = False
+
+    def _taken_over(self, volume: WantedVolume, permission: handshake.Permission | None) -> bool:
+        """Whether what is mounted belongs to an attachment that is gone."""
+        taken = volume.taken_over(permission.attachment_uid if permission else "")
+        volume.stale = volume.stale or taken
+        return taken
 
     async def _grow(self, volume: WantedVolume, decision: Decision) -> None:
         volume.to_grow = False
@@ -355,26 +374,56 @@ class VolumeManager:
         if size:
             self._reports.grown(volume, decision.pods, size)
 
-    async def _tear_down(self, volume: WantedVolume, pods: Iterable[str]) -> None:
-        async def tear_down(pod_uid: str) -> None:
-            await self._operations.tear_down(volume, pod_uid)
-            if pod_uid not in volume.wants:
-                self._forget_pod(pod_uid, volume.record.unique_name)
+    # --- what is done for one pod
 
-        await self._each(pods, tear_down)
+    async def _operate(self, key: tuple[str, str]) -> None:
+        """The operation that was begun for a pod. What then is to be done is decided anew, for the volume."""
+        unique_name, pod_uid = key
+        volume = self._known.volumes[unique_name]  # it is not forgotten while an operation is under way
+        operation = volume.operations[pod_uid]
+        try:
+            if operation.action is Action.SET_UP:
+                await self._set_up(volume, pod_uid)
+            else:
+                await self._tear_down(volume, pod_uid)
+        except Exception as error:
+            self._failed(volume, pod_uid, operation, error)
+        else:
+            volume.operations.pop(pod_uid)
+        volume.forget_operation(pod_uid)
+        self._pod_changed(pod_uid)
+        self._queue.add(unique_name)
 
-    async def _each(self, pods: Iterable[str], operation: Callable[[str], Awaitable[None]]) -> None:
-        """One after the other; a pod that fails does not keep the next from its volume. Raises the last
-        failure."""
-        failure: Exception | None = None
-        for pod_uid in sorted(pods):
-            try:
-                await operation(pod_uid)
-            except Exception as error:
-                failure = error
-            self._pod_changed(pod_uid)
-        if failure is not None:
-            raise failure
+    async def _set_up(self, volume: WantedVolume, pod_uid: str) -> None:
+        permission = await self._permission(volume)
+        if not self._taken_over(volume, permission):
+            await self._operations.set_up(volume, pod_uid)
+
+    async def _tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
+        await self._operations.tear_down(volume, pod_uid)
+        if pod_uid not in volume.wants:
+            self._forget_pod(pod_uid, volume.record.unique_name)
+
+    def _failed(self, volume: WantedVolume, pod_uid: str, operation: PodOperation, error: Exception) -> None:
+        decision = Decision(operation.action, WAITING, frozenset({pod_uid}))
+        match error:
+            case handshake.NotAttachedYet() | Unreachable() | ServerError():  # not about the volume
+                operation.rests(_now() + LOOK_AGAIN_S)
+                self._reports.waiting(volume, decision, str(error))
+            case OrphanedVolume():
+                operation.rests(_now() + orphans.LOOK_AGAIN_S)
+                self._tell_orphan(volume, str(error))
+            case _:
+                delay = operation.failed(_now())
+                log.warning(
+                    "volume operation failed",
+                    volume=volume.record.unique_name,
+                    action=operation.action.value,
+                    pod_uid=pod_uid,
+                    error=str(error),
+                    retry_s=delay,
+                )
+                self._reports.failed(volume, decision, error)
 
     async def _unpublish(self, volume: WantedVolume) -> None:
         if volume.record.attachable:
@@ -413,6 +462,10 @@ class VolumeManager:
     def _forget_pod(self, pod_uid: str, unique_name: str) -> None:
         if self._known.forget_pod(pod_uid, unique_name):
             self._pod_changed(pod_uid)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _reported(node: Node | None) -> set[str]:

@@ -75,6 +75,13 @@ class Operations:
             return not is_multi_attach_allowed(spec)
         return is_exclusive(spec, plugin.capabilities(spec))
 
+    def one_at_a_time(self, volume: WantedVolume) -> bool:
+        """Whether the volume's driver takes one call for it after the other."""
+        try:
+            return self._plugins.find_plugin_by_name(volume.record.plugin).one_at_a_time()
+        except NoPluginMatched:  # a driver of a folder that has gone
+            return False
+
     def requires_remount(self, volume: WantedVolume) -> bool:
         """Whether what the volume shows follows something, so that it must be set up once more after a
         change."""
@@ -106,7 +113,7 @@ class Operations:
         want = next((want for want in volume.wants.values() if want.starting), None)
         if want is None:
             return
-        spec = want.spec
+        spec = msgspec.structs.replace(want.spec, epoch=permission.epoch) if permission else want.spec
         if volume.record.block:
             await self._set_up_device(volume, spec, permission)
             return
@@ -117,8 +124,7 @@ class Operations:
         path = mounter.get_device_mount_path(spec)
         self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.UNCERTAIN
-        if plugin.supports_selinux_mount() and has_selinux():
-            spec = labelled(spec, want.pod)
+        spec = _labelled(plugin, spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
         volume.device = Presence.PRESENT
@@ -215,6 +221,7 @@ class Operations:
         path, set_up = await self._way_to_pod(volume, want, plugin)
         if pod_uid not in volume.wants or not want.starting:
             return
+        self._refuse(volume, want, plugin)  # another pod's may have begun meanwhile
         volume.outdated.discard(pod_uid)
         pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, path)}
         self._save(volume, pods=pods)
@@ -238,7 +245,7 @@ class Operations:
             device = volume.record.device
             assert device is not None
             return mapper.get_pod_device_map_path(), lambda: mapper.map_pod_device(device.mount_path)
-        mounter = plugin.new_mounter(want.spec, want.pod)
+        mounter = plugin.new_mounter(_labelled(plugin, want.spec, want.pod), want.pod)
         await self._can_mount(mounter, want)
         context = want.pod.spec.security_context
         return mounter.get_path(), lambda: mounter.set_up(context.fs_group if context else None)
@@ -311,11 +318,12 @@ class Operations:
     def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
         """What must not be mounted for this pod, whatever the plugin can do."""
         _refuse_mount_options(want.spec, plugin)
-        others = [other for uid, other in volume.wants.items() if uid != want.pod.uid and volume.holds(uid)]
+        others = sorted(uid for uid in volume.pods if uid != want.pod.uid and volume.holds(uid))
         if others and is_one_pod_only(want.spec):
+            other = volume.wants.get(others[0])
             raise VolumeError(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod: "
-                f"{others[0].pod.key}"
+                f"{other.pod.key if other is not None else 'one that has gone, and whose mount is still there'}"
             )
 
 
@@ -323,6 +331,11 @@ def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
     if permission is None:
         return DeviceRecord(path)
     return DeviceRecord(path, permission.attachment_uid, permission.node_uid)
+
+
+def _labelled(plugin: VolumePlugin, spec: VolumeSpec, pod: Pod) -> VolumeSpec:
+    """The spec with the pod's SELinux label, where plugin and kernel have it."""
+    return labelled(spec, pod) if plugin.supports_selinux_mount(spec) and has_selinux() else spec
 
 
 def _refuse_mount_options(spec: VolumeSpec, plugin: VolumePlugin) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
-from mooring.node.volumes.decide import Presence, VolumeState
+from mooring.kube.workqueue import FIRST_DELAY_S, LAST_DELAY_S, MOST_DOUBLINGS
+from mooring.node.volumes.decide import Action, Presence, VolumeState
 from mooring.node.volumes.records import VolumeRecord
 from mooring.volumes.attachment_lock import closed_at
 from mooring.volumes.spec import VolumeSpec
@@ -32,6 +33,28 @@ class Want:
 
 
 @dataclass
+class PodOperation:
+    """The operation on a volume for one pod that is under way, or that has failed last. `again_at`: before
+    that (the loop's time) it is not tried again."""
+
+    action: Action
+    under_way: bool = True
+    failures: int = 0
+    again_at: float = 0.0
+
+    def failed(self, now: float) -> float:
+        """It has; in how many seconds it is tried again: upstream's back-off, which doubles."""
+        delay = min(FIRST_DELAY_S * 2 ** min(self.failures, MOST_DOUBLINGS), LAST_DELAY_S)
+        self.failures += 1
+        self.rests(now + delay)
+        return delay
+
+    def rests(self, until: float) -> None:
+        """It has ended, and is not tried again before."""
+        self.under_way, self.again_at = False, until
+
+
+@dataclass
 class WantedVolume:
     """A volume that a pod wants, or that is still there. `record` is always what is on disk."""
 
@@ -46,8 +69,10 @@ class WantedVolume:
     set_up_at: dict[str, float] = field(default_factory=dict[str, float])
     """When (the loop's time) this agent has last set it up for a pod."""
     stale: bool = False
-    busy: bool = False
-    """A mount is being made: the volume stays in use even if no pod wants it any more."""
+    mounting: bool = False
+    """Its device is being mounted."""
+    operations: dict[str, PodOperation] = field(default_factory=dict[str, PodOperation])
+    """By pods: what is being done for them, or has failed."""
     to_grow: bool = False
     """Its claim may ask for a larger file system."""
     told: str = ""
@@ -86,6 +111,29 @@ class WantedVolume:
         seen = (closed_at(want.spec.persistent_volume, node_name) for want in self.wants.values())
         return max((epoch for epoch in seen if epoch is not None), default=None)
 
+    @property
+    def busy(self) -> bool:
+        """A mount is being made: the volume stays in use even if no pod wants it any more."""
+        return self.mounting or any(each.under_way for each in self.operations.values())
+
+    def begin(self, pod_uid: str, action: Action) -> PodOperation:
+        """An operation for the pod is under way. What failed counts on if it is of the same kind."""
+        last = self.operations.get(pod_uid)
+        failures = last.failures if last is not None and last.action is action else 0
+        self.operations[pod_uid] = begun = PodOperation(action, failures=failures)
+        return begun
+
+    def rouse(self, pod_uid: str) -> None:
+        """Something has changed: what failed for the pod may be tried at once."""
+        last = self.operations.get(pod_uid)
+        if last is not None:
+            last.again_at = 0.0
+
+    def rest(self, now: float) -> float | None:
+        """In how many seconds the next operation that failed may be tried again; None: there is none."""
+        left = [each.again_at - now for each in self.operations.values() if not each.under_way]
+        return min((each for each in left if each > 0), default=None)
+
     def holds(self, pod_uid: str) -> bool:
         """Whether the pod's mount is, or may be, there."""
         return self.pods.get(pod_uid, Presence.ABSENT) is not Presence.ABSENT
@@ -112,10 +160,25 @@ class WantedVolume:
         dropped = pod_uid in self.wants or pod_uid in self.adopted
         self.wants.pop(pod_uid, None)
         self.adopted.discard(pod_uid)
+        self.forget_operation(pod_uid)
         return dropped
 
-    def state(self, *, published: bool, reported: bool) -> VolumeState:
-        """What `decide` judges."""
+    def forget_operation(self, pod_uid: str) -> None:
+        """What failed for a pod that neither wants nor holds the volume concerns no other."""
+        last = self.operations.get(pod_uid)
+        if last is not None and not (last.under_way or pod_uid in self.wants or self.holds(pod_uid)):
+            del self.operations[pod_uid]
+
+    def state(
+        self, *, published: bool, reported: bool, now: float, one_at_a_time: bool = False
+    ) -> VolumeState:
+        """What `decide` judges. `now` is the loop's time."""
+        under_way = frozenset(uid for uid, each in self.operations.items() if each.under_way)
+        resting = {
+            uid: each.action
+            for uid, each in self.operations.items()
+            if uid not in under_way and each.again_at > now
+        }
         return VolumeState(
             attachable=self.record.attachable,
             has_device=self.record.has_device,
@@ -123,6 +186,9 @@ class WantedVolume:
             starting=frozenset(uid for uid, want in self.wants.items() if want.starting),
             pods=dict(self.pods),
             outdated=frozenset(self.outdated),
+            under_way=under_way,
+            resting=resting,
+            one_at_a_time=one_at_a_time,
             device=self.device,
             published=published,
             reported=reported,

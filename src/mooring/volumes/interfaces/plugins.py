@@ -140,6 +140,11 @@ class VolumePlugin(ABC):
         """Whether `set_up` is called repeatedly for a mounted volume, to update its content."""
         return False
 
+    def one_at_a_time(self) -> bool:
+        """Whether what serves the volumes takes one call for a volume after the other, also for several
+        pods."""
+        return False
+
     def remount_period(self, spec: VolumeSpec) -> float | None:
         """After how many seconds `set_up` is called again although nothing that the volume shows is known to
         have changed, because it ages; None: never. Asked again each time."""
@@ -161,8 +166,8 @@ class VolumePlugin(ABC):
         is refused if not."""
         return False
 
-    def supports_selinux_mount(self) -> bool:
-        """Whether its mounts on a node take the option `context`, an SELinux label for all files."""
+    def supports_selinux_mount(self, spec: VolumeSpec) -> bool:
+        """Whether the volume's mounts on a node take the option `context`, an SELinux label for all files."""
         return False
 
     def supports_bulk_volume_verification(self) -> bool:

@@ -99,7 +99,7 @@ class DiskPlugin(
     def supports_mount_option(self) -> bool:
         return True
 
-    def supports_selinux_mount(self) -> bool:
+    def supports_selinux_mount(self, spec: VolumeSpec) -> bool:
         return self._formats
 
     def supports_bulk_volume_verification(self) -> bool:

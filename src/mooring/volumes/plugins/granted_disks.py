@@ -99,7 +99,7 @@ class GrantedDiskPlugin(
     def supports_mount_option(self) -> bool:
         return True
 
-    def supports_selinux_mount(self) -> bool:
+    def supports_selinux_mount(self, spec: VolumeSpec) -> bool:
         return True
 
     def get_access_modes(self) -> Sequence[str]:

@@ -34,11 +34,19 @@ MOUNT_S, WRITE_BACK_S, UNMOUNT_S, METRICS_S = 60.0, 60.0, 20.0, 10.0
 FORCED = 3
 """How often: the first time ends the calls that keep the mount busy."""
 
+FUSE, MODULE_S = "/dev/fuse", 3.0
+
 _OPTION = re.compile(r"[!-~]+", re.ASCII)
 _CUT_OFF = "Transport endpoint is not connected"
 """What a client outside of the kernel answers for a server that it has given up."""
 
 log = structlog.get_logger("node-agent")
+
+
+async def load_fuse(run: Run) -> None:
+    """Has the kernel offer FUSE, where that is a module of it. If it cannot, the client says so itself."""
+    if not await blocking(os.path.exists, FUSE):
+        await run("modprobe", "fuse", deadline_s=MODULE_S)
 
 
 def checked_options(

@@ -31,6 +31,7 @@ from mooring.volumes.plugins.network_mount import (
     advice,
     checked_options,
     companion,
+    load_fuse,
     mount_in_time,
     mounted,
     unmount_in_time,
@@ -43,7 +44,6 @@ from mooring.volumes.spec import VolumeSpec
 PLUGIN_NAME = "kubernetes.io/quobyte"
 DEFAULT_USER, DEFAULT_GROUP = "root", "nfsnobody"
 MOST_REGISTRIES = 16
-FUSE, MODULE_S = "/dev/fuse", 3.0
 
 _HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?", re.ASCII)
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
@@ -167,8 +167,7 @@ class QuobyteMounter(PodDirectoryMounter):
         """Why not, or ""."""
         if await mounted(self._host, self._client) is not None:
             return ""
-        if not await blocking(os.path.exists, FUSE):
-            await self._run("modprobe", "fuse", deadline_s=MODULE_S)
+        await load_fuse(self._run)
         options = ("-o", ",".join(self._options)) if self._options else ()
         words = ("-t", "quobyte", *options, "--", f"{self._share.registry}/")
         failed = await mount_in_time(self._host, self._run, words, self._client, what)

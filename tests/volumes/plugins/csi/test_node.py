@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from played_driver import NAME, Storage, plugin
 
@@ -16,6 +17,7 @@ from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.secrets import ACCOUNT_TOKENS, stripped
 from mooring.kube.objects import (
+    Container,
     CSIDriver,
     CSIDriverSpec,
     CSIPersistentVolumeSource,
@@ -28,6 +30,7 @@ from mooring.kube.objects import (
     TokenRequest,
     Volume,
 )
+from mooring.kube.objects.pods import PodSecurityContext
 from mooring.volumes.errors import (
     InvalidSpec,
     NotAsked,
@@ -41,6 +44,7 @@ from mooring.volumes.host import AccountToken, NodeVolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
+from mooring.volumes.selinux import labelled
 from mooring.volumes.spec import VolumeSpec
 
 N = NodeCapability
@@ -260,6 +264,26 @@ async def test_a_driver_that_is_not_on_the_node_is_waited_for(node: NodePluginWi
 def known(node: NodePluginWithDriver, **spec: Any) -> None:
     driver = CSIDriver(metadata=ObjectMeta(name=NAME), spec=CSIDriverSpec(**spec))
     node.plugin.known_drivers = lambda name: driver if name == NAME else None
+
+
+async def test_a_driver_says_itself_whether_its_mounts_take_a_label(node: NodePluginWithDriver):
+    spec = volume("ReadWriteOncePod")
+    assert not node.plugin.supports_selinux_mount(spec)
+    known(node)
+    assert not node.plugin.supports_selinux_mount(spec)
+    known(node, se_linux_mount=True)
+    assert node.plugin.supports_selinux_mount(spec)
+
+
+async def test_a_label_is_among_the_flags_to_stage_and_to_publish_with(node: NodePluginWithDriver):
+    options = PodSecurityContext(se_linux_options={"level": "s0:c1,c2"})
+    pod = msgspec.structs.replace(POD, spec=PodSpec(security_context=options, containers=(Container(),)))
+    spec = labelled(volume("ReadWriteOncePod"), pod)
+    await node.stage(spec, {})
+    await node.plugin.new_mounter(spec, pod).set_up()
+    label = 'context="system_u:object_r:container_file_t:s0:c1,c2"'
+    for call in ("NodeStageVolume", "NodePublishVolume"):
+        assert list(node.call(call).volume_capability.mount.mount_flags) == ["noatime", label]
 
 
 async def test_a_driver_is_told_whose_volume_it_is_if_it_asks_for_that(node: NodePluginWithDriver):

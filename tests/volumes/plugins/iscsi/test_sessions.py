@@ -13,6 +13,7 @@ from played_iscsi import PlayedIscsiadm, PlayedKernel
 from mooring.volumes.errors import (
     DeviceNotAttached,
     DeviceStillInUse,
+    InvalidSpec,
     OutcomeUnknown,
     VolumeError,
     WrongDevice,
@@ -75,14 +76,16 @@ class Node:
             raise Killed
         self.steps += 1
 
-    async def connect(self, disk: Disk = DISK, path: str = PATH, chap: Chap = NONE, **how: bool) -> str:
+    async def connect(self, disk: Disk = DISK, path: str = PATH, chap: Chap = NONE, **how: Any) -> str:
         return await self.sessions.connect(disk, path, chap, **{"block": False, "in_use": False, **how})
 
     def left(self) -> list[str]:
-        """What is left on the node: sessions, records of open-iscsi, notes."""
+        """What is left on the node: sessions, records of open-iscsi, notes, and keys at the
+        disk."""
         records = [str(each) for each in self.iscsiadm.records.rglob("*") if each.is_file()]
         written = [str(each) for each in (self.root / "plugin").rglob("*.json")]
-        return [*(each.name for each in self.kernel.sessions(TARGET)), *records, *written]
+        keys = map(hex, self.iscsiadm.disk.keys.values())
+        return [*(each.name for each in self.kernel.sessions(TARGET)), *records, *written, *keys]
 
 
 @pytest.fixture
@@ -369,14 +372,44 @@ async def test_a_volume_with_an_initiators_name_has_an_interface_that_goes_with_
     assert node.left() == []
 
 
+async def test_a_disk_is_reserved_before_it_is_given_and_no_key_is_left_when_it_is_released(node: Node):
+    disk = node.iscsiadm.disk
+    disk.keys, disk.holder = {"another node": 0xB}, "another node"
+    await node.connect(key=0xA)
+    assert (disk.keys, disk.holder) == ({"node": 0xA}, "node")
+    node.start()
+    await node.connect(key=0xA, in_use=True)
+    assert disk.keys == {"node": 0xA}
+    await node.sessions.release(PATH)
+    assert node.left() == []
+
+
+@pytest.mark.parametrize("block", [False, True])
+async def test_a_disk_that_cannot_be_reserved_is_not_given(node: Node, block: bool):
+    node.iscsiadm.fails[("sg_persist", "--reserve")] = Ended(24, errors="reservation conflict")
+    with pytest.raises(VolumeError, match="could not be reserved"):
+        await node.connect(key=0xA, block=block)
+    if not block:
+        await node.sessions.release(PATH)
+    assert node.left() == []
+
+
+async def test_a_disk_at_several_portals_is_not_reserved(node: Node):
+    with pytest.raises(InvalidSpec, match="2 portals"):
+        await node.connect(BOTH, key=0xA)
+    assert node.left() == []
+
+
+@pytest.mark.parametrize("key", [0, 0xA])
 async def test_an_agent_that_is_killed_at_any_step_of_connecting_leaves_what_the_next_one_can_undo(
     tmp_path: Path,
+    key: int,
 ):
     for step in range(100):
         node = Node(tmp_path / str(step))
         node.dies_at = step
         try:
-            await node.connect()
+            await node.connect(key=key)
             break
         except Killed:
             node.start()
@@ -386,25 +419,31 @@ async def test_an_agent_that_is_killed_at_any_step_of_connecting_leaves_what_the
     assert step > 4
 
 
-async def test_an_agent_that_is_killed_at_any_step_of_connecting_connects_when_it_is_back(tmp_path: Path):
+@pytest.mark.parametrize("key", [0, 0xA])
+async def test_an_agent_that_is_killed_at_any_step_of_connecting_connects_when_it_is_back(
+    tmp_path: Path, key: int
+):
     for step in range(100):
         node = Node(tmp_path / str(step))
         node.dies_at = step
         try:
-            await node.connect()
+            await node.connect(key=key)
             break
         except Killed:
             node.start()
-        assert await node.connect() == "/dev/sda"
+        assert await node.connect(key=key) == "/dev/sda"
         await node.sessions.release(PATH)
         assert node.left() == [], f"killed before step {step}"
     assert step > 4
 
 
-async def test_an_agent_that_is_killed_at_any_step_of_releasing_releases_when_it_is_back(tmp_path: Path):
+@pytest.mark.parametrize("key", [0, 0xA])
+async def test_an_agent_that_is_killed_at_any_step_of_releasing_releases_when_it_is_back(
+    tmp_path: Path, key: int
+):
     for step in range(100):
         node = Node(tmp_path / str(step))
-        await node.connect()
+        await node.connect(key=key)
         before = node.steps
         node.dies_at = before + step
         try:

@@ -43,8 +43,8 @@ def _trust_the_cache(original: Any) -> Any:
 def _no_word_before(original: Any) -> Any:
     """What is wanted, and not mounted yet, is not said to be in use."""
 
-    def state(self: Any, *, published: bool, reported: bool) -> Any:
-        return original(self, published=True, reported=reported)
+    def state(self: Any, *, published: bool, **known: Any) -> Any:
+        return original(self, published=True, **known)
 
     return state
 

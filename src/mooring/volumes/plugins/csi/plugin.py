@@ -106,8 +106,20 @@ class CSIPlugin(
     def get_access_modes(self) -> Sequence[str]:
         return ("ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany")
 
+    def one_at_a_time(self) -> bool:
+        """CSI 1.12, "Concurrency": a volume has no more than one call in flight."""
+        return True
+
     def supports_mount_option(self) -> bool:
         return True
+
+    def supports_selinux_mount(self, spec: VolumeSpec) -> bool:
+        """Where its CSIDriver says so (`seLinuxMount`); a volume that a pod defines itself has no mount
+        options."""
+        if spec.persistent_volume is None:
+            return False
+        known = self.known_drivers(persistent(spec).driver)
+        return known is not None and known.spec.se_linux_mount
 
     # --- abilities
 

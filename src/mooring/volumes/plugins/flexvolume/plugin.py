@@ -61,6 +61,10 @@ class FlexDriverPlugin(PersistentVolumePlugin, ExpandableVolumePlugin):
     def get_access_modes(self) -> Sequence[str]:
         return ("ReadWriteOnce", "ReadOnlyMany")
 
+    def one_at_a_time(self) -> bool:
+        """Upstream mounts a volume with a device for one pod after the other, and drivers may count on it."""
+        return True
+
     def new_mounter(self, spec: VolumeSpec, pod: Pod) -> FlexMounter:
         return FlexMounter(self._host, self.driver, spec, pod)
 

@@ -24,6 +24,7 @@ from mooring.volumes.errors import OutcomeUnknown, VolumeError
 from mooring.volumes.plugins.gitrepo.source import Checkout
 from mooring.volumes.plugins.gitrepo.tree import Size, size_of
 from mooring.volumes.plugins.programs import Ended, Run, run
+from mooring.volumes.plugins.rest import said
 
 OWNER = 1_998_000_000
 """User and group of git. No user of a node has such a number, and no pod by chance."""
@@ -124,13 +125,8 @@ async def clone(wanted: Checkout, directory: Path, limits: Limits, call: Run = r
                 f"git did not {what} {wanted.repository} within {limits.seconds:g} s, and was ended: it is tried again"
             )
         if ended.status != 0:
-            raise VolumeError(f"git cannot {what} {wanted.repository}: {_printable(ended.words())}")
+            raise VolumeError(f"git cannot {what} {wanted.repository}: {said(ended.words())}")
     return place
-
-
-def _printable(text: str) -> str:
-    """A server's words come to people's terminals."""
-    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 async def _bounded(argv: Sequence[str], directory: Path, limits: Limits, left: float, call: Run) -> Ended:

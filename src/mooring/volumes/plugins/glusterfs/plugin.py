@@ -38,6 +38,7 @@ from mooring.volumes.plugins.network_mount import (
     NetworkUnmounter,
     advice,
     companion,
+    load_fuse,
     mount_in_time,
     mounted,
     unmount_in_time,
@@ -51,7 +52,6 @@ PLUGIN_NAME = "kubernetes.io/glusterfs"
 PORT, ANSWER_S = 24007, 3.0
 """Where glusterd listens; and how long it has, before another server is asked in its place."""
 LOG_BYTES = 4096
-FUSE = "/dev/fuse"
 
 _ADVICE = (
     ("volume file", "the servers have no such volume: correct glusterfs.path, or create and start it"),
@@ -101,8 +101,7 @@ class GlusterfsMounter(PodDirectoryMounter):
         words = mount_words(self._share, addresses, self._log, directory, self._options)
         await blocking(clients.end, directory, 0.0)  # of a mount of unknown outcome
         await unmount_in_time(self._host, self._run, directory)  # without its client it never works again
-        if not await blocking(os.path.exists, FUSE):
-            await self._run("modprobe", "fuse", deadline_s=ANSWER_S)
+        await load_fuse(self._run)
         await blocking(_begin_log, self._log)
         what = f"{self._share.path} of {', '.join(addresses)} (volume {self._name})"
         failed = await mount_in_time(self._host, self._run, words, directory, what)

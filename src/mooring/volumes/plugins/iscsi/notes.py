@@ -18,13 +18,14 @@ from mooring.volumes.plugins.note_files import each_of, file_name, read, write
 
 class Note(msgspec.Struct, frozen=True):
     """A volume at its global path. `device` is what pods get of a raw one; `wwid` what its disk said of
-    itself."""
+    itself; `key` that under which this node registers at it (0: it does not)."""
 
     path: str
     disk: Disk
     block: bool = False
     device: str = ""
     wwid: str = ""
+    key: int = 0
 
 
 class Login(msgspec.Struct, frozen=True):

@@ -6,15 +6,15 @@ here: sources are read by `source`, and sessions made and ended by `sessions`.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import ISCSIVolumeSource, PersistentVolumeSpec
-from mooring.volumes.errors import ContentMissing, InvalidSpec
+from mooring.volumes.errors import ContentMissing
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Served
+from mooring.volumes.key_files import secret_contents
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
 from mooring.volumes.plugins.iscsi import records
 from mooring.volumes.plugins.iscsi.devices import Devices
@@ -30,6 +30,7 @@ from mooring.volumes.plugins.iscsi.source import (
     volume_name,
     written,
 )
+from mooring.volumes.plugins.scsi.reservations import key_of
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -69,8 +70,9 @@ class IscsiPlugin(GrantedDiskPlugin):
 
     async def connect(self, spec: VolumeSpec, path: str, *, block: bool, in_use: bool) -> str:
         wanted = disk(spec)
+        key = key_of(spec, self._host.node_name)
         chap = await read_chap(self._host, wanted)
-        return await self._sessions.connect(wanted, path, chap, block=block, in_use=in_use)
+        return await self._sessions.connect(wanted, path, chap, block=block, in_use=in_use, key=key)
 
     async def size(self, spec: VolumeSpec, path: str) -> tuple[str, int]:
         return await self._sessions.refresh(disk(spec), path)
@@ -105,18 +107,11 @@ async def read_chap(host: VolumeHost, wanted: Disk) -> Chap:
     found = await host.get_secret(wanted.secret.namespace, wanted.secret.name)
     if found is None:
         raise ContentMissing(f"{where}, which {wanted} needs for CHAP, does not exist: create it")
-    data = _decoded(found.data, where)
+    data = secret_contents(found, where)
     return Chap(
         records.chap(data, records.DISCOVERY_AUTH, where) if wanted.chap_discovery else {},
         records.chap(data, records.SESSION_AUTH, where) if wanted.chap_session else {},
     )
-
-
-def _decoded(data: Mapping[str, str], where: str) -> dict[str, bytes]:
-    try:
-        return {key: base64.b64decode(value) for key, value in data.items()}
-    except ValueError:
-        raise InvalidSpec(f"{where} holds a value that is not base64") from None
 
 
 def plugin() -> IscsiPlugin:

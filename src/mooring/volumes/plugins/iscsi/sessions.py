@@ -23,6 +23,7 @@ from mooring.mounts.blocking import blocking
 from mooring.mounts.errors import MountsError
 from mooring.volumes.errors import (
     DeviceNotAttached,
+    InvalidSpec,
     OutcomeUnknown,
     VolumeError,
     WrongDevice,
@@ -34,6 +35,7 @@ from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import Unit, multipathd_runs
 from mooring.volumes.plugins.scsi.paths import grow_maps, let_go
+from mooring.volumes.plugins.scsi.reservations import take
 
 APPEAR_S = 30.0
 MULTIPATH_S = 10.0
@@ -62,13 +64,17 @@ class Sessions:
 
     # --- connect
 
-    async def connect(self, disk: Disk, path: str, chap: Chap, *, block: bool, in_use: bool) -> str:
+    async def connect(
+        self, disk: Disk, path: str, chap: Chap, *, block: bool, in_use: bool, key: int = 0
+    ) -> str:
         """The device of the disk, for the volume at that global path. `in_use`: it is mounted there already,
-        or pods have it; then it must be the same disk still. Idempotent. Raises VolumeError: no portal lets
-        us in, DeviceNotAttached, WrongDevice, or OutcomeUnknown."""
+        or pods have it; then it must be the same disk still. `key`: it is reserved for this node alone, under
+        that. Idempotent. Raises VolumeError: no portal lets us in, DeviceNotAttached, WrongDevice, or
+        OutcomeUnknown."""
+        _has_one_path(disk, key)
         async with self._locks[disk.target]:
             try:
-                return await self._connected(disk, path, chap, block=block, in_use=in_use)
+                return await self._connected(disk, path, chap, block=block, in_use=in_use, key=key)
             except Exception:
                 if (
                     block and not in_use
@@ -76,18 +82,22 @@ class Sessions:
                     await self._undo(path)
                 raise
 
-    async def _connected(self, disk: Disk, path: str, chap: Chap, *, block: bool, in_use: bool) -> str:
+    async def _connected(
+        self, disk: Disk, path: str, chap: Chap, *, block: bool, in_use: bool, key: int
+    ) -> str:
         known = await blocking(self._notes.find, path)
         before = known.wwid if known is not None and in_use else ""
         given = known.device if known is not None and in_use else ""
-        await blocking(self._notes.save, Note(path, disk, block, given, before))
+        await blocking(self._notes.save, Note(path, disk, block, given, before, key))
         sessions = await self._log_in(disk, chap)
         device, wwid = await self._appears(disk, sessions)
         if before and wwid != before:
             raise WrongDevice(f"{disk} is another disk now ({wwid}) than the one in use ({before}): {device}")
-        note = Note(path, disk, block, device if block else "", wwid)
+        note = Note(path, disk, block, device if block else "", wwid, key)
         if block:
             await blocking(self._must_be_its_own, note)
+        if key:
+            await take(device, key, str(disk), self._run)
         await blocking(self._notes.save, note)
         return device
 
@@ -184,15 +194,15 @@ class Sessions:
             await blocking(self._notes.remove, each.path)
         same = [each for each in same if not _is_abandoned(each)]
         if not any(each.disk.lun == note.disk.lun for each in same):
-            await self._drop(note.disk)
+            await self._drop(note.disk, note.key)
         if not same:
             await self._log_out(note.disk)
         await blocking(self._notes.remove, path)
 
-    async def _drop(self, disk: Disk) -> None:
+    async def _drop(self, disk: Disk, key: int) -> None:
         sessions = await self._all_sessions(disk)
         units = await blocking(self._devices.units, sessions, disk.lun)
-        await let_go(self._devices, units, str(disk), self._node_name, self._run)
+        await let_go(self._devices, units, str(disk), self._node_name, self._run, key)
 
     async def _log_out(self, disk: Disk) -> None:
         sessions = await blocking(self._devices.sessions, disk.target)
@@ -250,6 +260,15 @@ class Sessions:
         """Whether the raw device of that path was given to pods."""
         note = await blocking(self._notes.find, path)
         return note is not None and bool(note.device)
+
+
+def _has_one_path(disk: Disk, key: int) -> None:
+    """A path that comes back later has not registered, and writes by it would fail."""
+    if key and len(disk.portals) > 1:
+        raise InvalidSpec(
+            f"{disk} has {len(disk.portals)} portals, and its PersistentVolume asks for a reservation, which is made "
+            "for one: name one portal, or ask for none"
+        )
 
 
 def _is_abandoned(note: Note) -> bool:

@@ -15,6 +15,7 @@ from mooring.volumes.errors import DeviceStillInUse, VolumeError
 from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run
 from mooring.volumes.plugins.scsi.disks import ScsiDisks, Unit
+from mooring.volumes.plugins.scsi.reservations import give_up
 
 MAP_ORDER_S = 30.0
 LOOK_S, FLUSH_S, DROP_S = 60.0, 300.0, 60.0
@@ -23,13 +24,18 @@ LOOK_S, FLUSH_S, DROP_S = 60.0, 300.0, 60.0
 log = structlog.get_logger("node-agent")
 
 
-async def let_go(disks: ScsiDisks, units: Sequence[Unit], what: str, node_name: str, run: Run) -> None:
+async def let_go(
+    disks: ScsiDisks, units: Sequence[Unit], what: str, node_name: str, run: Run, key: int = 0
+) -> None:
     """Writes the disk back, removes its multipath device, and has the kernel drop its paths. `what` names the
-    disk. Raises DeviceStillInUse, OutcomeUnknown, VolumeError."""
+    disk; `key` is that under which this node may have registered at it, or 0. Raises DeviceStillInUse,
+    OutcomeUnknown, VolumeError."""
     for path in dict.fromkeys(filter(None, map(disks.path, units))):
         if await ordered(f"look whether {path} is used", partial(disks.in_use, path), LOOK_S):
             raise DeviceStillInUse(what, node_name, [f"{path} is mounted or claimed"])
         await _flush(disks, what, path)
+        if key:
+            await give_up(path, key, what, run)
     for name in maps(units):
         ended = await run("multipath", "-f", f"/dev/{name}", deadline_s=MAP_ORDER_S)
         if ended.status != 0:
