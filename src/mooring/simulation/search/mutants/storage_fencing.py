@@ -15,17 +15,17 @@ from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
 
 def _as_power(original: Any) -> Any:
-    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
-        return await original(client, fence, replace(proof, scope=Scope.POWER), now)
+    async def release(client: Any, fence: Any, proof: Any, *given: Any) -> int:
+        return await original(client, fence, replace(proof, scope=Scope.POWER), *given)
 
     return release
 
 
 def _all_volumes(original: Any) -> Any:
-    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
+    async def release(client: Any, fence: Any, proof: Any, *given: Any) -> int:
         records = await releasing.records_of(client, fence.status.target)
         volumes = {each.name: each.spec.source.persistent_volume_name or "" for each in records}
-        return await original(client, fence, replace(proof, volumes=volumes), now)
+        return await original(client, fence, replace(proof, volumes=volumes), *given)
 
     return release
 
