@@ -64,7 +64,8 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
 def drawn(seed: int, given: Scenario) -> Scenario:
     """The scenario of this seed: `given`, and what that leaves to be drawn: its policy, or all."""
     if not given.swarm:
-        return replace(given, fencing=_policy(seed, given))
+        policy = _policy(seed, given)
+        return replace(given, fencing=policy) if policy else given
     chance = stream(seed, "swarm")
     driver, storage = _way(seed)
     faults = _kinds_of_faults(seed)
@@ -103,10 +104,10 @@ def drawn(seed: int, given: Scenario) -> Scenario:
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:
-    """The spec of the FencePolicy of this seed; empty: there is none."""
+    """The spec of the FencePolicy of this seed; empty: it draws none."""
     if given.shut_out:
         return drawn_storage_policy(seed)
-    return drawn_policy(seed) if given.fenced else given.fencing
+    return drawn_policy(seed) if given.fenced else {}
 
 
 def _that_shuts_out(seed: int, scenario: Scenario) -> Scenario:
