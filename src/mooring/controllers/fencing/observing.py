@@ -185,9 +185,9 @@ class Observer:
         if in_progress(fence):
             return True
         node, target = self._nodes.get(fence.spec.node_name), fence.status.target
-        taken_back = fence.status.phase == Phase.CANCELLED and has_begun(fence)
-        silent = node is not None and node.ready == "Unknown"
-        return taken_back and silent and target is not None and is_same_boot(node, target)
+        if node is None or target is None or fence.status.phase != Phase.CANCELLED or not has_begun(fence):
+            return False
+        return node.ready == "Unknown" and is_same_boot(node, target)
 
     async def _stakes(self, node: Node) -> Stakes:
         volumes = [*(each.name for each in node.status.volumes_attached), *node.status.volumes_in_use]
