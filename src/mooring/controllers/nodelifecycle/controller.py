@@ -201,7 +201,7 @@ class NodeLifecycleController(Controller[Key]):
                 "reason": "NodeNotReady",
                 "lastTransitionTime": stamp,
             }
-            await self._patch_pod_status(pod, {"conditions": [condition]})
+            pod = await self._patch_pod_status(pod, {"conditions": [condition]})
         if not pod.deleting and pod.uid not in self._evicted:
             await self._evict(pod, node)
 
@@ -260,8 +260,10 @@ class NodeLifecycleController(Controller[Key]):
     def _seconds_since(self, time: str | None, otherwise: float) -> float:
         return (self.now() - parse_time(time)).total_seconds() if time else otherwise
 
-    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
+    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> Pod:
+        """Returns the pod as it is then: it may be deleted by now."""
         answer = await self.client.revise(
             pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
         )
         self._pods.accept(answer)
+        return answer
