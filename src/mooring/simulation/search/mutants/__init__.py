@@ -52,6 +52,6 @@ WAITING: dict[str, str] = {
     "B40": "no limit on evictions when many nodes fall silent at once: it spares pods, which no invariant counts",
     "B44": "the cloud's node controller, which deletes Nodes because the cloud says that their machines are gone;"
     " operators who do so: H3a",
-    "G7": "secrets in a program's arguments: simulated devices are no programs (tests/fence/test_agent.py)",
+    "G7": "secrets in a program's arguments: simulated devices are no programs (tests/fence/test_agents.py)",
 }
 """Bugs that are not put back in, and what is missing for it."""
