@@ -18,6 +18,8 @@ from mooring.simulation.search.progress import SavedProgress, SavedProgressError
 from mooring.simulation.search.summary import Summary
 
 SMALL, STORY = systematic.SMALL, systematic.story(systematic.SMALL)
+FENCED = systematic.FENCED
+SOAK = bool(os.environ.get("MOORING_SOAK"))
 TINY = Scenario(nodes=1, sets={"db": 1}, minutes=6, faults=2, actions=2)
 
 
@@ -61,10 +63,35 @@ def test_single_faults_of_the_attaching_side_violate_nothing():
         point for point in systematic.points(SMALL, STORY) if point.part == "attaching" and point.at > 29
     ]
     jobs = systematic.jobs(passed, STORY)
-    some = jobs if os.environ.get("MOORING_SOAK") else jobs[::20]
+    some = jobs if SOAK else jobs[::20]
     summary = campaign(in_batches(some), SMALL, work=play_batch, workers=1)
     assert summary.runs == len(some) > 10
     assert summary.failed == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_single_faults_of_the_fencing_controller_violate_nothing_while_a_node_is_fenced():
+    plan = systematic.story(FENCED)
+    passed = systematic.points(FENCED, plan)
+    ordered = [point for point in passed if 30 < point.at < 60 and point.group == "request"]
+    jobs = systematic.jobs(passed if SOAK else ordered, plan)
+    some = jobs if SOAK else jobs[::20]
+    summary = campaign(in_batches(some), FENCED, work=play_batch, workers=1)
+    assert summary.runs == len(some) > 5
+    assert summary.failed == []
+
+
+def test_the_node_of_the_fencing_story_is_fenced_its_pod_moves_and_it_comes_back():
+    outcome = play(0, FENCED, plan=systematic.story(FENCED), choices={}, lines=True)
+    assert outcome.violations == []
+    told = [line.split()[2:] for line in outcome.lines]
+    ordered = next(number for number, each in enumerate(told) if each[1] == "truth.ordered")
+    node = told[ordered][2].removeprefix("node=")
+    started = [(number, each[0]) for number, each in enumerate(told) if each[1] == "truth.started"]
+    assert [where for number, where in started if number < ordered] == [node]
+    assert next(where for number, where in started if number > ordered) != node
+    assert [node, "truth.power", "on=True"] in told[ordered:]
 
 
 def test_branches_that_come_out_the_same_are_not_followed_and_all_others_are_told_of():

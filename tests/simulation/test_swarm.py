@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from itertools import combinations
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.plan import FENCE_ACTIONS, FENCE_FAULTS, make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, Scenario
+from mooring.simulation.cluster.scenario_file import read_scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.run import play
 from mooring.simulation.search import coverage, searches
 from mooring.simulation.search.summary import Summary
 
+GROUNDS = Path(__file__).parents[2] / "examples" / "simulation"
 SOAK = bool(os.environ.get("MOORING_SOAK"))
 SOAKED, COVERING = 2_000_000, 3_000
 """From which seed on, and how many, `make soak` plays: so that every cell of the table is filled."""
@@ -46,6 +50,16 @@ def test_what_a_seed_draws_can_be_played_by_itself():
 def test_a_scenario_that_says_what_it_is_is_left_as_it_is():
     given = Scenario(nodes=2)
     assert drawn(5, given) is given
+
+
+@pytest.mark.parametrize("name", ["fencing", "fencing-by-storage"])
+def test_the_fencing_grounds_draw_a_policy_and_nothing_else(name: str):
+    given = read_scenario(GROUNDS / f"{name}.yaml")
+    found = [drawn(seed, given) for seed in range(30)]
+    assert all(replace(each, fencing={}) == given for each in found)
+    assert len({str(each.fencing) for each in found}) > 20
+    struck = {step.what for seed, each in enumerate(found) for step in make_plan(seed, each)}
+    assert struck >= {*FENCE_FAULTS, *FENCE_ACTIONS, "two-leaders", "kill", "cut", "skew", "lose-machine"}
 
 
 def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_what_never_was():

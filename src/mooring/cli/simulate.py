@@ -214,12 +214,17 @@ def replay(
     show_default=True,
     help="How the cluster reaches its storage. ebs: the calls of EC2 are points, too.",
 )
+@click.option(
+    "--fencing", is_flag=True, help="A node is lost and fenced: the points of the fencing controller."
+)
 @SEARCHING
-def systematic(driver: str, **options: Any) -> None:
+def systematic(driver: str, fencing: bool, **options: Any) -> None:
     """Plays each single fault at each point of a short story, one by one."""
     from mooring.simulation.search import searches
 
-    sys.exit(1 if _search(_prepared(lambda: searches.systematic(driver)), **options).failed else 0)
+    sys.exit(
+        1 if _search(_prepared(lambda: searches.systematic(driver, fencing=fencing)), **options).failed else 0
+    )
 
 
 @simulate.command()

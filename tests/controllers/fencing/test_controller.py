@@ -516,6 +516,51 @@ def test_no_more_nodes_are_fenced_at_once_than_the_budget_allows(fencing: Any):
     fencing(story)
 
 
+def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_node_answers(fencing: Any):
+    """Its outcome is not known: the machine may be off."""
+
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            await stage.api.patch(NodeFence, fence.name, {"spec": {"unfence": True}})
+            await stage.until_phase("a", "Cancelled")
+            await stage.silent("b")
+            await asyncio.sleep(100)
+            assert stage.machines.off == {"a"}
+            await stage.report("a")
+            await stage.until(lambda: _is_off(stage, "b"))
+
+    fencing(story)
+
+
+async def _is_off(stage: Any, name: str) -> bool:
+    return name in stage.machines.off
+
+
+def test_of_two_fences_of_one_node_that_are_asked_for_at_once_one_is_refused(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        for name in ("one", "two"):
+            spec = {"nodeName": "a", "requestedBy": "a detector"}
+            await stage.api.create(NodeFence, {"metadata": {"name": name}, "spec": spec})
+        async with stage.running():
+            await asyncio.sleep(100)
+        fences = (await stage.api.list(NodeFence)).items
+        assert sorted(each.status.phase for each in fences) == ["Fenced", "Refused"]
+        assert len(stage.machines.orders) == 1
+
+    fencing(story)
+
+
 def test_a_fence_that_is_held_is_not_begun_because_its_node_is_deleted(fencing: Any):
     async def story(stage: Any):
         for name in ("a", "b", "c", "d"):

@@ -16,6 +16,8 @@ TEXTS = {
     "FencePolicy": descriptions.POLICY,
     "FenceMechanism": descriptions.MECHANISM,
     "NodeFence": descriptions.FENCE,
+    "FenceRemediation": descriptions.REMEDIATION,
+    "FenceRemediationTemplate": descriptions.TEMPLATE,
 }
 
 

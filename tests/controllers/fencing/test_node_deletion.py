@@ -9,6 +9,7 @@ from crashes import ended_at
 from fencing_stage import FencingStage
 
 from mooring.controllers.fencing.decide import Phase
+from mooring.controllers.fencing.holding import hold
 from mooring.controllers.fencing.names import NODE_FINALIZER
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Event, Node, Pod, VolumeAttachment
@@ -212,3 +213,15 @@ def test_a_crash_at_any_moment_lets_no_node_go_early_and_holds_none_for_ever(fen
     while fencing(lambda stage, steps=steps: crashed_at(stage, steps)):
         steps += 1
     assert steps >= 3
+
+
+def test_a_finalizer_that_a_late_cache_does_not_show_is_not_written_again(fencing: Any):
+    async def story(stage: FencingStage):
+        node = await stage.node("a")
+        first = await hold(stage.api, node, held=True)
+        assert first is not None
+        again = await hold(stage.api, node, held=True)
+        assert again is not None
+        assert again.metadata.resource_version == first.metadata.resource_version
+
+    fencing(story)

@@ -242,7 +242,7 @@ def node_named(name: str = "a", uid: str = "u") -> Node:
 
 
 def asked(
-    *, deleting: bool = False, held: bool = True, fence: str = "", **annotations: str
+    *, deleting: bool = False, fence: str = "", annotations: dict[str, str] | None = None
 ) -> FenceRemediation:
     meta = ObjectMeta(
         name="a",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
@@ -63,6 +64,69 @@ def test_a_taint_of_a_clock_that_is_ahead_is_not_waited_for(
             await asyncio.sleep(began + after + 1 - asyncio.get_running_loop().time())
             assert (await stage.api.get(Pod, "p", "default")).deleting is expected
         task.cancel()
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "gone"), [(None, {0: True, 299: True}), (300, {0: False, 299: False, 301: True})]
+)
+def test_a_pod_that_was_bound_by_a_clock_that_is_ahead_is_evicted_as_any_other(
+    play: Play, tolerated: int | None, gone: dict[int, bool]
+):
+    async def story(stage: ControllerStage):
+        taint = {"key": "k", "effect": "NoExecute", "timeAdded": format_time(stage.now())}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        await stage.api.create(
+            Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        )
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        kept = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": tolerated}
+        spec |= {"tolerations": [kept]} if tolerated else {}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        bound = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastTransitionTime": format_time(stage.now() + timedelta(hours=1)),
+        }
+        await stage.api.patch(Pod, "p", {"status": {"conditions": [bound]}}, "default", subresource="status")
+        task = asyncio.create_task(stage.make(NodeLifecycleController, grace_period=7200.0).run())
+        began = asyncio.get_running_loop().time()
+        for after, expected in gone.items():
+            await asyncio.sleep(began + after + 1 - asyncio.get_running_loop().time())
+            assert (await stage.api.get(Pod, "p", "default")).deleting is expected
+        task.cancel()
+
+    play(story)
+
+
+def test_a_pod_that_is_deleted_while_it_is_shown_as_not_ready_is_not_evicted_too(play: Play):
+    async def story(stage: ControllerStage):
+        silent = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+        taint = {"key": "k", "effect": "NoExecute"}
+        await stage.api.create(
+            Node, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": silent}
+        )
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+        await stage.api.patch(Pod, "p", ready, "default", subresource="status")
+        controller = stage.make(NodeLifecycleController, grace_period=10.0)
+        revise = controller.client.revise
+
+        async def meanwhile(pod: Any, *body: Any, **options: Any) -> Any:
+            if isinstance(pod, Pod) and not (await stage.api.get(Pod, "p", "default")).deleting:
+                await stage.api.delete(Pod, "p", "default")
+            return await revise(pod, *body, **options)
+
+        controller.client.revise = meanwhile
+        task = asyncio.create_task(controller.run())
+        await asyncio.sleep(5)
+        task.cancel()
+        pod = await stage.api.get(Pod, "p", "default")
+        assert pod.deleting
+        assert [each.type for each in pod.status.conditions if each.status == "False"] == ["Ready"]
+        assert "DisruptionTarget" not in {each.type for each in pod.status.conditions}
 
     play(story)
 

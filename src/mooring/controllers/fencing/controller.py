@@ -169,7 +169,7 @@ class FencingController(Controller[Key]):
             await self._look_at_absent(name)
             return
         self._absent_since.pop(name, None)
-        await self._keep(node)
+        node = await self._keep(node)
         await self._ask(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
@@ -200,8 +200,8 @@ class FencingController(Controller[Key]):
             asked = {"metadata": {"annotations": {QUESTIONS: questions or None}}}
             self._nodes.accept(await self.client.revise(node, asked))
 
-    async def _keep(self, node: Node) -> None:
-        """Holds the Node's deletion, or lets it go."""
+    async def _keep(self, node: Node) -> Node:
+        """Holds the Node's deletion, or lets it go. Returns the Node as it is then."""
         covered = bool(policies_of(node, self._policies.items()))
         held = NODE_FINALIZER in node.metadata.finalizers
         asked = node.deleting and covered and held
@@ -211,7 +211,10 @@ class FencingController(Controller[Key]):
             case Keep.NOTHING:
                 pass
             case Keep.HOLD | Keep.LET_GO:
-                await hold(self.client, node, held=decision.action is Keep.HOLD)
+                kept = await hold(self.client, node, held=decision.action is Keep.HOLD)
+                if kept is not None:
+                    self._nodes.accept(kept)
+                    return kept
             case Keep.WAIT:
                 said = Reason(decision.reason.code, f"{decision.reason.message}: {next_step(node)}")
                 if self.recorder.once(node, "Warning", said):
@@ -219,6 +222,7 @@ class FencingController(Controller[Key]):
                 self.look_again(NodeKey(node.name), LOOK_S)
             case _:
                 assert_never(decision.action)
+        return node
 
     async def _begin(self, node: Node, decision: NodeDecision) -> None:
         """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits
@@ -253,7 +257,8 @@ class FencingController(Controller[Key]):
     async def _step(self, key: FenceKey) -> bool:
         """Takes a fence one step further. Returns whether the next one may be taken at once.
 
-        One fence begins after another, so that each counts the others in its budget."""
+        One fence begins after another, so that each counts the others in its budget, and one of the same node
+        is refused."""
         fence = self._fences.get(key.name)
         if fence is None:
             return False
@@ -263,6 +268,8 @@ class FencingController(Controller[Key]):
             decision = await self._decision(fence, node, policy)
             if decision.action is Action.ORDER:
                 fence = await self._steps.intend(fence, decision)
+            elif decision.action is Action.FREEZE:  # of two fences of one node, the second sees the first
+                return await self._steps.carry_out(fence, node, policy, decision)
         if decision.after > 0:
             self.look_again(key, max(decision.after, SOON_S))
         return await self._steps.carry_out(fence, node, policy, decision)

@@ -18,11 +18,14 @@ async def read_what_is_left(client: Client, node: str, uid: str) -> list[str]:
     return what_is_left(node, uid, records, pods)
 
 
-async def hold(client: Client, node: Node, *, held: bool) -> None:
-    """Writes the finalizer, or takes it off, of the Node of this uid. Conflict if it changes meanwhile."""
+async def hold(client: Client, node: Node, *, held: bool) -> Node | None:
+    """Writes the finalizer, or takes it off, of the Node of this uid, unless that is so already. Returns the
+    Node as it is then, None if there is none of that uid. Conflict if it changes meanwhile."""
     found = await client.find(Node, node.name)
     if found is None or found.uid != node.uid:
-        return
+        return None
+    if (NODE_FINALIZER in found.metadata.finalizers) is held:
+        return found
     others = [each for each in found.metadata.finalizers if each != NODE_FINALIZER]
     finalizers = [*others, NODE_FINALIZER] if held else others
-    await client.revise(found, {"metadata": {"finalizers": finalizers or None}})
+    return await client.revise(found, {"metadata": {"finalizers": finalizers or None}})

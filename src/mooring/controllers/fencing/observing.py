@@ -20,6 +20,7 @@ from mooring.controllers.fencing.decide import (
     decide_node,
     decide_request,
     has_begun,
+    is_same_boot,
     policies_of,
 )
 from mooring.controllers.fencing.detection import (
@@ -161,7 +162,7 @@ class Observer:
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        fencing = {each.spec.node_name for each in self._fences.items() if in_progress(each)}
+        fencing = {each.spec.node_name for each in self._fences.items() if self._may_be_off(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [loss_of(each, each.name in fencing) for each in nodes if each.name in suspects | fencing]
         gone = {
@@ -177,6 +178,16 @@ class Observer:
             self._storm_at[policy.name] = here
         calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
         return Company(len(nodes), known, calm)
+
+    def _may_be_off(self, fence: NodeFence) -> bool:
+        """Whether something was ordered, and the node has not come back. That a person has taken an order
+        back whose outcome is not known switches nothing on."""
+        if in_progress(fence):
+            return True
+        node, target = self._nodes.get(fence.spec.node_name), fence.status.target
+        if node is None or target is None or fence.status.phase != Phase.CANCELLED or not has_begun(fence):
+            return False
+        return node.ready == "Unknown" and is_same_boot(node, target)
 
     async def _stakes(self, node: Node) -> Stakes:
         volumes = [*(each.name for each in node.status.volumes_attached), *node.status.volumes_in_use]

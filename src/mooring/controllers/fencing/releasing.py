@@ -9,6 +9,7 @@ What the evidence is worth is judged by its reader, on another live read
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,8 +28,11 @@ from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of, time_to_add
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
 
+Accept = Callable[[Node], None]
+"""Is told of a Node that was written."""
 
-async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now) -> int:
+
+async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now, accept: Accept) -> int:
     """Releases what the proof shows that the boot has lost; how many VolumeAttachments got the evidence now.
     Idempotent. Conflict if another boot reports by now."""
     target = fence.status.target
@@ -52,11 +56,11 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     held = taint_of(node) if node is not None else None
     if proof.scope == Scope.POWER and node is not None and (held is None or spent(node)):
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=time_to_add(node, now()))
-        await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint))
+        accept(await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint)))
     return count
 
 
-async def withdraw(client: Client, fence: NodeFence) -> None:
+async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:
     """Takes back what is still there of the release. Idempotent."""
     target = fence.status.target
     assert target is not None
@@ -64,15 +68,15 @@ async def withdraw(client: Client, fence: NodeFence) -> None:
         evidence = evidence_of(record)
         if evidence is not None and evidence.by == f"NodeFence {fence.name}":
             await _written(client, record, {FENCE_EVIDENCE: None})
-    await welcome(client, target.node_name)
+    await welcome(client, target.node_name, accept)
 
 
-async def welcome(client: Client, name: str) -> None:
+async def welcome(client: Client, name: str, accept: Accept) -> None:
     """Takes the taint of a fence off the Node, which has reported under it. A person's stays."""
     node = await client.find(Node, name)
     taint = taint_of(node) if node is not None else None
     if node is not None and taint is not None and taint.value == TAINT_VALUE:
-        await _set_taints(client, node, tuple(each for each in node.spec.taints if each != taint))
+        accept(await _set_taints(client, node, tuple(each for each in node.spec.taints if each != taint)))
 
 
 async def records_of(client: Client, target: FenceTarget) -> list[VolumeAttachment]:
@@ -97,6 +101,6 @@ async def _written(client: Client, record: VolumeAttachment, annotations: dict[s
     return True
 
 
-async def _set_taints(client: Client, node: Node, taints: tuple[Taint, ...]) -> None:
+async def _set_taints(client: Client, node: Node, taints: tuple[Taint, ...]) -> Node:
     body: list[Any] = msgspec.to_builtins(taints)
-    await client.revise(node, {"spec": {"taints": body or None}})
+    return await client.revise(node, {"spec": {"taints": body or None}})

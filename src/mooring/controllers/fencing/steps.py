@@ -266,7 +266,7 @@ class Steps:
     async def _release(self, fence: NodeFence, policy: FencePolicy | None, reason: Reason) -> bool:
         proof = proof_of(fence)
         assert proof is not None
-        count = await releasing.release(self.client, fence, proof, self.now)
+        count = await releasing.release(self.client, fence, proof, self.now, self._nodes.accept)
         self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
         await self._remove_pods(fence, policy, proof)
         released = {"releasedAt": format_micro_time(self.now()), **_by(policy)}
@@ -295,7 +295,7 @@ class Steps:
             self._nodes.accept(node)
         if node is None or (node.uid == target.node_uid and last_report(node) == proof.report):
             return False  # the cache was late
-        await releasing.withdraw(self.client, fence)
+        await releasing.withdraw(self.client, fence, self._nodes.accept)
         attempts: list[Any] = msgspec.to_builtins(fence.status.attempts)
         for each in attempts:
             if each.get("token") == fence.status.proof:
@@ -323,7 +323,7 @@ class Steps:
         if is_open and proof.scope != Scope.POWER:
             lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
             await volume_fences.lifted(self.client, fence, proof, lifted, self.recorder)
-            await releasing.withdraw(self.client, fence)
+            await releasing.withdraw(self.client, fence, self._nodes.accept)
             await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
             self.recorder.event(fence, "Warning", *lifted)
             return True
@@ -333,7 +333,7 @@ class Steps:
                 fence, "Warning", Reason("FenceNotVerified", f"{proof.mechanism}: {look.message}")
             )
         else:
-            await releasing.release(self.client, fence, proof, self.now)
+            await releasing.release(self.client, fence, proof, self.now, self._nodes.accept)
             await self._remove_pods(fence, policy, proof)
             if proof.scope == Scope.POWER and fence.status.power_on_at:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
@@ -376,9 +376,10 @@ class Steps:
             self.recorder.once(fence, "Warning", reason)
         if fence.status.attempts:  # a release may have begun, and its end not have been written
             if reason.code == "NodeGone":
-                await releasing.welcome(self.client, fence.spec.node_name)
+                await releasing.welcome(self.client, fence.spec.node_name, self._nodes.accept)
             else:
-                await releasing.withdraw(self.client, fence)  # it was about a boot that is over
+                # it was about a boot that is over
+                await releasing.withdraw(self.client, fence, self._nodes.accept)
             await volume_fences.closed(self.client, fence, reason)
         written = await self._write(fence, reason, phase, {})
         if FINALIZER in written.metadata.finalizers:

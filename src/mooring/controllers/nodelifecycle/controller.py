@@ -66,11 +66,15 @@ class NodeLifecycleController(Controller[Key]):
         """Node -> its NoExecute taints, and when (the loop's time) this process first saw each."""
         self._evicted: set[str] = set()
         """Uids of pods whose deletion was asked for, until the cache shows it."""
+        self._bound: dict[str, float] = {}
+        """Uid of a pod that was bound by a clock ahead of this one -> when (the loop's time) this process
+        first looked at it."""
         self._pods.add_handler(self._pod_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.deleting or new.uid != old.uid):
             self._evicted.discard(old.uid)
+            self._bound.pop(old.uid, None)
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -197,7 +201,7 @@ class NodeLifecycleController(Controller[Key]):
                 "reason": "NodeNotReady",
                 "lastTransitionTime": stamp,
             }
-            await self._patch_pod_status(pod, {"conditions": [condition]})
+            pod = await self._patch_pod_status(pod, {"conditions": [condition]})
         if not pod.deleting and pod.uid not in self._evicted:
             await self._evict(pod, node)
 
@@ -240,11 +244,14 @@ class NodeLifecycleController(Controller[Key]):
 
     def _ages(self, node: Node, pod: Pod) -> dict[Taint, float]:
         """Returns for how many seconds the pod has been under each NoExecute taint of its node. A taint that
-        says no time, or that of a clock that is ahead of this one, counts since this process first saw it."""
+        says no time, or that of a clock that is ahead of this one, counts since this process first saw it,
+        and so does the pod itself."""
         here, held = asyncio.get_running_loop().time(), self._tainted.get(node.name, {})
         seen = {each: held.get(each, here) for each in node.spec.taints if each.effect == "NoExecute"}
         self._tainted[node.name] = seen
         on_node = self._seconds_since(bound_at(pod), math.inf)
+        if on_node < 0:
+            on_node = here - self._bound.setdefault(pod.uid, here)
         return {
             taint: min(on_node, max(here - first, self._seconds_since(taint.time_added, 0.0)))
             for taint, first in seen.items()
@@ -253,8 +260,10 @@ class NodeLifecycleController(Controller[Key]):
     def _seconds_since(self, time: str | None, otherwise: float) -> float:
         return (self.now() - parse_time(time)).total_seconds() if time else otherwise
 
-    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
+    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> Pod:
+        """Returns the pod as it is then: it may be deleted by now."""
         answer = await self.client.revise(
             pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
         )
         self._pods.accept(answer)
+        return answer

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Container, Iterable, Iterator
 import msgspec
 
 from mooring.controllers.fencing.decide import proof_of
-from mooring.fence.interface import Scope
+from mooring.controllers.fencing.ladder import SECOND_SOURCE
+from mooring.fence.interface import Scope, State
 from mooring.kube.objects import (
     Deployment,
     Node,
@@ -23,7 +24,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
-from mooring.kube.objects.fencing import NodeFence
+from mooring.kube.objects.fencing import FenceMechanism, NodeFence
 from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.fences import FENCES
@@ -35,6 +36,7 @@ from mooring.volumes.claims import claims_of
 
 CALM_S = 180.0
 """Seconds before the end in which only heartbeats may be written; fewer in a short run."""
+MECHANISMS = "fencemechanisms.fencing.mooring.dev"
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 
 Complaint = tuple[str, str]
@@ -46,10 +48,16 @@ def is_about_silence(event: Event, silent: Container[str]) -> bool:
 
 
 def looked_again(event: Event) -> bool:
-    """Whether a fence that is in force was only seen to hold still."""
+    """Whether a fence that is in force was only seen to hold still, the ladder of one that a person has to
+    end was begun again, or a mechanism that had no word of a node was asked again."""
+    if event.fields["resource"] == MECHANISMS and event.kind != "store.deleted":
+        record = msgspec.json.decode(event.fields["_body"], type=FenceMechanism)
+        return any(each.state == State.UNKNOWN for each in record.status.nodes)
     if event.fields["resource"] != FENCES or event.kind == "store.deleted":
         return False
     fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
+    if any(each.reason == SECOND_SOURCE for each in fence.status.attempts):
+        return True
     return fence.status.phase == "Fenced" and bool(fence.status.released_at and fence.status.verified_at)
 
 
@@ -128,6 +136,7 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
         each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
     }
     kept = {each.spec.node_name for each in fences if each.spec.unfence and not each.status.released_at}
+    asked = {each.spec.node_name for each in fences if _wants_a_person(each)}
     by_storage = {each.spec.node_name for each in _shut_out(fences)}
     records = (await cluster.api.list(VolumeAttachment)).items
     there = {each.name for each in (await cluster.api.list(Node)).items}
@@ -136,6 +145,8 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
         held = [each.name for each in records if each.spec.node_name == node]
         if node in kept:
             continue  # a user has said that it is to come back
+        if node in asked:
+            continue  # its one device had never seen it on: a person has to say that it is off
         if node in by_storage:
             continue  # its processes are not known to have ended: its pods are kept
         if node in fenced:
@@ -150,6 +161,13 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
                 "L6",
                 f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})",
             )
+
+
+def _wants_a_person(fence: NodeFence) -> bool:
+    """Whether a second source was needed for the last answer, and the policy names none."""
+    status = fence.status
+    last = status.attempts[-1] if status.attempts else None
+    return status.phase == "AwaitingPerson" and last is not None and last.reason == SECOND_SOURCE
 
 
 def _shut_out(fences: Iterable[NodeFence]) -> list[NodeFence]:

@@ -55,7 +55,7 @@ class Memory:
             self._gone.difference_update(_UID.findall(body.decode()))
         owners: list[tuple[str, Any]] = [(each.name, each) for each in self._cluster.living()]
         agents = sorted(self._cluster.agents.items())
-        owners += [(name, each) for name, each in agents if name not in self._cluster.lost]
+        owners += [(name, each) for name, each in agents if name in self._cluster.powered]
         for name, owner in owners:
             for where, uid in remembered(owner, self._gone):
                 yield "L18", f"{name} remembers {uid}, which is gone, in {where}"

@@ -74,7 +74,7 @@ class Restarted:
         for kind in ("store.written", "store.deleted"):
             trace.listen(kind, self._note)
         for part in self._cluster.parts():
-            if part.name not in self._cluster.lost:
+            if part.name in self._cluster.powered or part.name not in self._cluster.machines:
                 part.kill()
                 part.start()
         await asyncio.sleep(RESTART_S)

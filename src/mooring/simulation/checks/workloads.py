@@ -76,7 +76,7 @@ async def _daemons(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> AsyncI
     nodes = {each.name for each in (await cluster.api.list(Node)).items} - cluster.silent
     for each in (await cluster.api.list(DaemonSet)).items:
         ours = [pod for pod in pods.values() if pod.metadata.labels.get("app") == each.name]
-        for node in sorted(nodes - cluster.lost):
+        for node in sorted(nodes & cluster.powered):
             here = [pod for pod in ours if pod.spec.node_name == node]
             if len(here) != 1 or ready_since(here[0]) is None or here[0].deleting:
                 found = ", ".join(f"{pod.name} {pod.status.phase}" for pod in here) or "none"
@@ -121,7 +121,7 @@ def _manifests(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Iterator[C
     """On each machine the newest edition of each static pod runs, and nothing of an earlier one; its mirror
     shows it."""
     for (node, name), edition in sorted(cluster.editions.items()):
-        if node in cluster.lost | cluster.silent:
+        if node not in cluster.powered or node in cluster.silent:
             continue
         running = [uid for uid, pod in cluster.machines[node].runtime.running() if pod == f"{name}-{node}"]
         mirror = pods.get(f"{name}-{node}")

@@ -3,7 +3,7 @@
 A machine that the storage has shut out is let in after a new boot only, and it does not restart by itself.
 Users restart it when they want the node back; and once all is healed an operator looks after those that are
 left, also after those that no fence tells of (an order that took effect when it was given up, or on the wrong
-machine).
+machine), and wants those back that a fence has left switched off.
 """
 
 from __future__ import annotations
@@ -105,12 +105,23 @@ class FencingUsers:
             await self._restart(step.on)
 
     async def look_after(self) -> None:
-        """Restarts machines that are shut out, and lets in those of which no fence tells. For ever."""
+        """Wants nodes back that are fenced, restarts machines that are shut out, and lets in those of which
+        no fence tells. For ever."""
         restarted: dict[str, int] = {}
         while True:
             await asyncio.sleep(LOOK_S)
+            for node in sorted(self._cluster.machines.keys() - self._cluster.powered - self._cluster.lost):
+                await self._wanted_back(node)
             for node in filter(self._shut_out, self._cluster.scenario.node_names):
                 await self._looked_after(node, restarted)
+
+    async def _wanted_back(self, node: str) -> None:
+        try:
+            for each in await self._of(node):
+                if each.status.released_at and not each.spec.unfence and each.status.phase == Phase.FENCED:
+                    await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
+        except KubeError:
+            return  # it is looked at again
 
     async def _looked_after(self, node: str, restarted: dict[str, int]) -> None:
         try:

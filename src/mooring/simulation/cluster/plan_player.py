@@ -122,7 +122,7 @@ class PlanPlayer:
                 await self.users.declare(name, False)
         for name in sorted(cluster.lost - cluster.silent):
             cluster.user.start(self._say_again(name))
-        if cluster.shuts_out:
+        if cluster.scenario.has_fencing:
             cluster.user.start(self.fencing_users.look_after())
         await self.users.tidy_up()
         cluster.trace("plan", "plan.healed")

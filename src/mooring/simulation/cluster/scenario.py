@@ -29,7 +29,7 @@ draws its own (`cluster.swarm`).
     fencing: {ladder: [{mechanism: bmc, confirmWith: [strip]}]}  # the spec of a FencePolicy for all nodes;
     each # node has a bmc and a power strip
                                  # (`parts.fence_device`: storage, portal, storage-a, portal-a: the storage)
-    fenced: false                # where each seed draws all of that: it draws such a policy, too
+    fenced: false                # each seed draws such a policy, whatever else it draws
     shut_out: false              # or one whose ladder ends with the storage, which shuts nodes out of volumes
     policy: rules.py             # a user's rules in place of ours (`cluster.user_rules`)
     swarm: false                 # each seed draws all of that itself
@@ -91,7 +91,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fencing: dict[str, Any] = {}
     """The spec of the FencePolicy that there is; empty: nothing is fenced."""
     fenced: bool = False
-    """Each seed of a swarm draws `fencing`, too."""
+    """Each seed draws `fencing`."""
     shut_out: bool = False
     """And one whose ladder ends with the storage, which shuts a node out of volumes."""
 

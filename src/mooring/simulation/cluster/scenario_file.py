@@ -16,7 +16,7 @@ from mooring.kube.objects import ObjectMeta
 from mooring.kube.objects.fencing import FencePolicy
 from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.fencing import policy_of
-from mooring.simulation.cluster.plan import ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_FAULTS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
 from mooring.simulation.cluster.workloads import STATIC
@@ -57,7 +57,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def _wrong(scenario: Scenario) -> Iterator[str]:
     parts = [*scenario.node_names, *processes_of(scenario)]
-    faults = faults_of(scenario)
+    faults = [*faults_of(scenario), *(FENCE_FAULTS if scenario.fenced or scenario.shut_out else ())]
     yield from _unknown("only", scenario.only, faults)
     yield from _unknown("on", scenario.on, ["nodes", "controllers", *parts])
     yield from _unknown("weights", scenario.weights, [*faults, *ACTIONS])

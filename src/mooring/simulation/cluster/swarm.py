@@ -62,9 +62,10 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
 
 
 def drawn(seed: int, given: Scenario) -> Scenario:
-    """The scenario of this seed: `given`, unless that leaves it to be drawn."""
+    """The scenario of this seed: `given`, and what that leaves to be drawn: its policy, or all."""
     if not given.swarm:
-        return given
+        policy = _policy(seed, given)
+        return replace(given, fencing=policy) if policy else given
     chance = stream(seed, "swarm")
     driver, storage = _way(seed)
     faults = _kinds_of_faults(seed)
@@ -94,13 +95,19 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     actions = (
         {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
     )
-    if given.shut_out:
-        scenario = _with_fencing(seed, _that_shuts_out(seed, scenario), drawn_storage_policy(seed))
-    elif given.fenced:
-        scenario = _with_fencing(seed, scenario, drawn_policy(seed))
+    if policy := _policy(seed, given):
+        struck = _that_shuts_out(seed, scenario) if given.shut_out else scenario
+        scenario = _with_fencing(seed, struck, policy)
     history = stream(seed, "swarm history").choice(HISTORIES)
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history)
+
+
+def _policy(seed: int, given: Scenario) -> dict[str, Any]:
+    """The spec of the FencePolicy of this seed; empty: it draws none."""
+    if given.shut_out:
+        return drawn_storage_policy(seed)
+    return drawn_policy(seed) if given.fenced else {}
 
 
 def _that_shuts_out(seed: int, scenario: Scenario) -> Scenario:

@@ -36,9 +36,10 @@ def random(seeds: range, scenario: Scenario) -> Search:
     return Search(what, "seeds", len(seeds), scenario, run)
 
 
-def systematic(driver: str = "plugin") -> Search:
-    """Every single fault, on a cloud if the driver is `ebs`. Raises `ViolatedWithoutFaults`."""
-    small = single.SMALL_CLOUD if driver == "ebs" else single.SMALL
+def systematic(driver: str = "plugin", *, fencing: bool = False) -> Search:
+    """Every single fault, on a cloud if the driver is `ebs`; `fencing`: each of the fencing controller while
+    a node is cut off. Raises `ViolatedWithoutFaults`."""
+    small = single.FENCED if fencing else single.SMALL_CLOUD if driver == "ebs" else single.SMALL
     plan = single.story(small)
     passed = single.points(small, plan)
     jobs = single.jobs(passed, plan)

@@ -26,13 +26,37 @@ SMALL = Scenario(nodes=2, sets={"db": 1}, minutes=8, faults=0, actions=0)
 SMALL_CLOUD = msgspec.structs.replace(SMALL, driver="ebs", zones=1)
 """The same on a cloud; calls of EC2 are points, too."""
 
+FENCED = Scenario(
+    nodes=3,
+    sets={"db": 1},
+    minutes=8,
+    faults=0,
+    actions=0,
+    storage="network",
+    force_detach_after_s=0,
+    fencing={
+        "ladder": [{"mechanism": "bmc", "confirmWith": ["strip"], "retries": 1}],
+        "storm": {"nodes": 0},
+        "after": "PowerOn",
+    },
+)
+"""Three nodes, one volume that nothing but a fence takes from a lost node, and a policy."""
+FENCING = "fencing"
+"""The part whose points are tried there: the fencing controller's process."""
+
 
 class ViolatedWithoutFaults(Exception):
     """The run without any fault violates something already."""
 
 
 def story(scenario: Scenario) -> Plan:
-    """The pods of each node move away from it and may come back, node after node."""
+    """The pods of each node move away from it and may come back, node after node. With fencing: the pod's
+    node is cut off for longer than its fence takes, and is back in another boot."""
+    if scenario.has_fencing:
+        first, *others = scenario.node_names
+        moves = [PlanStep(5.0, "drain", each) for each in others]
+        back = [PlanStep(25.0, "uncordon", each) for each in others]
+        return (*moves, *back, PlanStep(30.0, "cut", first, 150.0))
     steps: list[PlanStep] = []
     for number, node in enumerate(scenario.node_names):
         steps += [PlanStep(30.0 + 60 * number, "drain", node), PlanStep(60.0 + 60 * number, "uncordon", node)]
@@ -44,7 +68,8 @@ def points(scenario: Scenario, plan: Plan) -> list[FaultPoint]:
     outcome = play(0, scenario, plan=plan, choices={}, noted=True)
     if not outcome.ok:
         raise ViolatedWithoutFaults(f"without any fault: {outcome.violations[0]}")
-    return [point for point in outcome.points if point.at < scenario.heal_s]
+    mine = (each for each in outcome.points if not scenario.has_fencing or each.part == FENCING)
+    return [point for point in mine if point.at < scenario.heal_s]
 
 
 def jobs(passed: Sequence[FaultPoint], plan: Plan) -> list[Job]:

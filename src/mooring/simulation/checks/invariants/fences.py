@@ -50,12 +50,14 @@ class BlastRadius(Checker):
         self._struck: dict[str, float] = {}
         """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
         come at any time, and does not count."""
+        self._by_hand: dict[str, float] = {}
+        """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
         trace.listen("truth.ordered", self._ordered)
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:
-        if event.fields["resource"] == "nodes" and self._struck:
+        if event.fields["resource"] == "nodes" and (self._struck or self._by_hand):
             self._forget_those_back(event.time)
         if event.fields["resource"] != FENCES:
             return
@@ -75,6 +77,7 @@ class BlastRadius(Checker):
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
         others = sorted(self._struck)
         if by_hand:
+            self._by_hand.setdefault(node, now)
             return
         self._struck.setdefault(node, now)
         report = self._reports[node]
@@ -94,13 +97,15 @@ class BlastRadius(Checker):
             name
             for name, each in self._reports.items()
             if event.time - each.unknown_since > VIEW_S and name not in self._dead
-        } - (self._struck.keys() - {node})
+        } - ((self._struck.keys() | self._by_hand.keys()) - {node})
         limit = self._settings.fence_storm
         if limit and len(lost) >= limit:
             self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
 
     def _forget_those_back(self, now: float) -> None:
-        self._struck = {each: at for each, at in self._struck.items() if not self._is_back(each, at, now)}
+        for struck in (self._struck, self._by_hand):
+            for node in [each for each, at in struck.items() if self._is_back(each, at, now)]:
+                del struck[node]
 
     def _is_back(self, node: str, since: float, now: float) -> bool:
         """Whether it has answered since, or its Node is gone."""

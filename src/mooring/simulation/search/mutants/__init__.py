@@ -28,28 +28,22 @@ from mooring.simulation.search.mutants import (
 )
 from mooring.simulation.search.mutants.mutant import Mutant, PatchGone
 
-MUTANTS: dict[str, Mutant] = dict(
-    sorted(
-        {
-            **agents.MUTANTS,
-            **attach_detach.MUTANTS,
-            **attacher.MUTANTS,
-            **binding.MUTANTS,
-            **csi.MUTANTS,
-            **ebs.MUTANTS,
-            **fencing.MUTANTS,
-            **forced_release.MUTANTS,
-            **late_effects.MUTANTS,
-            **node.MUTANTS,
-            **pods.MUTANTS,
-            **registration.MUTANTS,
-            **stale_state.MUTANTS,
-            **storage_fencing.MUTANTS,
-            **self_fencing.MUTANTS,
-            **workloads.MUTANTS,
-        }.items()
-    )
+_ROOMS = (
+    *(agents, attach_detach, attacher, binding, csi, ebs, fencing, forced_release, late_effects, node, pods),
+    *(registration, stale_state, storage_fencing, self_fencing, workloads),
 )
+
+
+def _all() -> dict[str, Mutant]:
+    found: dict[str, Mutant] = {}
+    for room in _ROOMS:
+        if twice := found.keys() & room.MUTANTS.keys():
+            raise ValueError(f"two mutants of one name: {', '.join(sorted(twice))}")
+        found |= room.MUTANTS
+    return dict(sorted(found.items()))
+
+
+MUTANTS: dict[str, Mutant] = _all()
 
 __all__ = ["MUTANTS", "WAITING", "Mutant", "PatchGone"]
 
@@ -58,5 +52,6 @@ WAITING: dict[str, str] = {
     "B40": "no limit on evictions when many nodes fall silent at once: it spares pods, which no invariant counts",
     "B44": "the cloud's node controller, which deletes Nodes because the cloud says that their machines are gone;"
     " operators who do so: H3a",
+    "G7": "secrets in a program's arguments: simulated devices are no programs (tests/fence/test_agents.py)",
 }
 """Bugs that are not put back in, and what is missing for it."""

@@ -1,4 +1,4 @@
-"""Mutants of fencing: the gaps of fencing operators in use (G1 to G11), and their like."""
+"""Mutants of fencing: the gaps of fencing operators in use (G1 to G11), and their like (N1 to N7)."""
 
 # pyright: basic
 # What is replaced is private to its owner and taken by name, whatever its type.
@@ -55,12 +55,12 @@ def _assumed(original: Any) -> Any:
 
 
 def _of_any_boot(original: Any) -> Any:
-    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
+    async def release(client: Any, fence: Any, *given: Any) -> int:
         node = await client.find(releasing.Node, fence.status.target.node_name)
         if node is None:
-            return await original(client, fence, proof, now)
+            return await original(client, fence, *given)
         target = replace(fence.status.target, node_uid=node.uid, boot_id=node.status.node_info.boot_id)
-        return await original(client, replace(fence, status=replace(fence.status, target=target)), proof, now)
+        return await original(client, replace(fence, status=replace(fence.status, target=target)), *given)
 
     return release
 
@@ -230,49 +230,49 @@ MUTANTS: dict[str, Mutant] = {
         scenarios.FENCES,
         (Patch(decide, "_in_force", _free_at_once),),
     ),
-    "F1": Mutant(
+    "N1": Mutant(
         "two fences that begin at once do not count one another in the budget",
         "fencing (hazard)",
         ("S17",),
         scenarios.MANY_LOST,
         (Patch(FencingController, "__init__", _at_once),),
     ),
-    "F2": Mutant(
+    "N2": Mutant(
         "the budget is not looked at",
         "fencing (hazard)",
         ("S17",),
         scenarios.MANY_LOST,
         (Patch(decide, "over_budget", always(None)),),
     ),
-    "F3": Mutant(
+    "N3": Mutant(
         "a storm is not looked at",
         "kubernetes/kubernetes#28832: the network of the control plane is lost",
         ("S17",),
         scenarios.STORMS,
         (Patch(decide, "storm", always(None)),),
     ),
-    "F6": Mutant(
+    "N6": Mutant(
         "what peers say is not looked at: a node that they hear is fenced",
         "fencing (hazard)",
         ("S17",),
         scenarios.HEARD,
         (Patch(decide, "held_by_peers", always(None)),),
     ),
-    "F7": Mutant(
+    "N7": Mutant(
         "a peer's word has expired as soon as it comes in",
         "fencing (hazard)",
         ("S17",),
         scenarios.HEARD,
         (Patch(Polls, "stated", always(set())),),
     ),
-    "F4": Mutant(
+    "N4": Mutant(
         "what is released is not read live before: the boot that is named is not compared",
         "fencing (hazard)",
         ("S18",),
         scenarios.RETURNING,
         (Patch(releasing, "is_same_boot", always(True)),),
     ),
-    "F5": Mutant(
+    "N5": Mutant(
         "that a machine was off already counts, though its device had never said otherwise",
         "fencing (hazard)",
         ("S18",),

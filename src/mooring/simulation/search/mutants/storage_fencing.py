@@ -15,8 +15,8 @@ from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 
 
 def _as_power(original: Any) -> Any:
-    async def release(client: Any, fence: Any, proof: Any, now: Any) -> int:
-        return await original(client, fence, replace(proof, scope=Scope.POWER), now)
+    async def release(client: Any, fence: Any, proof: Any, *given: Any) -> int:
+        return await original(client, fence, replace(proof, scope=Scope.POWER), *given)
 
     return release
 
