@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.controllers.fencing.decide import proof_of
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
-from mooring.fence.interface import Scope, State
+from mooring.fence.interface import Scope
 from mooring.kube.objects import (
     Deployment,
     Node,
@@ -24,7 +24,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
-from mooring.kube.objects.fencing import FenceMechanism, NodeFence
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.fences import FENCES
@@ -50,9 +50,8 @@ def is_about_silence(event: Event, silent: Container[str]) -> bool:
 def looked_again(event: Event) -> bool:
     """Whether a fence that is in force was only seen to hold still, the ladder of one that a person has to
     end was begun again, or a mechanism that had no word of a node was asked again."""
-    if event.fields["resource"] == MECHANISMS and event.kind != "store.deleted":
-        record = msgspec.json.decode(event.fields["_body"], type=FenceMechanism)
-        return any(each.state == State.UNKNOWN for each in record.status.nodes)
+    if event.fields["resource"] == MECHANISMS:
+        return True
     if event.fields["resource"] != FENCES or event.kind == "store.deleted":
         return False
     fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)

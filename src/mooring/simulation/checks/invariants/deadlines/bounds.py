@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mooring.controllers.nodelifecycle.zones import EVERY_S
+from mooring.controllers.podgc.controller import LOOK_S
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
 from mooring.kube.workqueue import FIRST_DELAY_S
@@ -55,6 +56,7 @@ def acts(settings: Settings) -> dict[str, Act]:
         "quarantine": Act(
             QUARANTINE_S, "a Node is absent for so long; a pod that is written meanwhile, again"
         ),
+        "fence": Act(LOOK_S, "a fence of a Node that is gone is looked at again after so long"),
         "set": Act(AGAIN_S, "a StatefulSet looks again after so long"),
         "tolerated": Act(settings.evict_after_s, "pods tolerate a silent node for so long"),
         "pace": Act(EVERY_S, "nodes of a zone are tainted one after the other"),
@@ -70,7 +72,7 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "removed": ("pod {} of a machine that is said to be dead is removed", ("requests", "backoff")),
     "orphaned": (
         "pod {} of a Node that is gone is removed",
-        ("quarantine", "quarantine", "requests", "backoff"),
+        ("quarantine", "quarantine", "fence", "requests", "backoff"),
     ),
     "unready": ("pod {} of a silent node is shown as not ready", ("requests", "backoff")),
     "evicted": ("pod {} of a silent node is evicted", ("tolerated", "pace", "requests", "backoff")),

@@ -64,7 +64,7 @@ def _of_pod(
 ) -> Wait | None:
     node, uid = pod.spec.node_name, pod.metadata.uid
     if node and world.report(node).absent_since < math.inf and not pod.metadata.finalizers:
-        return Wait("orphaned", name, NONE, uid)
+        return None if world.is_being_fenced(node) else Wait("orphaned", name, NONE, uid)
     if pod.going:
         return _of_ending_pod(world, name, pod)
     if pod.ended:

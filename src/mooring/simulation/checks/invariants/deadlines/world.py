@@ -18,6 +18,9 @@ from mooring.simulation.engine.trace import Event, Trace
 
 SETS = "statefulsets.apps"
 CSI_NODES = "csinodes.storage.k8s.io"
+FENCES = "nodefences.fencing.mooring.dev"
+OVER = ("Unfenced", "Cancelled", "Refused")
+"""Phases of a NodeFence that is over."""
 
 Objects = dict[str, StoredObject]
 Place = tuple[str, str]
@@ -34,6 +37,7 @@ class World:
         self.records: Objects = {}
         self.sets: Objects = {}
         self.csi_nodes: Objects = {}
+        self.fences: Objects = {}
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
         self._made: dict[str, float] = {}  # uid of a VolumeAttachment -> when it was made
@@ -52,6 +56,7 @@ class World:
             ATTACHMENTS: self.records,
             SETS: self.sets,
             CSI_NODES: self.csi_nodes,
+            FENCES: self.fences,
         }
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -108,6 +113,12 @@ class World:
     def silent_after(self, node: str, grace_s: float) -> float:
         """When the node counts as silent, if it gives no other sign of life."""
         return self.reports[node].sign + grace_s
+
+    def is_being_fenced(self, node: str) -> bool:
+        """Whether a fence of it is under way, which is asked before a Node that is gone says anything."""
+        return any(
+            each.spec.node_name == node and each.status.phase not in OVER for each in self.fences.values()
+        )
 
     def is_dead(self, node: str) -> bool:
         """Whether an operator says so, and it is true."""
