@@ -142,6 +142,33 @@ def test_a_fence_waits_while_the_pods_tolerate_it_where_the_policy_honours_that(
     assert not_worth(policy(), stakes) is None
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "waits", "held"),
+    [(0, 10, True, True), (10, 10, True, False), (20, 10, True, False), (0, 10, False, False)],
+)
+def test_of_nodes_that_wait_for_the_budget_the_one_of_the_highest_priority_goes_first(
+    mine: int, theirs: int, waits: bool, held: bool
+):
+    me, other = Loss("a", "", False, False, mine), Loss("b", "", False, False, theirs, waits)
+    found = over_budget(me, policy(budget=Budget(max_concurrent=1)), Company(9, (me, other)))
+    assert (found is not None) is held
+    assert found is None or "b goes first" in found.reason.message
+
+
+def test_a_node_of_higher_priority_takes_only_a_place_that_both_want():
+    me, other = Loss("a", "z", False, False), Loss("b", "y", False, False, 10, waits=True)
+    one_each = policy(budget=Budget(max_per_zone=1, max_share=""))
+    assert over_budget(me, one_each, Company(9, (me, other))) is None
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_one_of_the_nodes_that_wait_for_the_budget_may_always_begin(priorities: list[int]):
+    lost = tuple(Loss(f"n{at}", "", False, False, each, waits=True) for at, each in enumerate(priorities))
+    limits = policy(budget=Budget(max_concurrent=1))
+    free = [each for each in lost if over_budget(each, limits, Company(9, lost)) is None]
+    assert {each.priority for each in free} == {max(priorities)}
+
+
 def test_patience_lasts_as_long_as_no_disruption_budget_is_violated():
     worth = policy(worth=Worth(patience_seconds=60))
     found = not_worth(worth, Stakes(exclusive=("v",), silent=20, budgets_hold=True))

@@ -65,6 +65,7 @@ ROLES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
         Rule("", ("nodes",), (*_READ, "patch")),
         Rule("", ("pods",), ("list", "delete")),
         Rule("", ("pods/status",), ("patch",)),
+        Rule("policy", ("poddisruptionbudgets",), ("list",)),
         Rule("", ("persistentvolumes", "persistentvolumeclaims"), ("get",)),
         Rule(_STORAGE, ("volumeattachments",), ("list", "patch")),
         _EVENTS,

@@ -96,8 +96,8 @@ POLICY: Mapping[str, str] = {
     "true.",
     "spec.worth.forgiveness": "Honour: waits as long as all its pods tolerate a node that does not answer. "
     "Default: Ignore.",
-    "spec.worth.patienceSeconds": "Waited beyond that while no PodDisruptionBudget of its pods is "
-    "violated. Default: 0.",
+    "spec.worth.patienceSeconds": "It has so long to come back while no PodDisruptionBudget of its "
+    "pods is violated. Default: 0.",
     "spec.ladder": "Mechanisms, one after the other until one has shown that the node is cut off. After "
     "the last one a person is asked, and the ladder is begun again.",
     "spec.ladder.mechanism": "Of this rung: a FenceMechanism.",

@@ -6,7 +6,7 @@ cut off, a mechanism shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ SHORTEST_S = 10.0
 """A peer's statement counts for so long at the least: asking takes some seconds."""
 SOON_S = 0.1
 """What ends sooner is looked at again after so long: a wait that is less than a clock's step never ends."""
+BUDGET_EXHAUSTED = "BudgetExhausted"
 HEARD_BY_PEERS = "HeardByPeers"
 """Why a fence is not begun, and the condition that says so."""
 PEERS_ASKED = "PeersAsked"
@@ -78,12 +79,15 @@ class Held(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """One node of a policy that is lost, or is being fenced."""
+    """One node of a policy that is lost, or is being fenced. `priority`: the highest of the pods that wait
+    for it. `waits`: it would be fenced, were the budget not used up."""
 
     node: str
     zone: str
     control_plane: bool
     fencing: bool
+    priority: int = 0
+    waits: bool = False
 
 
 class Company(NamedTuple):
@@ -98,12 +102,14 @@ class Company(NamedTuple):
 class Stakes(NamedTuple):
     """What waits for the node. `exclusive`: what it has that no other node may use meanwhile, in words.
     `tolerated`: for how many more seconds all its pods tolerate it. `silent`: for how long it has been
-    silent. `budgets_hold`: no PodDisruptionBudget of its pods is violated."""
+    silent. `budgets_hold`: no PodDisruptionBudget of its pods is violated. `priority`: the highest of its
+    pods that have something exclusive."""
 
     exclusive: tuple[str, ...] = ()
     tolerated: float = 0.0
     silent: float = 0.0
     budgets_hold: bool = False
+    priority: int = 0
 
 
 def policies_of(node: Node, policies: Iterable[FencePolicy]) -> list[FencePolicy]:
@@ -198,27 +204,39 @@ def storm(signals: Sequence[Signal], policy: FencePolicy, company: Company) -> H
 
 
 def over_budget(node: Loss, policy: FencePolicy, company: Company) -> Held | None:
-    """Whether one more fence were too many."""
-    budget = policy.spec.budget
-    fencing = [each for each in company.lost if each.fencing and each.node != node.node]
-    limits: list[tuple[int, int, str]] = []
-    if budget.max_concurrent:
-        limits.append((len(fencing), budget.max_concurrent, "nodes"))
-    if budget.max_share:
-        most = max(portion(budget.max_share, company.size, up=False), 1)
-        limits.append((len(fencing), most, f"nodes ({budget.max_share} of {company.size})"))
-    if budget.max_per_zone and node.zone:
-        here = sum(each.zone == node.zone for each in fencing)
-        limits.append((here, budget.max_per_zone, f"nodes of zone {node.zone}"))
-    if node.control_plane and budget.max_control_plane:
-        planes = sum(each.control_plane for each in fencing)
-        limits.append((planes, budget.max_control_plane, "nodes of the control plane"))
-    for used, most, what in limits:
-        if used >= most:
-            names = ", ".join(sorted(each.node for each in fencing)[:5]) or "none"
-            message = f"{used} of at most {most} {what} are fenced already ({names}): the policy's budget is used up"
-            return Held(Reason("BudgetExhausted", message))
+    """Whether one more fence were too many. Of nodes that wait for the budget, the one goes first whose pods
+    have the highest priority."""
+    node = next((each for each in company.lost if each.node == node.node), node)
+    others = [each for each in company.lost if each.node != node.node]
+    first = [each for each in others if each.waits and not each.fencing and each.priority > node.priority]
+    for among, most, what in _limits(node, policy, company.size):
+        fencing = sorted(each.node for each in others if each.fencing and among(each))
+        if len(fencing) >= most:
+            names = ", ".join(fencing[:5]) or "none"
+            used = f"{len(fencing)} of at most {most} {what} are fenced already ({names})"
+            return Held(Reason(BUDGET_EXHAUSTED, f"{used}: the policy's budget is used up"))
+        ahead = sorted((each for each in first if among(each)), key=lambda each: -each.priority)
+        if len(fencing) + len(ahead) >= most:
+            message = (
+                f"at most {most} {what} are fenced at once, and {ahead[0].node} goes first: its pods have priority "
+                f"{ahead[0].priority}, those of {node.node} {node.priority}"
+            )
+            return Held(Reason(BUDGET_EXHAUSTED, message))
     return None
+
+
+def _limits(node: Loss, policy: FencePolicy, size: int) -> Iterator[tuple[Callable[[Loss], bool], int, str]]:
+    """Of which nodes at most how many are fenced at once, and what they are."""
+    budget = policy.spec.budget
+    if budget.max_concurrent:
+        yield lambda each: True, budget.max_concurrent, "nodes"
+    if budget.max_share:
+        most = max(portion(budget.max_share, size, up=False), 1)
+        yield lambda each: True, most, f"nodes ({budget.max_share} of {size})"
+    if budget.max_per_zone and node.zone:
+        yield lambda each: each.zone == node.zone, budget.max_per_zone, f"nodes of zone {node.zone}"
+    if node.control_plane and budget.max_control_plane:
+        yield lambda each: each.control_plane, budget.max_control_plane, "nodes of the control plane"
 
 
 def not_worth(policy: FencePolicy, stakes: Stakes) -> Held | None:

@@ -24,6 +24,7 @@ from mooring.controllers.fencing.decide import (
     policies_of,
 )
 from mooring.controllers.fencing.detection import (
+    BUDGET_EXHAUSTED,
     SHORTEST_S,
     Company,
     Loss,
@@ -33,18 +34,15 @@ from mooring.controllers.fencing.detection import (
     Verdict,
     loss_of,
 )
-from mooring.controllers.fencing.keeping import is_identity
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.silence import Silence
+from mooring.controllers.fencing.stakes import stakes_of
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Node, Pod, Taint
+from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
-from mooring.kube.taints import matching
 from mooring.kube.times import Now, parse_time
-
-UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
 
 
 class Observer:
@@ -77,20 +75,27 @@ class Observer:
         self._now = now
         self._storm_at: dict[str, float] = {}
         """Policy -> when (the loop's time) there was last a storm."""
+        self._priority: dict[str, int] = {}
+        """Node that is lost -> the priority of what waits for it."""
+        self._in_line: set[str] = set()
+        """Nodes that are held by nothing but the budget."""
 
     async def decision(self, node: Node) -> NodeDecision:
         """Whether the node is to be fenced now."""
         policies = policies_of(node, self._policies.items())
         if len(policies) != 1:
+            self._leave_line(node.name)
             self._tell(self._polls.forget(node.name))
             return decide_node(node, policies, [], Company(0, ()), Stakes())
         policy = policies[0]
         signals = [await self._signal(node, each) for each in policy.spec.detectors]
         if not any(each.lost for each in signals):
+            self._leave_line(node.name)
             decision = decide_node(node, policies, signals, Company(0, ()), Stakes())
             return self._asked_early(node, policy, signals, decision)
-        stakes, company = await self._stakes(node), self.company(policy)
-        decision = decide_node(node, policies, signals, company, stakes)
+        stakes = await self._stakes(node, policy)
+        company = self.company(policy)
+        decision = self._stand_in_line(node, decide_node(node, policies, signals, company, stakes))
         poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
         if poll is None:
             return decision
@@ -102,8 +107,9 @@ class Observer:
         if len(policies) != 1:
             return decide_request(node, policies, [], Company(0, ()))
         signals = [await self._signal(node, each) for each in policies[0].spec.detectors]
+        await self._stakes(node, policies[0])
         company = self.company(policies[0])
-        decision = decide_request(node, policies, signals, company)
+        decision = self._stand_in_line(node, decide_request(node, policies, signals, company))
         poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
         if poll is None:
             return decision
@@ -157,6 +163,13 @@ class Observer:
         verdict = Verdict.LOST if look.state is State.SHUT else Verdict.UNKNOWN
         return Signal(detector, verdict, detector.for_seconds, f"{detector.mechanism}: {look.message}")
 
+    def _silent(self, node: Node) -> float:
+        """For how many seconds: by its Lease, and by its condition where it has none, or this process has
+        begun since."""
+        ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+        unknown = ready.last_transition_time if ready is not None and ready.status == "Unknown" else None
+        return max(self._silence.of(node.name), self._since(unknown))
+
     def _since(self, time: str | None) -> float:
         return max((self._now() - parse_time(time)).total_seconds(), 0.0) if time else 0.0
 
@@ -164,7 +177,11 @@ class Observer:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
         fencing = {each.spec.node_name for each in self._fences.items() if self._may_be_off(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
-        lost = [loss_of(each, each.name in fencing) for each in nodes if each.name in suspects | fencing]
+        lost = [
+            self._loss_of(each, fencing=each.name in fencing)
+            for each in nodes
+            if each.name in suspects | fencing
+        ]
         gone = {
             each.spec.node_name: in_progress(each)
             for each in self._fences.items()
@@ -189,12 +206,30 @@ class Observer:
             return False
         return node.ready == "Unknown" and is_same_boot(node, target)
 
-    async def _stakes(self, node: Node) -> Stakes:
-        volumes = [*(each.name for each in node.status.volumes_attached), *node.status.volumes_in_use]
+    def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
+        priority = self._priority.get(node.name, 0)
+        return loss_of(node, fencing)._replace(priority=priority, waits=node.name in self._in_line)
+
+    def _stand_in_line(self, node: Node, decision: NodeDecision) -> NodeDecision:
+        """Remembers whether the node waits for the budget alone; after a restart that is found anew."""
+        if decision.reason.code == BUDGET_EXHAUSTED:
+            self._in_line.add(node.name)
+        else:
+            self._in_line.discard(node.name)
+        return decision
+
+    def _leave_line(self, name: str) -> None:
+        self._in_line.discard(name)
+        self._priority.pop(name, None)
+
+    async def _stakes(self, node: Node, policy: FencePolicy) -> Stakes:
+        """Disruption budgets are read where the policy goes by them."""
         pods = (await self._client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
-        owned = [each.key for each in pods if is_identity(each)]
-        silent = self._silence.of(node.name)
-        return Stakes(tuple(dict.fromkeys((*volumes, *owned))), _tolerated(pods, silent), silent)
+        patient = policy.spec.worth.patience_seconds > 0
+        budgets = (await self._client.list(PodDisruptionBudget)).items if patient else ()
+        stakes = stakes_of(node, pods, budgets, self._silent(node))
+        self._priority[node.name] = stakes.priority
+        return stakes
 
 
 def in_progress(fence: NodeFence) -> bool:
@@ -218,13 +253,3 @@ def _asked_again(decision: NodeDecision, policy: FencePolicy) -> NodeDecision:
         return decision
     every = _every(policy.spec.peers)
     return replace(decision, after=min(decision.after, every) if decision.after > 0 else every)
-
-
-def _tolerated(pods: Sequence[Pod], silent: float) -> float:
-    """For how many more seconds all of the pods tolerate a node that does not answer."""
-    limits: list[float] = []
-    for pod in pods:
-        found = matching(pod, UNREACHABLE)
-        seconds = [each.toleration_seconds for each in found if each.toleration_seconds is not None]
-        limits.append(float(min(seconds)) if seconds else float("inf") if found else 0.0)
-    return max(min(limits, default=0.0) - silent, 0.0)

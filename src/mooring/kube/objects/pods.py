@@ -145,6 +145,7 @@ class PodSpec(Struct, frozen=True):
     hostname: str = ""
     subdomain: str = ""
     scheduler_name: str = "default-scheduler"
+    priority: int = 0
     service_account_name: str = ""
     security_context: PodSecurityContext | None = None
     active_deadline_seconds: int | None = None
