@@ -190,3 +190,27 @@ def test_one_that_names_no_volume_is_refused(storage: Any):
             await stage.api.create(StorageFence, {"metadata": {"name": "without"}, "spec": spec})
 
     storage(story)
+
+
+def test_one_that_another_has_made_releases_nothing_that_the_order_does_not_cover(storage: Any):
+    """Also on a server that keeps no rule of CEL: its words are bounded by the order's."""
+
+    async def story(stage: StorageStage) -> None:
+        await shut_out(stage)
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+            (found,) = (await stage.api.list(StorageFence)).items
+            spec = {
+                "nodeName": "a",
+                "volume": "pv-elsewhere",
+                "attachment": "elsewhere",
+                "nodeFence": found.spec.node_fence,
+                "token": found.spec.token,
+            }
+            await stage.api.create(StorageFence, {"metadata": {"name": "forged"}, "spec": spec})
+            await asyncio.sleep(150)
+            assert await stage.released() == {"shut"}
+
+    storage(story)

@@ -89,10 +89,14 @@ async def of_order(client: Client, fence: NodeFence, proof: FenceAttempt) -> lis
 
 
 async def shut(client: Client, fence: NodeFence, proof: FenceAttempt) -> dict[str, str]:
-    """VolumeAttachment to PersistentVolume: what the node is shut out of, as far as nothing else was seen."""
+    """VolumeAttachment to PersistentVolume: what the node is shut out of, as far as nothing else was seen. A
+    StorageFence may take away from what the order covers, and adds nothing to it."""
     held = await of_order(client, fence, proof)
     return {
-        each.spec.attachment: each.spec.volume for each in held if each.status.phase not in VolumePhase.OVER
+        each.spec.attachment: each.spec.volume
+        for each in held
+        if each.status.phase not in VolumePhase.OVER
+        and proof.volumes.get(each.spec.attachment) == each.spec.volume
     }
 
 
