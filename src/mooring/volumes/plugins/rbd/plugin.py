@@ -7,10 +7,12 @@ and images mapped and let go of by `images`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import PersistentVolumeSpec, RBDVolumeSource
+from mooring.volumes.interfaces import Served
 from mooring.volumes.plugins.ceph.cluster import read_key
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
 from mooring.volumes.plugins.rbd.devices import Devices
@@ -69,6 +71,12 @@ class RBDPlugin(GrantedDiskPlugin):
 
     async def size(self, spec: VolumeSpec, path: str) -> tuple[str, int]:
         return await self._images.size(path)
+
+    def served(self, spec: VolumeSpec) -> Sequence[Served]:
+        """The image at each monitor that the volume names: they are of one cluster, and keep one list of whom
+        it serves."""
+        wanted = image(spec)
+        return [Served(f"{wanted.pool}/{wanted.name}", str(each)) for each in wanted.cluster.monitors]
 
     def source_at(self, path: str) -> PersistentVolumeSpec | None:
         if (found := image_at(path)) is None:
