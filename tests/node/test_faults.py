@@ -165,12 +165,12 @@ def watch_truth(stage: Any, controller: ObedientController) -> list[str]:
     act = stage.machine.act
     violations: list[str] = []
 
-    def checked(what: str) -> None:
+    def checked(what: str, pod_uid: str = "") -> None:
         if what.startswith(("mount-device", "set-up")) and not controller.attached:
             violations.append(f"{what} while the disk is not attached")
         if what.startswith("set-up") and not any("mounts/d1" in point for point in stage.machine.mounts):
             violations.append("set up without the device")
-        act(what)
+        act(what, pod_uid)
 
     stage.machine.act = checked
     return violations
