@@ -54,9 +54,12 @@ class BridgedServer:
         pids = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False)
         for pid in pids.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
-        if self._process is not None:
-            self._process.communicate(timeout=10)
-        subprocess.run(["ip", "netns", "delete", self.name], check=False)
+        try:
+            if self._process is not None:
+                self._process.communicate(timeout=30)
+        finally:
+            subprocess.run(["ip", "netns", "delete", self.name], check=False)
+            subprocess.run(["ip", "link", "delete", self.name], check=False, stderr=subprocess.DEVNULL)
         self.directory.rmdir()
 
 

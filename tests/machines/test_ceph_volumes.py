@@ -150,7 +150,7 @@ async def test_a_node_that_is_cut_off_is_barred_before_another_writes(stage: Sta
     await secret(stage, ceph)
     await volume(stage, "data", ceph, rbd={"image": "one"})
     await pod(stage, "first", ONE, WRITES, d="data")
-    await running(stage, "first")
+    await says(stage, "first", "wrote")
 
     await order(stage, "cut", ONE)
     await silent(stage)
