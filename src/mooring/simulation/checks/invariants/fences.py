@@ -97,7 +97,8 @@ class BlastRadius(Checker):
             name
             for name, each in self._reports.items()
             if event.time - each.unknown_since > VIEW_S and name not in self._dead
-        } - ((self._struck.keys() | self._by_hand.keys()) - {node})
+        }
+        lost -= (self._struck.keys() - {node}) | self._by_hand.keys()
         limit = self._settings.fence_storm
         if limit and len(lost) >= limit:
             self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
