@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.controllers.fencing import ordering
+from mooring.controllers.fencing.conditions import condition
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.holding import read_what_is_left
 from mooring.fence.interface import Look, Mechanism, State
@@ -176,15 +177,7 @@ def _available(
         status, reason, message = "True", "Answers", f"it answers for {counted(len(said), 'node')}"
     if absent and status == "True":
         message = f"{message}; there are no nodes {', '.join(absent[:5])}"
-    held = next((each for each in record.status.conditions if each.type == "Available"), None)
-    since = held.last_transition_time if held is not None and held.status == status else None
-    return {
-        "type": "Available",
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": since or format_time(now()),
-    }
+    return condition(record.status.conditions, "Available", status, reason, message, format_time(now()))
 
 
 def _plain(conditions: Sequence[Condition]) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.fencing.conditions import condition
 from mooring.controllers.fencing.detection import SHORTEST_S, policies_of
 from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.fence.interface import Scope
@@ -38,16 +39,8 @@ def judged_policy(
         status, reason, message = "False", "NotUsable", "; ".join(problems)
     elif policy.spec.paused:
         status, reason, message = "False", "Paused", policy.spec.paused
-    held = next((each for each in policy.status.conditions if each.type == "Ready"), None)
-    since = held.last_transition_time if held is not None and held.status == status else None
-    condition = {
-        "type": "Ready",
-        "status": status,
-        "reason": reason,
-        "message": message[:1000],
-        "lastTransitionTime": since or format_time(now()),
-    }
-    wanted = {"observedGeneration": policy.metadata.generation, "nodes": len(mine), "conditions": [condition]}
+    ready = condition(policy.status.conditions, "Ready", status, reason, message[:1000], format_time(now()))
+    wanted = {"observedGeneration": policy.metadata.generation, "nodes": len(mine), "conditions": [ready]}
     seen: dict[str, Any] = msgspec.to_builtins(policy.status)
     return None if all(seen.get(key, 0) == value for key, value in wanted.items()) else wanted
 

@@ -6,9 +6,9 @@ Each write can be repeated: the fence has a name that follows from the request, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any, assert_never
 
+from mooring.controllers.fencing.conditions import condition
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.keys import RemediationKey
 from mooring.controllers.fencing.names import FINALIZER
@@ -24,7 +24,6 @@ from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FencePolicy, FenceRemediation, NodeFence
-from mooring.kube.objects.meta import Condition
 from mooring.kube.times import Now, format_time
 
 
@@ -127,7 +126,7 @@ def told(request: FenceRemediation, decision: RemedyDecision, now: str) -> list[
     status last changed."""
     processing = "True" if decision.succeeded == "Unknown" else "False"
     wanted = [
-        _condition(request.status.conditions, kind, status, decision, now)
+        condition(request.status.conditions, kind, status, *decision.reason, now)
         for kind, status in (("Processing", processing), ("Succeeded", decision.succeeded))
     ]
     stand = [
@@ -136,17 +135,3 @@ def told(request: FenceRemediation, decision: RemedyDecision, now: str) -> list[
     ]
     bare = [{name: value for name, value in each.items() if name != "lastTransitionTime"} for each in wanted]
     return None if stand == bare else wanted
-
-
-def _condition(
-    before: Sequence[Condition], kind: str, status: str, decision: RemedyDecision, now: str
-) -> dict[str, str]:
-    was = next((each for each in before if each.type == kind), None)
-    since = was.last_transition_time if was is not None and was.status == status else None
-    return {
-        "type": kind,
-        "status": status,
-        "reason": decision.reason.code,
-        "message": decision.reason.message,
-        "lastTransitionTime": since or now,
-    }

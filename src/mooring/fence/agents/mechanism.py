@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
 from mooring.fence.agents import decide, hiding
@@ -21,6 +20,7 @@ from mooring.fence.agents.installed import NoAgent, installed
 from mooring.fence.agents.metadata import Metadata
 from mooring.fence.identity import is_uuid, mismatch
 from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 
 ATTEMPTS = 2
@@ -191,9 +191,9 @@ class _Session:
         for attempt in range(ATTEMPTS):
             if attempt and not await self._deadline.pause(PAUSE_S):
                 break
-            at = _now()
+            at = moment()
             ordered = await self._do(action, self._deadline.left(ORDER_SHARE))
-            answered = _now()
+            answered = moment()
             status = await self._do("status", self._deadline.left())
             after = decide.look_of(self._agent, status)
             if ordered.status == 0 and after.state is wanted:
@@ -203,7 +203,7 @@ class _Session:
                     "state": "off" if wanted is State.SHUT else "on",
                     "orderedAt": at,
                     "answeredAt": answered,
-                    "readAt": _now(),
+                    "readAt": moment(),
                     "exitStatus": f"{action} {ordered.status}, status {status.status}",
                     **identity,
                 }
@@ -237,7 +237,3 @@ class _Session:
 
     def _clean(self, text: str) -> str:
         return parameters.without_secrets(text, self._secrets)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

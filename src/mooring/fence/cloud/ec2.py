@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from botocore.config import Config
@@ -20,6 +19,7 @@ from mooring.fence import parameters
 from mooring.fence.cloud import instances
 from mooring.fence.cloud.instances import BadTarget, Described
 from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline
 
 PAUSE_S = 1.0
@@ -155,17 +155,17 @@ class _Session:
             if not await self._deadline.pause(PAUSE_S):
                 return Answer(Outcome.UNKNOWN, "NotStarted", "it is not running yet")
             _, found = await self.look()
-        return Answer(Outcome.UNFENCED, "Running", f"{found.id} is running", {"readAt": _now()})
+        return Answer(Outcome.UNFENCED, "Running", f"{found.id} is running", {"readAt": moment()})
 
     async def _until(self, action: str, more: dict[str, Any], wanted: State, before: State) -> Answer:
         """Orders it until EC2 has answered, and looks until it shows."""
-        ordered, answered, what = _now(), "", "EC2 did not answer the order"
+        ordered, answered, what = moment(), "", "EC2 did not answer the order"
         look = Look(State.UNKNOWN, "NotOrdered", "")
         while True:
             try:
                 if not answered:
                     await self._call(action, InstanceIds=[self._instance.id], **more)
-                    answered, what = _now(), f"{action} was answered"
+                    answered, what = moment(), f"{action} was answered"
             except ClientError as error:
                 what = self._clean(error)
                 if _code(error) not in BUSY:
@@ -175,7 +175,7 @@ class _Session:
             if answered:
                 look, _ = await self.look()
                 if look.state is wanted:
-                    times = {"orderedAt": ordered, "answeredAt": answered, "readAt": _now()}
+                    times = {"orderedAt": ordered, "answeredAt": answered, "readAt": moment()}
                     facts = {"source": "ec2", "order": action, **times, **look.identity}
                     return Answer(Outcome.FENCED, look.code, look.message, facts, before)
             if not await self._deadline.pause(PAUSE_S):
@@ -216,7 +216,3 @@ class _Session:
 
 def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from mooring.fence import parameters, programs
 from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State, Volume
+from mooring.fence.moments import moment
 from mooring.fence.network import rules
 from mooring.fence.network.rules import BadFence, Fence
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
@@ -187,7 +187,7 @@ class _Session:
         if wrong := await self._strangers():
             return Answer(Outcome.NOT_FENCED, "WrongTarget", f"nothing was done: {wrong}")
         before = await self.look()
-        ordered = _now()
+        ordered = moment()
         if before.state is not State.SHUT:
             text = rules.ruleset(self._name, self._order.target.node, self._fence)
             loaded = await self._do("nft", "-f", "-", given=text)
@@ -204,7 +204,7 @@ class _Session:
             "source": "nft",
             "table": self._name,
             "orderedAt": ordered,
-            "readAt": _now(),
+            "readAt": moment(),
             "macs": " ".join(self._fence.macs),
             "networks": " ".join(map(str, self._fence.networks)),
             "ports": " ".join(self._fence.ports),
@@ -217,7 +217,7 @@ class _Session:
             await self._do("nft", "-f", "-", given=rules.removal(there))
         if left := await self._there():
             return Answer(Outcome.UNKNOWN, "Shut", f"{self._name} is still there, in families: {len(left)}")
-        return Answer(Outcome.UNFENCED, "Open", f"there is no {self._name}", {"readAt": _now()})
+        return Answer(Outcome.UNFENCED, "Open", f"there is no {self._name}", {"readAt": moment()})
 
     async def _there(self) -> list[tuple[str, str]]:
         tables = (await self._answered("nft", "list", "tables")).splitlines()
@@ -266,7 +266,3 @@ class _Session:
 def _said(ended: Ended) -> str:
     lines = [line for line in ended.errors.splitlines() if line.strip()]
     return f"{ended.words()}{': ' + lines[0][:200] if lines else ''}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

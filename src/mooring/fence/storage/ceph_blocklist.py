@@ -25,6 +25,7 @@ from mooring.fence.interface import (
     State,
     Volume,
 )
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline, Hidden, ProgramMissing, Run
 from mooring.fence.storage import ceph_answers
 from mooring.fence.storage.ceph_answers import Unreadable
@@ -161,7 +162,7 @@ class _Session:
         return Look(State.SHUT, "Listed", f"the blocklist has {', '.join(self._addresses)}")
 
     async def shut(self) -> Answer:
-        before, ordered = await self.look(), _now()
+        before, ordered = await self.look(), moment()
         entries = ceph_answers.blocklist(await self._asked("osd", "blocklist", "ls"))
         for each in self._addresses:
             if each in entries and entries[each] <= datetime.now(UTC) + LEAST:
@@ -181,7 +182,7 @@ class _Session:
             "epoch": str(found.epoch),
             "daemons": str(len(found.up)),
             "orderedAt": ordered,
-            "readAt": _now(),
+            "readAt": moment(),
         }
         return Answer(Outcome.FENCED, after.code, after.message, evidence, before.state)
 
@@ -193,7 +194,7 @@ class _Session:
         after = await self.look()
         if after.state is not State.OPEN:
             return Answer(Outcome.UNKNOWN, after.code, after.message)
-        return Answer(Outcome.UNFENCED, after.code, after.message, {"readAt": _now()})
+        return Answer(Outcome.UNFENCED, after.code, after.message, {"readAt": moment()})
 
     async def _behind(self, found: ceph_answers.OsdMap) -> list[int]:
         """The daemons that have not said within the order's time that they go by the map."""
@@ -228,7 +229,3 @@ class _Session:
 def _written(address: str) -> str:
     """As Ceph reads an address of all ports."""
     return f"[{address}]:0/0" if ":" in address else f"{address}:0/0"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
 from mooring.fence.interface import (
@@ -27,6 +26,7 @@ from mooring.fence.interface import (
     State,
     Volume,
 )
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import tgt_targets
 from mooring.fence.storage.clients import BadClient, Client, client_of, is_of, listed, uncovered
@@ -164,7 +164,7 @@ class _Session:
             others = ", ".join(each for each in served.acl if each not in own)
             message = f"nothing was done: {self._target} lets it in together with others ({others})"
             return Answer(Outcome.NOT_FENCED, "ListTooWide", message, before=before.state)
-        ordered, closed = _now(), 0
+        ordered, closed = moment(), 0
         while True:
             for entry in tgt_targets.entries_of(served, self._client, listed(self._given.get("acl", ""))):
                 await self._ordered("unbind", served, entry)
@@ -186,7 +186,7 @@ class _Session:
             "source": "iscsi-tgt",
             "target": self._target,
             "orderedAt": ordered,
-            "readAt": _now(),
+            "readAt": moment(),
             "letsIn": " ".join(served.acl),
             "closedConnections": str(closed),
             "sessions": "0",
@@ -203,7 +203,7 @@ class _Session:
         look = self._judged(served)
         if not tgt_targets.lets_in(served.acl, self._client):
             return Answer(Outcome.UNKNOWN, look.code, look.message)
-        return Answer(Outcome.UNFENCED, look.code, look.message, {"readAt": _now(), **look.identity})
+        return Answer(Outcome.UNFENCED, look.code, look.message, {"readAt": moment(), **look.identity})
 
     def _entries(self) -> list[str]:
         """What lets it in again."""
@@ -250,7 +250,3 @@ def _entry(network: str) -> str:
 def _said(ended: Ended) -> str:
     lines = [line for line in (ended.errors or ended.output).splitlines() if line.strip()]
     return f"{ended.words()}{': ' + lines[0][:200] if lines else ''}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -11,10 +11,10 @@ no entry. A server of NFS 3 keeps no list of clients, so what is in progress the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
 from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import nfsd_clients
 from mooring.fence.storage.clients import BadClient, client_of, uncovered
@@ -114,7 +114,7 @@ class _Session:
         return Look(State.SHUT, "Shut", f"{self._path} is not exported to it")
 
     async def shut(self) -> Answer:
-        before, ordered = await self.look(), _now()
+        before, ordered = await self.look(), moment()
         entries = await self._entries()
         own = [each for each in entries if self._client.has(each)]
         if nfsd_clients.lets_in([each for each in entries if each not in own], self._client):
@@ -137,7 +137,7 @@ class _Session:
             "source": "nfs-export",
             "export": self._path,
             "orderedAt": ordered,
-            "readAt": _now(),
+            "readAt": moment(),
             "expiredClients": str(len(ended)),
             "exportedTo": " ".join(await self._entries()),
         }
@@ -151,7 +151,7 @@ class _Session:
         after = await self.look()
         if after.state is not State.OPEN:
             return Answer(Outcome.UNKNOWN, after.code, after.message)
-        return Answer(Outcome.UNFENCED, after.code, after.message, {"readAt": _now()})
+        return Answer(Outcome.UNFENCED, after.code, after.message, {"readAt": moment()})
 
     async def _entries(self) -> list[str]:
         return nfsd_clients.exported(await self._asked("exportfs", "-s"), self._path)
@@ -169,7 +169,3 @@ class _Session:
 def _said(ended: Ended) -> str:
     lines = [line for line in (ended.errors or ended.output).splitlines() if line.strip()]
     return f"{ended.words()}{': ' + lines[0][:200] if lines else ''}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -12,10 +12,10 @@ A target without APTPL (tgt) forgets reservations when it loses power, which `lo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from mooring.fence import parameters, programs
 from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
+from mooring.fence.moments import moment
 from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
 from mooring.fence.storage import reservations
 from mooring.fence.storage.clients import listed
@@ -121,7 +121,7 @@ class _Session:
         return Look(State.SHUT, "Shut", f"its keys are registered at none of {', '.join(self._devices)}")
 
     async def shut(self) -> Answer:
-        before, ordered = await self.look(), _now()
+        before, ordered = await self.look(), moment()
         aborted = True
         for disk in self._disks:
             found, _ = await disk.read()
@@ -144,7 +144,7 @@ class _Session:
             "preempted": " ".join(map(hex, sorted(self._keys))),
             "ownKey": hex(self._own),
             "orderedAt": ordered,
-            "readAt": _now(),
+            "readAt": moment(),
         }
         return Answer(Outcome.FENCED, after.code, after.message, evidence, before.state)
 
@@ -155,7 +155,7 @@ class _Session:
             if self._own in (await disk.read())[0]:
                 message = f"{disk.device}: the fence's key is still registered"
                 return Answer(Outcome.UNKNOWN, "Registered", message)
-        return Answer(Outcome.UNFENCED, "Open", "the fence's key is registered nowhere", {"readAt": _now()})
+        return Answer(Outcome.UNFENCED, "Open", "the fence's key is registered nowhere", {"readAt": moment()})
 
     @property
     def _devices(self) -> list[str]:
@@ -163,7 +163,3 @@ class _Session:
 
     async def _once(self, *words: str) -> Ended:
         return await self._run(words, deadline=self._deadline.left())
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from mooring.simulation.checks.invariants.fences import FENCES, OVER
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
 from mooring.simulation.checks.invariants.objects import (
     ATTACHMENTS,
@@ -18,9 +19,6 @@ from mooring.simulation.engine.trace import Event, Trace
 
 SETS = "statefulsets.apps"
 CSI_NODES = "csinodes.storage.k8s.io"
-FENCES = "nodefences.fencing.mooring.dev"
-OVER = ("Unfenced", "Cancelled", "Refused")
-"""Phases of a NodeFence that is over."""
 
 Objects = dict[str, StoredObject]
 Place = tuple[str, str]
