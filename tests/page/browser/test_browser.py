@@ -89,6 +89,7 @@ async def test_the_command_is_copied(show: Show):
         page = await shown.open(permissions=["clipboard-read", "clipboard-write"])
         silence(shown)
         await page.click(".copy button")
+        await has(page, "Copied", ".copy")
         assert await page.evaluate("navigator.clipboard.readText()") == "mooring node confirm-dead node-0"
 
 
@@ -230,14 +231,14 @@ async def test_all_is_done_by_keys_alone(show: Show):
         active = await page.get_attribute("#list", "aria-activedescendant")
         assert (await page.inner_text(f"#{active}")).startswith("v-0-0")
         await page.keyboard.press("Escape")
-        assert await page.is_hidden("#life")
+        await page.wait_for_selector("#life", state="hidden")
         for key in ("ArrowLeft", "ArrowLeft"):
             await page.keyboard.press(key)
         await shows(page, ["node-0", "node-1", "v-1-0", "v-1-1"], cut=True)
         await page.keyboard.press("?")
-        assert await page.is_visible("#keys")
+        await page.wait_for_selector("#keys")
         await page.keyboard.press("Escape")
-        assert not await page.is_visible("#keys")
+        await page.wait_for_selector("#keys", state="hidden")
 
 
 async def test_a_tab_of_400_pixels_shows_all_without_scrolling_sideways(show: Show):
@@ -248,7 +249,7 @@ async def test_a_tab_of_400_pixels_shows_all_without_scrolling_sideways(show: Sh
         assert await page.evaluate("document.documentElement.scrollWidth") <= 400
         assert len(await rows(page)) == 6
         await page.click("#fold-panel")
-        assert await page.is_visible("#waiting .card")
+        await page.wait_for_selector("#waiting .card")
         assert await page.evaluate("document.querySelector('#panel-body').scrollWidth") <= 400
 
 
