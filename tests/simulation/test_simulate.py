@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
+from weakref import ReferenceType, ref
 
 import pytest
 from click.testing import CliRunner
@@ -13,9 +15,12 @@ from click.testing import CliRunner
 from mooring.cli.main import cli
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.scenario_file import ScenarioError, read_scenario
+from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.run import play
 from mooring.simulation.search import stored_run
+from mooring.simulation.search.campaign import campaign
+from mooring.simulation.search.summary import Summary
 
 SHORT = Scenario(minutes=12, faults=10)
 SEEDS = range(300) if os.environ.get("MOORING_SOAK") else range(3)
@@ -48,6 +53,24 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed():
     runs = [run.communicate() for run in [digests("0"), digests("4711")]]
     assert runs[0] == runs[1]
     assert runs[0][0].startswith("['")
+
+
+def test_nothing_of_a_run_is_left_when_it_is_over():
+    traces: list[ReferenceType[Trace]] = []
+    play(0, SHORT, observe=lambda trace: traces.append(ref(trace)))
+    gc.collect()
+    assert [trace() for trace in traces] == [None]
+
+
+def test_in_one_process_garbage_is_collected_between_runs_alone_and_afterwards_as_before():
+    before, seen = gc.isenabled(), list[bool]()
+
+    def work(batch: list[int], scenario: Scenario) -> Summary:
+        seen.append(gc.isenabled())
+        return Summary()
+
+    campaign([[1], [2]], SHORT, workers=1, work=work)
+    assert (seen, gc.isenabled(), gc.get_freeze_count()) == ([False, False], before, 0)
 
 
 def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):

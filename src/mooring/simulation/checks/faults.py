@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from weakref import WeakKeyDictionary
 
 from mooring.kube.workqueue import LAST_DELAY_S
 from mooring.simulation.checks.settings import Settings
@@ -72,9 +71,7 @@ class Faults:
     @classmethod
     def of(cls, trace: Trace) -> Faults:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def explained_until(self, nodes: Iterable[str], now: float) -> tuple[float, str]:
         """Until when faults explain that something which concerns these nodes, and the control plane, is
@@ -187,6 +184,3 @@ class Faults:
                 self._untold.discard(node)
             else:
                 spell.over = max(spell.over, now + RETRIES_S + VERIFY_S + LAST_DELAY_S)
-
-
-_OF: WeakKeyDictionary[Trace, Faults] = WeakKeyDictionary()

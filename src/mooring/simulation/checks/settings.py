@@ -4,7 +4,6 @@ parts."""
 from __future__ import annotations
 
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.kube.percentages import portion
@@ -69,11 +68,11 @@ class Settings(NamedTuple):
     @classmethod
     def of(cls, trace: Trace) -> Settings:
         """Those that were given for the trace; else those of a scenario whose storage cuts nodes off."""
-        return _OF.get(trace, _OTHERWISE)
+        return trace.shared(cls, lambda _: _OTHERWISE)
 
     def hold_for(self, trace: Trace) -> None:
         """The checkers of the trace find them by it."""
-        _OF[trace] = self
+        trace.share(self)
 
 
 def _veto_expires(scenario: Scenario) -> float:
@@ -90,4 +89,3 @@ def _budget(scenario: Scenario) -> int:
 
 
 _OTHERWISE = Settings(force_detach_after_s=360.0)
-_OF: WeakKeyDictionary[Trace, Settings] = WeakKeyDictionary()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ class Event(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda value: type(value).__name__).encode
 Listener = Callable[[Event], object]
+V = TypeVar("V")
 
 
 class Trace:
@@ -52,12 +53,24 @@ class Trace:
         self.closed = False
         self.failure: Exception | None = None
         """What a listener raised."""
+        self._shared: dict[type, Any] = {}
         self.stop: Callable[[], None] | None = None
         """Ends the run, which then raises the failure; None: there is no run."""
 
     def listen(self, kind: str, listener: Listener) -> None:
         """Calls the listener with each event of that kind."""
         self._listeners[kind].append(listener)
+
+    def shared(self, kind: type[V], make: Callable[[Trace], V] | None = None) -> V:
+        """What was made of this trace once, for all who ask by its kind. It ends with the trace: an account
+        kept elsewhere would hold what it listens to, and so each run for good."""
+        if kind not in self._shared:
+            self._shared[kind] = (make or cast("Callable[[Trace], V]", kind))(self)
+        return cast("V", self._shared[kind])
+
+    def share(self, value: object) -> None:
+        """From now on this is what `shared` says for its kind."""
+        self._shared[type(value)] = value
 
     def __call__(self, actor: str, kind: str, /, **fields: Any) -> None:
         """Adds an event."""

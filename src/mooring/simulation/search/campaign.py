@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -117,7 +118,8 @@ def _played(
 ) -> Iterator[tuple[int, int, Summary]]:
     """The number of each batch, its size, and what came of it."""
     if workers == 1:
-        yield from ((number, len(batch), work(batch)) for number, batch in batches)
+        with _collected_between_runs():
+            yield from ((number, len(batch), work(batch)) for number, batch in batches)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_warm_up) as pool:
         try:
@@ -152,6 +154,25 @@ def _warm_up() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     structlog.configure(cache_logger_on_first_use=True)  # nothing but runs, which say nothing
     play(0, WARM_UP)
+    _leave_what_is_there()
+
+
+def _leave_what_is_there() -> None:
+    """No collection of garbage looks at what is there now, and none begins by itself: each took as long as a
+    good part of a run."""
     gc.disable()
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def _collected_between_runs() -> Iterator[None]:
+    """As in a worker, in the process that asks; afterwards garbage is collected as before."""
+    enabled = gc.isenabled()
+    _leave_what_is_there()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()

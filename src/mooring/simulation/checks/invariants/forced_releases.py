@@ -7,7 +7,6 @@ the clock of the run. What the record says of a timer only tells that the contro
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 from mooring.controllers.attachdetach.release import ABSENCE_S
 from mooring.simulation.checks.faults import Faults
@@ -57,9 +56,7 @@ class Releases:
     @classmethod
     def of(cls, trace: Trace) -> Releases:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def __contains__(self, where: object) -> bool:
         return where in self._forced.values()
@@ -130,6 +127,3 @@ class ReleasedWithRight(Checker):
         if problem:
             where = f"{record.volume_name} begins to be taken from {record.spec.node_name}"
             self.wrong(f"{where}, which {problem}", event)
-
-
-_OF: WeakKeyDictionary[Trace, Releases] = WeakKeyDictionary()

@@ -7,7 +7,6 @@ node when the Node has been seen without it in both lists since it was last repo
 from __future__ import annotations
 
 import math
-from weakref import WeakKeyDictionary
 
 from mooring.simulation.checks.invariants.objects import StoredObject, disk_of, object_of
 from mooring.simulation.engine.trace import Event, Trace
@@ -101,9 +100,7 @@ class NodeReports:
     @classmethod
     def of(cls, trace: Trace) -> NodeReports:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def __getitem__(self, node: str) -> Report:
         if node not in self._reports:
@@ -129,6 +126,3 @@ class NodeReports:
 def disk_in(name: str) -> str:
     """The disk of an entry of a Node's lists: `<plugin>/<volume>`."""
     return disk_of(name.rpartition("/")[2])
-
-
-_OF: WeakKeyDictionary[Trace, NodeReports] = WeakKeyDictionary()

@@ -4,7 +4,6 @@ trace alone."""
 from __future__ import annotations
 
 from collections import defaultdict
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -30,9 +29,7 @@ class Boots:
     @classmethod
     def of(cls, trace: Trace) -> Boots:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def _power(self, event: Event) -> None:
         self._number[event.actor] += not event.fields["on"]
@@ -62,6 +59,3 @@ class Boots:
         """What a fence has stated on a VolumeAttachment."""
         text = record.metadata.annotations.get(FENCE_EVIDENCE)
         return msgspec.json.decode(text, type=Evidence) if text else None
-
-
-_OF: WeakKeyDictionary[Trace, Boots] = WeakKeyDictionary()

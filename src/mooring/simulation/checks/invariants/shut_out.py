@@ -6,8 +6,6 @@ storage refuses it until it is let in again; what a fence says of it is never be
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import CLAIMS, StoredObject, object_of
 from mooring.simulation.checks.settings import Settings
@@ -32,9 +30,7 @@ class ShutOut:
     @classmethod
     def of(cls, trace: Trace) -> ShutOut:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def is_shut(self, node: str, volume: str) -> bool:
         """Whether the storage refuses what the node writes to the volume."""
@@ -57,6 +53,3 @@ class ShutOut:
 
 def _place(event: Event) -> tuple[str, str]:
     return event.fields["target"], event.fields["node"]
-
-
-_OF: WeakKeyDictionary[Trace, ShutOut] = WeakKeyDictionary()

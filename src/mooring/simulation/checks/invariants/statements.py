@@ -3,8 +3,6 @@ machine."""
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import StoredObject, Taint, object_of
@@ -29,9 +27,7 @@ class Statements:
     @classmethod
     def of(cls, trace: Trace) -> Statements:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def __contains__(self, node: object) -> bool:
         return node in self._dead
@@ -92,9 +88,7 @@ class Removed:
     @classmethod
     def of(cls, trace: Trace) -> Removed:
         """The one of that trace: its checkers share it."""
-        if trace not in _REMOVED:
-            _REMOVED[trace] = cls(trace)
-        return _REMOVED[trace]
+        return trace.shared(cls)
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._uids
@@ -105,7 +99,3 @@ class Removed:
         pod, name = object_of(event), event.fields["name"]
         if self._dead.ended(pod.spec.node_name, event) or self._shut.excuses(name, pod, event.time):
             self._uids.add(pod.metadata.uid)
-
-
-_OF: WeakKeyDictionary[Trace, Statements] = WeakKeyDictionary()
-_REMOVED: WeakKeyDictionary[Trace, Removed] = WeakKeyDictionary()

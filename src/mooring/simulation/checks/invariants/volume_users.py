@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from mooring.simulation.checks.invariants.objects import CLAIMS, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -20,9 +18,7 @@ class Users:
     @classmethod
     def of(cls, trace: Trace) -> Users:
         """The one of that trace: its checkers share it."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def at(self, volume: str, node: str) -> frozenset[str]:
         """Their uids."""
@@ -51,6 +47,3 @@ class Users:
             self._volumes.pop(event.fields["name"], None)
         elif event.fields["resource"] == "pods":
             self._pods.pop(object_of(event).metadata.uid, None)
-
-
-_OF: WeakKeyDictionary[Trace, Users] = WeakKeyDictionary()
