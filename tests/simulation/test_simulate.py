@@ -63,14 +63,15 @@ def test_nothing_of_a_run_is_left_when_it_is_over():
 
 
 def test_in_one_process_garbage_is_collected_between_runs_alone_and_afterwards_as_before():
-    before, seen = gc.isenabled(), list[bool]()
+    gc.enable()
+    seen: list[bool] = []
 
     def work(batch: list[int], scenario: Scenario) -> Summary:
         seen.append(gc.isenabled())
         return Summary()
 
     campaign([[1], [2]], SHORT, workers=1, work=work)
-    assert (seen, gc.isenabled(), gc.get_freeze_count()) == ([False, False], before, 0)
+    assert (seen, gc.isenabled(), gc.get_freeze_count()) == ([False, False], True, 0)
 
 
 def test_a_stored_run_is_played_again_from_its_choices(tmp_path: Path):

@@ -167,12 +167,13 @@ def _leave_what_is_there() -> None:
 
 @contextmanager
 def _collected_between_runs() -> Iterator[None]:
-    """As in a worker, in the process that asks; afterwards garbage is collected as before."""
-    enabled = gc.isenabled()
+    """As in a worker, in the process that asks, unless that does so itself; afterwards as before."""
+    if not gc.isenabled():
+        yield
+        return
     _leave_what_is_there()
     try:
         yield
     finally:
         gc.unfreeze()
-        if enabled:
-            gc.enable()
+        gc.enable()
