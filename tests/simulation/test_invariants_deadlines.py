@@ -272,6 +272,13 @@ def test_what_a_storage_has_taken_away_is_found_by_a_verification_and_mounted_af
     assert len(late(*taken, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
 
 
+def test_a_node_whose_driver_has_left_is_verified_when_that_is_back():
+    taken = [*WAITS_FOR_NODE, step("array-takes-away", "n1"), 1.0, over("array-takes-away", "n1")]
+    left = [*taken, 250.0, step("driver-leaves", "n1"), 60.0, over("driver-leaves", "n1")]
+    assert late(*left, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []
+    assert len(late(*left, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
+
+
 def test_what_was_attached_after_an_operators_word_about_a_node_that_is_gone_waits_for_another_word():
     word = ("plan.declared", {"node": "n1", "out": True})
     dead = [node(), OFF, gone("nodes", "n1"), word]

@@ -27,6 +27,8 @@ STORAGES = ("array", "ec2")
 UNTOLD = ("array-takes-away",)
 """Kinds of which nothing tells: what they did is found when what is attached is verified, and a mount that
 has failed until then is tried again after the longest backoff."""
+UNVERIFIED = ("driver-leaves",)
+"""Kinds under which a verification leaves a node out: nothing says how its driver knows it."""
 VERIFIER = "attaching"
 """The process that verifies; when it starts anew, so does its period."""
 LASTING_ACTS = ("slow-mount",)
@@ -136,6 +138,8 @@ class Faults:
         elif begun:
             begun.pop(0)
             self._end(on, event.time)
+            if what in UNVERIFIED:
+                self._verified_later(event.time, {on})
 
     def _point(self, event: Event) -> None:
         part = event.fields["part"]
@@ -175,10 +179,10 @@ class Faults:
             lasts = max(min(now - spell.since, LAST_DELAY_S), spell.longest)
             spell.over, spell.longest = max(spell.over, now + RETRIES_S + lasts), 0.0
         if part == VERIFIER:
-            self._verified_later(now)
+            self._verified_later(now, self._untold)
 
-    def _verified_later(self, now: float) -> None:
-        for node in [*self._untold]:
+    def _verified_later(self, now: float, nodes: Iterable[str]) -> None:
+        for node in self._untold.intersection(nodes):
             spell = self._spells[node]
             if not spell.active and now > spell.over:
                 self._untold.discard(node)
