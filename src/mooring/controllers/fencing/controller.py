@@ -16,6 +16,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from mooring.controllers.fencing.asking import asked_fence, is_asked
 from mooring.controllers.fencing.checking import checked
 from mooring.controllers.fencing.decide import (
     Action,
@@ -34,7 +35,7 @@ from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
-from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, fence_name
+from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, REQUEST, fence_name
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
@@ -49,7 +50,7 @@ from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now
+from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -170,6 +171,8 @@ class FencingController(Controller[Key]):
             return
         self._absent_since.pop(name, None)
         node = await self._keep(node)
+        if is_asked(node):
+            node = await self._take_up_request(node)
         await self._ask(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
@@ -192,6 +195,17 @@ class FencingController(Controller[Key]):
         if left and await self.client.find(Node, name) is None:
             reason = Reason("NodeDeleted", f"Node {name} is gone, and {left[0]} is left there")
             await self._make(name, said.node_uid, said.boot_id, reason)
+
+    async def _take_up_request(self, node: Node) -> Node:
+        """Makes the fence that the Node's annotation asks for, unless one is under way, and takes the
+        annotation off. Returns the Node as it is then."""
+        if not self._is_fenced(node.name):
+            made = await self.client.create(NodeFence, asked_fence(node, format_micro_time(self.now())))
+            self._fences.accept(made)
+            self.log.warning("fence asked for", node=node.name, fence=made.name, reason=made.spec.reason)
+        taken = await self.client.revise(node, {"metadata": {"annotations": {REQUEST: None}}})
+        self._nodes.accept(taken)
+        return taken
 
     async def _ask(self, node: Node) -> None:
         """Writes on the Node what its agent is asked about its peers, unless that stands there."""
@@ -356,7 +370,8 @@ class FencingController(Controller[Key]):
 def _of_concern(node: Node) -> object:
     info = node.status.node_info
     meta = node.metadata
-    return node.ready, node.uid, info.boot_id, meta.labels, meta.finalizers, node.spec.taints, node.deleting
+    seen = node.ready, node.uid, info.boot_id, node.spec.taints, node.deleting
+    return *seen, meta.labels, meta.finalizers, is_asked(node)
 
 
 def _what_is_to_be_done(fence: NodeFence) -> object:

@@ -8,6 +8,8 @@ FINALIZER = "fencing.mooring.dev/fence"
 """On a NodeFence until the node is free again: its deletion is a request for that."""
 NODE_FINALIZER = "fencing.mooring.dev/node"
 """On a Node that a FencePolicy covers: its deletion waits until nothing exclusive is left on it."""
+REQUEST = "fencing.mooring.dev/request"
+"""Annotation of a Node: a fence of it is asked for; the value says why. It goes when the fence is made."""
 TAINT_VALUE = "fenced"
 """Of the out-of-service taint that a fence sets: a person's has another."""
 LONGEST_NODE = 200

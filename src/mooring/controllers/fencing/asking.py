@@ -1,0 +1,39 @@
+"""Takes up the fence that a Node's annotation asks for: `kubectl annotate node NAME
+fencing.mooring.dev/request="why"`.
+
+It stands for the policy's detectors, as any NodeFence that others make (`requestedBy`): the policy's pause,
+storms, budgets and vetoes hold it. The fence is made first and the annotation goes after it, so a crash in
+between asks for nothing anew: a node that is being fenced is not fenced twice. A kubelet may write its own
+Node's annotations, and so have itself fenced, and no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.controllers.fencing.names import FINALIZER, REQUEST, fence_name
+from mooring.kube.objects import Node
+from mooring.kube.printable import printable
+
+LONGEST = 1024
+"""Characters of what the annotation says that are kept."""
+
+
+def is_asked(node: Node) -> bool:
+    """Whether the Node's annotation asks for a fence."""
+    return REQUEST in node.metadata.annotations
+
+
+def asked_fence(node: Node, at: str) -> dict[str, Any]:
+    """The NodeFence that the Node's annotation asks for, as it is to be created. `at`: the time now."""
+    by, boot = f"annotation {REQUEST} of Node {node.name}", node.status.node_info.boot_id
+    said = printable(node.metadata.annotations[REQUEST])[:LONGEST]
+    spec = {
+        "nodeName": node.name,
+        "nodeUID": node.uid,
+        **({"bootID": boot} if boot else {}),
+        "requestedBy": by,
+        "reason": said or f"the {by} asks for it",
+    }
+    name = fence_name(node.name, node.uid, f"{boot}/{at}")
+    return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
