@@ -44,6 +44,10 @@ def _in_force(fence: NodeFence) -> str:
     if proof is None or is_off(proof):
         return f"to have it back: mooring fence release {node}"
     restart = "restart its machine: it is let in after a new boot"
+    if fence.status.reason in ("StillMounted", "StillAttached"):
+        return f"kubectl drain {node} --ignore-daemonsets; or {restart}"
+    if fence.status.reason == "SessionsUnknown":
+        return f"mooring fence test {node}; or {restart}"
     if proof.scope != "Storage" or not proof.volumes or fence.status.releases_pods:
         return restart
     return (

@@ -27,6 +27,9 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
         step = f"give that machine a name of its own, or end its agent; when that is done: {cleanup}"
         reason = Reason(NAME_HELD, f"{where}: {second.message}")
         return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
+    if node.ready == "True" and (shut := fence_of(node.name, known)) is not None:
+        message = f"{where} answers, and its fence is not over: it may be shut out of volumes"
+        return Cause(about(node), Reason("ShutOut", message)).because(shut)
     if node.ready == "True" and not node.spec.unschedulable:
         pods = len(known.pods_on(node.name))
         attached = len(node.status.volumes_attached)

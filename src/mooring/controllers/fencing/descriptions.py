@@ -171,6 +171,8 @@ FENCE: Mapping[str, str] = {
     "status.verifiedAt": "When the fence was last seen to hold.",
     "status.powerOnAt": "When the machine was ordered to be switched on again.",
     "status.releasesPods": "Whether its last look went by a policy with storageReleasesPods.",
+    "status.lettingIn": "It releases nothing any more, as its node may be let in again in the same boot.",
+    "status.letInAt": "When it was shown that nothing of what it is about is left at the node.",
     "status.contradicted": "Mechanisms whose word about this boot has turned out to be wrong.",
     **_below("status.conditions", _CONDITIONS),
 }

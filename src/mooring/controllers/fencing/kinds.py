@@ -216,6 +216,8 @@ _FENCE: dict[str, Schema] = {
         verifiedAt=TEXT,
         powerOnAt=TEXT,
         releasesPods=FLAG,
+        lettingIn=FLAG,
+        letInAt=TEXT,
         contradicted=listed(_NAME, 50),
         conditions=_CONDITIONS,
     ),

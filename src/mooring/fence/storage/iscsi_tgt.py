@@ -23,6 +23,7 @@ from mooring.fence.interface import (
     Outcome,
     Parameter,
     Scope,
+    Sessions,
     State,
     Volume,
 )
@@ -100,6 +101,11 @@ class IscsiTgt:
             return await _Session(order, self._run).look()
         except (_Failed, ProgramMissing) as error:
             return Look(State.UNKNOWN, getattr(error, "code", "NotInstalled"), str(error))
+
+    async def sessions(self, order: Order) -> Sessions:
+        """A nexus stays in tgtd's list until its last command has ended: what a look calls shut has none."""
+        found = await self.look(order)
+        return Sessions(found.state, found.message)
 
     async def fence(self, order: Order) -> Answer:
         """See `Mechanism`."""
