@@ -202,3 +202,18 @@ async def test_a_target_or_a_tgtd_that_is_not_there_is_unknown(storage: Storage)
     gone = replace(of.order, parameters={**of.order.parameters, "socket": "/nowhere/tgt"})
     assert (await of.mechanism.fence(gone)).outcome is Outcome.UNKNOWN
     assert await of.works()
+
+
+async def test_a_machine_that_is_shut_out_has_no_session_left(storage: Storage):
+    """Also while it tries to log in all the time."""
+    of, tgt = case(storage), IscsiTgt()
+    assert (await tgt.sessions(of.order)).state is State.OPEN
+    storage.order("unbind", "-I", ADDRESSES["one"])
+    storage.order("unbind", "-Q", NAMES["one"])
+    assert (await tgt.sessions(of.order)).state is State.OPEN, "it is refused, and has a session still"
+    assert (await tgt.fence(of.order)).outcome is Outcome.FENCED
+    for _ in range(5):
+        assert (await tgt.sessions(of.order)).state is State.SHUT
+        await asyncio.sleep(0.1)
+    assert (await tgt.unfence(of.order)).outcome is Outcome.UNFENCED
+    assert (await tgt.sessions(of.order)).state is State.OPEN

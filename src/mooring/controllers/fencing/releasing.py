@@ -63,8 +63,8 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
 
 
 async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt) -> None:
-    """Conflict if the node may be let in by now. Read live after the records were, so that whoever lets it in
-    sees each of them that is written on (`letting_in`)."""
+    """Conflict if the node may be let in by now. Read live after the records were, so that the look before it
+    is let in finds each of them that is written on (`letting_in`)."""
     if proof.scope == Scope.POWER:
         return
     live = await client.find(NodeFence, fence.name)
