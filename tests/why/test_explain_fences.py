@@ -55,10 +55,11 @@ def test_it_is_said_for_how_long_a_fence_waits():
     assert any("it is looked at again now" in each for each in late), late
 
 
-def test_a_node_that_its_peers_hear_may_be_fenced_by_a_person():
-    held = known("Pending", "HeardByPeers", "a answers its peers (b)")
+@pytest.mark.parametrize("seen", ["HeardByPeers", "SeenByStorage"])
+def test_a_node_that_is_heard_or_seen_by_others_may_be_fenced_by_a_person(seen: str):
+    held = known("Pending", seen, "a answers its peers (b)")
     (fence,) = explain("node/a", "default", held).causes
-    assert fence.reason.code == "HeardByPeers"
+    assert fence.reason.code == seen
     assert "mooring fence request a" in fence.next_step
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.fencing.decide import HEARD_BY_PEERS, Phase, is_off, proof_of
+from mooring.controllers.fencing.detection import SEEN_BY_STORAGE
 from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
@@ -21,7 +22,7 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
         Phase.PENDING: held
-        if status.reason == HEARD_BY_PEERS
+        if status.reason in (HEARD_BY_PEERS, SEEN_BY_STORAGE)
         else f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",

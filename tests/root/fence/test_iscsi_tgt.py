@@ -99,6 +99,13 @@ class Storage:
         await asyncio.sleep(0.4)
         return self.written(node) != before
 
+    async def stop_writing(self, node: str) -> None:
+        """Its session is closed."""
+        writer = self._writers[list(ADDRESSES).index(node)]
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+        await asyncio.sleep(0.2)
+
     async def stop(self) -> None:
         for each in self._writers:
             each.cancel()
@@ -217,3 +224,21 @@ async def test_a_machine_that_is_shut_out_has_no_session_left(storage: Storage):
         await asyncio.sleep(0.1)
     assert (await tgt.unfence(of.order)).outcome is Outcome.UNFENCED
     assert (await tgt.sessions(of.order)).state is State.OPEN
+
+
+async def test_what_it_has_written_is_counted_while_it_writes(storage: Storage):
+    of, tgt = case(storage), IscsiTgt()
+
+    async def counted() -> int:
+        found = await tgt.sessions(of.order)
+        assert found.moved is not None
+        return sum(found.moved.values())
+
+    before = await counted()
+    assert await storage.writes("one")
+    between = await counted()
+    assert between > before
+    await storage.stop_writing("one")
+    idle = await counted()
+    assert await storage.writes("two")
+    assert await counted() == idle, "what another one writes is not its own"

@@ -28,6 +28,7 @@ from mooring.controllers.fencing.detection import (
     HEARD_BY_PEERS,
     PEERS_ASKED,
     PEERS_MISSING,
+    SEEN_BY_STORAGE,
     Company,
     Held,
     Loss,
@@ -35,6 +36,7 @@ from mooring.controllers.fencing.detection import (
     Signal,
     Stakes,
     held_by_peers,
+    held_by_storage,
     is_lost,
     loss_of,
     not_worth,
@@ -164,6 +166,7 @@ def decide_node(
         storm(signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
+        or held_by_storage(node.name, policy, signals)
         or (held_by_peers(node.name, policy, poll) if poll is not None else None)
     )
     if held is not None:
@@ -201,6 +204,7 @@ def begins_now(
     held = (
         storm(signals, policy, company)
         or over_budget(node, policy, company)
+        or held_by_storage(node.node, policy, signals)
         or (held_by_peers(node.node, policy, poll, starts=False) if poll is not None else None)
     )
     if held is not None:
@@ -281,7 +285,8 @@ def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
     if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
         said = Reason(status.reason, status.message)
         return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
-    left = 0.0 if begin.reason.code == HEARD_BY_PEERS else begin.left  # a veto is renewed all the time
+    vetoed = begin.reason.code in (HEARD_BY_PEERS, SEEN_BY_STORAGE)
+    left = 0.0 if vetoed else begin.left  # a veto is renewed all the time
     return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=left)
 
 

@@ -76,8 +76,9 @@ class Rung(Struct, frozen=True):
 
 
 class Detector(Struct, frozen=True):
-    """`type`: Ready, Condition or Mechanism. For Condition: the node's condition and the status that means
-    that the node is lost. For Mechanism: which one is looked at; Shut means lost."""
+    """`type`: Ready, Condition, Mechanism or Storage. For Condition: the node's condition and the status that
+    means that the node is lost. For Mechanism: which one is looked at; Shut means lost. For Storage: whose
+    storage counts what the node reads and writes; nothing means lost."""
 
     type: str = "Ready"
     condition: str = ""
