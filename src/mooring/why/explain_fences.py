@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.fencing.decide import HEARD_BY_PEERS, Phase, is_off, proof_of
-from mooring.controllers.fencing.detection import SEEN_BY_STORAGE
+from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE, Phase, is_off, proof_of
 from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason

@@ -60,6 +60,7 @@ from mooring.volumes.statements import last_report
 
 __all__ = [
     "HEARD_BY_PEERS",
+    "SEEN_BY_STORAGE",
     "Action",
     "Begin",
     "FenceDecision",
