@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fencing_stage import FencingStage
 from played_mechanism import PlayedMechanism
 
-from mooring.fence.interface import Order, Scope, Volume
+from mooring.fence.interface import Answer, Order, Scope, Sessions, State, Volume
 from mooring.fence.storage.iscsi_tgt import IscsiTgt
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.kube.objects.fencing import FencePolicy
 from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.names import NODE_UID, VOLUME_NAME
+from mooring.volumes.names import NODE_UID, RECONSTRUCTED, VOLUME_NAME
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.iscsi import plugin
 from mooring.volumes.statements import evidence_of
@@ -27,6 +28,30 @@ class PlayedTarget(PlayedMechanism):
 
     def covers(self, order: Order, volume: Volume) -> bool:
         return IscsiTgt().covers(order, volume)
+
+
+class PlayedSessions(PlayedTarget):
+    """It tells of sessions, too: of a node that it shuts out it has none, but those of `held`."""
+
+    held: frozenset[str] = frozenset()
+    mute = False
+    let_in: int = 0
+    counts: Callable[[], int | None] = staticmethod(lambda: None)
+    """How much node a has read and written."""
+
+    async def sessions(self, order: Order) -> Sessions:
+        found, counted = await self.look(order), self.counts()
+        if counted is not None:
+            return Sessions(found.state, found.message, {"1/1": counted})
+        if self.mute:
+            return Sessions(State.UNKNOWN, "the device does not answer")
+        if order.target.node in self.held:
+            return Sessions(State.OPEN, "it has a session of it")
+        return Sessions(found.state, found.message)
+
+    async def unfence(self, order: Order) -> Answer:
+        self.let_in += 1
+        return await super().unfence(order)
 
 
 IN_STATEFUL_SET = {
@@ -61,6 +86,14 @@ class StorageStage(FencingStage):
         volume = recorded or f"{first}:3260:{iqn}:{lun}"
         made = await self.attachment(node, name)
         await self.api.revise(made, {"metadata": {"annotations": {VOLUME_NAME: volume, NODE_UID: node.uid}}})
+
+    async def back(self, *in_use: str, reconstructed: str = "boot-1") -> Node:
+        """Node a answers in its boot, and has these volumes in use."""
+        node = await self.report("a")
+        marks = {"metadata": {"annotations": {RECONSTRUCTED: reconstructed or None}}}
+        await self.api.patch(Node, "a", marks)
+        status = {"status": {"volumesInUse": list(in_use)}}
+        return await self.api.patch(Node, node.name, status, subresource="status")
 
     async def claim(self, name: str, *, of_another: bool = False) -> None:
         """A claim that is bound to the volume of that name."""

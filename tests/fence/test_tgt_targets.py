@@ -11,7 +11,7 @@ from mooring.fence.interface import Order, State, Target, Volume
 from mooring.fence.programs import Ended
 from mooring.fence.storage.clients import BadClient, client_of, uncovered
 from mooring.fence.storage.iscsi_tgt import IscsiTgt
-from mooring.fence.storage.tgt_targets import Nexus, Served, entries_of, lets_in, parse, sessions_of
+from mooring.fence.storage.tgt_targets import Nexus, Served, entries_of, lets_in, parse, sessions_of, traffic
 
 SHOWN = """Target 1: iqn.x:a
     System information:
@@ -47,6 +47,22 @@ def test_what_is_shown_is_understood():
         "iqn.x:a": Served("1", ("10.88.1.0/24", "iqn.x:n1"), (first, Nexus("7", "iqn.x:n2"), Nexus("9"))),
         "iqn.x:b": Served("2", ("ALL",)),
     }
+
+
+COUNTED = """tgt lun sid rd_subm(bytes,cmds) rd_done(bytes,cmds) wr_subm(bytes,cmds) wr_done(bytes,cmds) errs
+  1   0   1            0      0            0      0            0      0            0      0    0
+  1   1   4         4096      1         4096      1        69632    136        69632    136    1
+  1   1   7            0      0            0      0         9223372036854775807    135        69120    135    1
+"""
+
+
+def test_what_has_gone_through_is_counted_by_session_and_unit():
+    assert traffic(COUNTED) == {("1", "0"): 0, ("4", "1"): 73728, ("7", "1"): 9223372036854775807}
+
+
+@given(st.text() | st.lists(st.sampled_from([*COUNTED.splitlines(), "  1   1  ", "x"])).map("\n".join))
+def test_any_text_is_counted_as_far_as_it_is_understood(text: str):
+    assert all(many >= 0 for many in traffic(text).values())
 
 
 @given(

@@ -12,7 +12,8 @@ from mooring.kube.errors import Conflict
 from mooring.simulation.checks.invariants import Checks, check
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Trace
-from mooring.volumes.names import FORCE_DETACH_SINCE
+from mooring.simulation.parts.storage_targets import target_of
+from mooring.volumes.names import FENCE_EVIDENCE, FORCE_DETACH_SINCE
 
 RECORDS = "volumeattachments.storage.k8s.io"
 GRANTED = {"mooring.dev/volume-name": "v", "mooring.dev/attach-epoch": "2"}
@@ -904,3 +905,44 @@ def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():
 def test_a_late_cache_explains_that_a_pod_is_made_too_early():
     cut = ("plan.step", {"what": "watch-lag", "on": "placing", "value": 30.0, "how": 0})
     assert timed(at(0, ordered(), cut, member(0, ready=False)) + at(20, member(1))) == []
+
+
+def says_fenced() -> tuple[str, dict[str, Any]]:
+    evidence = '{"nodeUID": "u1", "bootID": "boot-0", "by": "NodeFence f"}'
+    annotations = {"mooring.dev/volume-name": "v", FENCE_EVIDENCE: evidence}
+    body = {"metadata": {"annotations": annotations}, "spec": {"nodeName": "n1"}}
+    return written(RECORDS, "va", body)
+
+
+SHUT_BOOT = {"target": target_of("v"), "node": "n1"}
+LET_IN = ("truth.let-in", {**SHUT_BOOT, "boot": "boot-0"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([], [LET_IN], []),
+        ([("truth.mounted", MOUNTED)], [LET_IN], ["S18'"]),
+        ([("truth.mounted", MOUNTED), ("truth.unmounted", THERE)], [LET_IN], []),
+        ([("truth.mounted", MOUNTED)], [("truth.power", {"on": False}), LET_IN], []),
+        ([("truth.mounted", MOUNTED)], [("truth.let-in", SHUT_BOOT)], []),
+        ([], [says_fenced(), LET_IN], ["S18'"]),
+        ([], [says_fenced(), record_gone(), LET_IN], []),
+        ([], [says_fenced(), record(), LET_IN], []),
+    ],
+    ids=[
+        "nothing is left",
+        "mounted as before",
+        "unmounted",
+        "its boot is over",
+        "by hand, for no fence",
+        "evidence stands that it is shut out",
+        "and its record is gone",
+        "and was taken back",
+    ],
+)
+def test_a_node_is_let_in_in_its_boot_only_when_nothing_of_what_it_was_shut_out_of_is_left(
+    before: Events, after: Events, expected: list[str]
+):
+    shut = ("truth.shut-out", SHUT_BOOT)
+    assert [each for each in found([*before, shut, *after], actor="n1") if each == "S18'"] == expected

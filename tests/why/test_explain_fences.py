@@ -55,10 +55,11 @@ def test_it_is_said_for_how_long_a_fence_waits():
     assert any("it is looked at again now" in each for each in late), late
 
 
-def test_a_node_that_its_peers_hear_may_be_fenced_by_a_person():
-    held = known("Pending", "HeardByPeers", "a answers its peers (b)")
+@pytest.mark.parametrize("seen", ["HeardByPeers", "SeenByStorage"])
+def test_a_node_that_is_heard_or_seen_by_others_may_be_fenced_by_a_person(seen: str):
+    held = known("Pending", seen, "a answers its peers (b)")
     (fence,) = explain("node/a", "default", held).causes
-    assert fence.reason.code == "HeardByPeers"
+    assert fence.reason.code == seen
     assert "mooring fence request a" in fence.next_step
 
 
@@ -112,3 +113,27 @@ def test_a_fence_that_is_over_explains_nothing(phase: str):
 def test_a_node_that_is_gone_is_explained_by_its_fence_too():
     (fence,) = explain_absence("a", known("Fenced", "Fenced", "node a is off")).causes
     assert fence.reason.message == "Fenced: node a is off"
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("StillMounted", "kubectl drain a"),
+        ("StillAttached", "kubectl drain a"),
+        ("SessionsUnknown", "mooring fence test a"),
+    ],
+)
+def test_of_a_node_that_answers_and_is_shut_out_it_says_what_lets_it_in(reason: str, step: str):
+    held = known("Fenced", reason, "node a is let in once it has unmounted pv-1")
+    attempt = FenceAttempt(token="t", outcome="Fenced", scope="Storage", volumes={"va": "pv-1"})
+    found = held.fences["a-1"]
+    fence = msgspec.structs.replace(
+        found, status=msgspec.structs.replace(found.status, attempts=(attempt,), proof="t")
+    )
+    answers = NodeStatus(conditions=(Condition(type="Ready", status="True"),))
+    node = msgspec.structs.replace(held.nodes["a"], status=answers)
+    cause = explain("node/a", "default", replace(held, nodes={"a": node}, fences={"a-1": fence}))
+    assert cause.reason.code == "ShutOut"
+    (why,) = cause.causes
+    assert why.reason.code == reason
+    assert step in why.next_step

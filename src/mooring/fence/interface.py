@@ -115,6 +115,17 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Sessions:
+    """What a storage has of the target: logins, connections, watches. SHUT: it refuses the target, and has
+    none of it. OPEN: it lets it in, or has one still. `moved`: by session and volume, how much the target has
+    read and written so far; it only grows while the session lasts. None if the storage does not count."""
+
+    state: State
+    message: str
+    moved: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class Answer:
     """How `fence` or `unfence` ended. `evidence`: facts that were read after the order was answered, for
     people and for the record. `before`: what was found before the order: the word of a device that a machine
@@ -185,4 +196,15 @@ class StorageMechanism(Mechanism, Protocol):
     def covers(self, order: Order, volume: Volume) -> bool:
         """Whether nothing of the target reaches the volume, by that name and at that server, while the fence
         holds. False where it is not certain. Asks nothing."""
+        ...
+
+
+@runtime_checkable
+class SessionMechanism(StorageMechanism, Protocol):
+    """One whose storage tells of every session by which the target reaches what the mechanism `covers`. After
+    a fence it may be let in again in the same boot; by another one, only after a new boot. Where the storage
+    counts, it may be a detector."""
+
+    async def sessions(self, order: Order) -> Sessions:
+        """What the storage has of the target now, read after this was called. Changes nothing."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.fencing.decide import HEARD_BY_PEERS, Phase, is_off, proof_of
+from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE, Phase, is_off, proof_of
 from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
@@ -21,7 +21,7 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {
         Phase.PENDING: held
-        if status.reason == HEARD_BY_PEERS
+        if status.reason in (HEARD_BY_PEERS, SEEN_BY_STORAGE)
         else f"if its machine is certainly off: mooring fence confirm {node}",
         Phase.AWAITING_PERSON: f"if its machine is certainly off: mooring fence confirm {node}; what the mechanisms "
         f"say now: mooring fence test {node}",
@@ -44,6 +44,10 @@ def _in_force(fence: NodeFence) -> str:
     if proof is None or is_off(proof):
         return f"to have it back: mooring fence release {node}"
     restart = "restart its machine: it is let in after a new boot"
+    if fence.status.reason in ("StillMounted", "StillAttached"):
+        return f"kubectl drain {node} --ignore-daemonsets; or {restart}"
+    if fence.status.reason == "SessionsUnknown":
+        return f"mooring fence test {node}; or {restart}"
     if proof.scope != "Storage" or not proof.volumes or fence.status.releases_pods:
         return restart
     return (

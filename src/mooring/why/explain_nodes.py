@@ -27,6 +27,9 @@ def explain_node(node: Node, known: Snapshot) -> Cause:
         step = f"give that machine a name of its own, or end its agent; when that is done: {cleanup}"
         reason = Reason(NAME_HELD, f"{where}: {second.message}")
         return Cause(about(node), reason, since=second.last_timestamp or "", next_step=step)
+    if node.ready == "True" and (shut := fence_of(node.name, known)) is not None:
+        reason = Reason("ShutOut", f"{where} answers, and a fence of it is not over")
+        return Cause(about(node), reason).because(shut)
     if node.ready == "True" and not node.spec.unschedulable:
         pods = len(known.pods_on(node.name))
         attached = len(node.status.volumes_attached)

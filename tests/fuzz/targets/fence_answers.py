@@ -16,6 +16,7 @@ SEEDS = [
     b"<!DOCTYPE a [<!ENTITY b 'c'>]><resource-agent/>",
     b"Target 1: iqn.x:a\n    I_T nexus information:\n        I_T nexus: 4\n            Initiator: iqn.x:n1 alias: a\n"
     b"            Connection: 0\n                IP Address: 10.88.1.1\n    ACL information:\n        ALL\n",
+    b"tgt lun sid rd_subm(bytes,cmds) errs\n  1   1   4   4096   1   4096   1   69632   136   69632   136   1\n",
     b"  PR generation=0x2, 1 registered reservation keys follow:\n    0xa1\n  PR generation=0x3, Reservation follows:\n"
     b"    Key=0xa1\n    scope: LU_SCOPE,  type: Write Exclusive, registrants only\n",
     b'@ /proc/fs/nfsd/clients/3\naddress: "10.88.1.1:812"\n/srv/a  10.88.1.0/24(sync,wdelay,rw)\n',
@@ -28,6 +29,7 @@ def check(data: bytes) -> None:
     assert guid_of(text) == "" or is_uuid(guid_of(text))
     for served in tgt_targets.parse(text).values():
         assert served.number.isdecimal()
+    assert all(many >= 0 for many in tgt_targets.traffic(text).values())
     for client in nfsd_clients.known(text):
         assert client.directory.startswith(nfsd_clients.CLIENTS)
     for read in (reservations.keys, reservations.reservation):

@@ -99,6 +99,13 @@ class Storage:
         await asyncio.sleep(0.4)
         return self.written(node) != before
 
+    async def stop_writing(self, node: str) -> None:
+        """Its session is closed."""
+        writer = self._writers[list(ADDRESSES).index(node)]
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+        await asyncio.sleep(0.2)
+
     async def stop(self) -> None:
         for each in self._writers:
             each.cancel()
@@ -202,3 +209,36 @@ async def test_a_target_or_a_tgtd_that_is_not_there_is_unknown(storage: Storage)
     gone = replace(of.order, parameters={**of.order.parameters, "socket": "/nowhere/tgt"})
     assert (await of.mechanism.fence(gone)).outcome is Outcome.UNKNOWN
     assert await of.works()
+
+
+async def test_a_machine_that_is_shut_out_has_no_session_left(storage: Storage):
+    """Also while it tries to log in all the time."""
+    of, tgt = case(storage), IscsiTgt()
+    assert (await tgt.sessions(of.order)).state is State.OPEN
+    storage.order("unbind", "-I", ADDRESSES["one"])
+    storage.order("unbind", "-Q", NAMES["one"])
+    assert (await tgt.sessions(of.order)).state is State.OPEN, "it is refused, and has a session still"
+    assert (await tgt.fence(of.order)).outcome is Outcome.FENCED
+    for _ in range(5):
+        assert (await tgt.sessions(of.order)).state is State.SHUT
+        await asyncio.sleep(0.1)
+    assert (await tgt.unfence(of.order)).outcome is Outcome.UNFENCED
+    assert (await tgt.sessions(of.order)).state is State.OPEN
+
+
+async def test_what_it_has_written_is_counted_while_it_writes(storage: Storage):
+    of, tgt = case(storage), IscsiTgt()
+
+    async def counted() -> int:
+        found = await tgt.sessions(of.order)
+        assert found.moved is not None
+        return sum(found.moved.values())
+
+    before = await counted()
+    assert await storage.writes("one")
+    between = await counted()
+    assert between > before
+    await storage.stop_writing("one")
+    idle = await counted()
+    assert await storage.writes("two")
+    assert await counted() == idle, "what another one writes is not its own"

@@ -9,6 +9,7 @@ long as something is attached there. A look changes nothing (`mooring.fence.inte
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.conditions import condition
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.holding import read_what_is_left
-from mooring.fence.interface import Look, Mechanism, State
+from mooring.fence.interface import Look, Mechanism, Sessions, State
 from mooring.kube.client import Client
 from mooring.kube.objects import Condition, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceTarget, MechanismNode
@@ -97,6 +98,18 @@ async def look_at(client: Client, kinds: Mapping[str, Mechanism], record: FenceM
     except ordering.NotUsable as error:
         return Look(State.UNKNOWN, "NotUsable", str(error))
     return await ordering.look(given)
+
+
+async def sessions_of(
+    client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node, longest: float
+) -> Sessions:
+    """What the mechanism's storage has of the node now; it is waited for so many seconds at the most."""
+    try:
+        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
+    except ordering.NotUsable as error:
+        return Sessions(State.UNKNOWN, str(error))
+    order = dataclasses.replace(given.order, deadline=min(given.order.deadline, longest))
+    return await ordering.sessions(ordering.Given(given.mechanism, order))
 
 
 def target_of(node: Node, identities: Mapping[str, dict[str, str]] | None = None) -> FenceTarget:

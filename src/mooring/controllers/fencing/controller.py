@@ -302,7 +302,8 @@ class FencingController(Controller[Key]):
             left = await read_what_is_left(self.client, fence.spec.node_name, uid)
         if absent:
             begin = self._about_absent(fence, policy, left)
-        if node is not None and not fence.spec.override and proof_of(fence) is None:
+        was_let_in = bool(status.let_in_at) and status.phase in Phase.OVER
+        if node is not None and not fence.spec.override and (proof_of(fence) is None or was_let_in):
             asked = bool(fence.spec.requested_by)
             begin = await (self._observer.about_request(node) if asked else self._observer.decision(node))
         return decide_fence(
@@ -315,6 +316,7 @@ class FencingController(Controller[Key]):
             releases_pods=policy is not None and policy.spec.storage_releases_pods,
             rival=self._rival(fence),
             left=bool(left),
+            records=await self._steps.records(fence, node),
         )
 
     def _about_absent(

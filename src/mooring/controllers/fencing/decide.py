@@ -10,19 +10,25 @@ clock, an API or a mechanism.
   come.
 - A fence whose word is contradicted (a second source, or the node itself, which reports in the same boot)
   releases nothing, and what was released on it is withdrawn.
+- A node that its storage shuts out is let in by another boot, or when nothing of the old attachments is left
+  (`letting_in`): first nothing is released any more, then that is looked at live and written down, then the
+  order is given.
 - At the end of the ladder a person is asked, and after a while the ladder is begun again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import Enum
+
+from msgspec.structs import replace
 
 from mooring.controllers.fencing.detection import (
     HEARD_BY_PEERS,
     PEERS_ASKED,
     PEERS_MISSING,
+    SEEN_BY_STORAGE,
     Company,
     Held,
     Loss,
@@ -30,6 +36,7 @@ from mooring.controllers.fencing.detection import (
     Signal,
     Stakes,
     held_by_peers,
+    held_by_storage,
     is_lost,
     loss_of,
     not_worth,
@@ -38,6 +45,7 @@ from mooring.controllers.fencing.detection import (
     storm,
 )
 from mooring.controllers.fencing.ladder import Step, next_step
+from mooring.controllers.fencing.letting_in import LOOK_S, is_wanted, what_is_left
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.fence.interface import Scope
 from mooring.kube.decision import Decision
@@ -52,6 +60,7 @@ from mooring.volumes.statements import last_report
 
 __all__ = [
     "HEARD_BY_PEERS",
+    "SEEN_BY_STORAGE",
     "Action",
     "Begin",
     "FenceDecision",
@@ -74,6 +83,7 @@ RELEASE_PATIENCE_S = 300.0
 """So long, at the most, is a machine left off because something that it had is not released yet: pods may
 tolerate that their node is out of service, and stay."""
 RELEASE_LOOK_S = 2.0
+LET_IN = "LetIn"
 ROUND_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 600.0
 
@@ -109,6 +119,8 @@ class Action(Enum):
     RELEASE = "Release"
     WITHDRAW = "Withdraw"
     VERIFY = "Verify"
+    STOP_RELEASING = "StopReleasing"  # its node may be let in
+    LOOK_FOR_REST = "LookForRest"  # whether nothing is left there, live
     UNFENCE = "Unfence"  # of a mechanism
     CLOSE = "Close"  # it is over
     SETTLED = "Settled"
@@ -155,6 +167,7 @@ def decide_node(
         storm(signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
+        or held_by_storage(node.name, policy, signals)
         or (held_by_peers(node.name, policy, poll) if poll is not None else None)
     )
     if held is not None:
@@ -192,6 +205,7 @@ def begins_now(
     held = (
         storm(signals, policy, company)
         or over_budget(node, policy, company)
+        or held_by_storage(node.node, policy, signals)
         or (held_by_peers(node.node, policy, poll, starts=False) if poll is not None else None)
     )
     if held is not None:
@@ -217,12 +231,14 @@ def decide_fence(
     releases_pods: bool = False,
     rival: str = "",
     left: bool = False,
+    records: Collection[str] | None = None,
 ) -> FenceDecision:
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
     `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
     not over. `left`: something that no other node may have meanwhile is there still; read only of a node
-    whose Node is gone, or that is to be switched on again."""
+    whose Node is gone, or that is to be switched on again. `records`: the node's VolumeAttachments, by name;
+    None if only another boot lets it in."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
@@ -231,7 +247,14 @@ def decide_fence(
         return _freeze(fence, node, rival)
     proof = proof_of(fence)
     if proof is not None:
-        return _in_force(fence, target, node, proof, now, after_fence, releases_pods=releases_pods, left=left)
+        letting_in = _letting_in(fence, target, node, proof, records)
+        if letting_in is not None and letting_in.action is not Action.WAIT:
+            return letting_in
+        waits = letting_in.reason if letting_in is not None else None
+        found = _in_force(
+            fence, target, node, proof, now, after_fence, releases_pods=releases_pods, left=left, waits=waits
+        )
+        return replace(found, after=min(found.after, LOOK_S)) if waits is not None else found
     begun = has_begun(fence)
     if fence.deleting and not begun:
         return _do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
@@ -263,17 +286,19 @@ def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
     if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
         said = Reason(status.reason, status.message)
         return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
-    left = 0.0 if begin.reason.code == HEARD_BY_PEERS else begin.left  # a veto is renewed all the time
+    vetoed = begin.reason.code in (HEARD_BY_PEERS, SEEN_BY_STORAGE)
+    left = 0.0 if vetoed else begin.left  # a veto is renewed all the time
     return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=left)
 
 
 def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
-    """A fence that is over stays as a record; a node that is lost again in the boot of one that was cancelled
-    is fenced under the same name. One that was taken back stays so."""
+    """A fence that is over stays as a record; a node that is lost again in the boot of one that was
+    cancelled, or that let it in in that boot, is fenced under the same name. One that was taken back stays
+    so."""
     target = fence.status.target
     same = target is not None and (node is None or is_same_boot(node, target))
     if (
-        phase == Phase.CANCELLED
+        (phase == Phase.CANCELLED or fence.status.let_in_at)
         and same
         and not (fence.deleting or fence.spec.unfence)
         and begin is not None
@@ -386,8 +411,9 @@ def _in_force(
     *,
     releases_pods: bool,
     left: bool,
+    waits: Reason | None,
 ) -> FenceDecision:
-    """A fence that was shown to hold."""
+    """A fence that was shown to hold. `waits`: why it is not let in yet, though it answers."""
     status, where = fence.status, f"node {target.node_name}"
     released = _what_is_released(proof, releases_pods=releases_pods)
     if node is not None and is_another_machine(node, target):
@@ -430,10 +456,38 @@ def _in_force(
         return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
     looked = status.verified_at or proof.answered_at
     due = VERIFY_S - (now - parse_time(looked)).total_seconds()
-    waits = _waits_for(fence, target, proof, released, wanted)
+    waits = waits or _waits_for(fence, target, proof, released, wanted)
     if due <= 0 or (proof.volumes and releases_pods != status.releases_pods):
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
     return FenceDecision(Action.WAIT, waits, Phase.FENCED, after=due)
+
+
+def _letting_in(
+    fence: NodeFence,
+    target: FenceTarget,
+    node: Node | None,
+    proof: FenceAttempt,
+    records: Collection[str] | None,
+) -> FenceDecision | None:
+    """What is done so that a node which is shut out is let in, in the same boot; None if nothing is. What was
+    written down once is gone through with: it stays true, and the order may have been given."""
+    status, where = fence.status, f"node {target.node_name}"
+    if node is None or not is_same_boot(node, target):
+        return None
+    if status.let_in_at:
+        message = f"{where} has nothing left of what it was shut out of: {proof.mechanism} lets it in"
+        if status.power_on_at:
+            return _do(Action.CLOSE, Phase.UNFENCED, LET_IN, message)
+        return _do(Action.UNFENCE, Phase.FENCED, LET_IN, message)
+    message = f"{where} answers, and says that it has unmounted what it was shut out of: that is looked at"
+    if status.letting_in:
+        return _do(Action.LOOK_FOR_REST, Phase.FENCED, "LettingIn", message)
+    if records is None or node.ready != "True" or not is_wanted(fence):
+        return None
+    held = what_is_left(target, proof, node, records)
+    if held is not None:
+        return FenceDecision(Action.WAIT, held.reason, Phase.FENCED)
+    return _do(Action.STOP_RELEASING, Phase.FENCED, "LettingIn", message)
 
 
 def _what_is_released(proof: FenceAttempt, *, releases_pods: bool) -> str:

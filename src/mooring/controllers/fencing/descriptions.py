@@ -66,10 +66,11 @@ POLICY: Mapping[str, str] = {
     "spec.nodeSelector.matchExpressions.values": "For In and NotIn.",
     "spec.detectors": "Who says that a node is lost. Default: Ready alone.",
     "spec.detectors.type": "Ready: its Ready condition is Unknown. Condition: one of its conditions has a "
-    "status. Mechanism: one says that it is off; that it is on means nothing.",
+    "status. Mechanism: one says that it is off; that it is on means nothing. Storage: by what it counts, the node "
+    "neither reads nor writes there; that it does keeps it from being fenced, where quorum.veto is set.",
     "spec.detectors.condition": "Of Condition: the type of the node's condition.",
     "spec.detectors.status": "Of Condition: the status that means that the node is lost. Default: True.",
-    "spec.detectors.mechanism": "Of Mechanism: the FenceMechanism that is looked at.",
+    "spec.detectors.mechanism": "Of Mechanism and Storage: the FenceMechanism that is asked.",
     "spec.detectors.forSeconds": "How long it must have been so. Default: 0.",
     "spec.quorum": "How many detectors must agree.",
     "spec.quorum.required": "So many must say that the node is lost. Default: 1.",
@@ -171,6 +172,8 @@ FENCE: Mapping[str, str] = {
     "status.verifiedAt": "When the fence was last seen to hold.",
     "status.powerOnAt": "When the machine was ordered to be switched on again.",
     "status.releasesPods": "Whether its last look went by a policy with storageReleasesPods.",
+    "status.lettingIn": "It releases nothing any more, as its node may be let in again in the same boot.",
+    "status.letInAt": "When it was shown that nothing of what it is about is left at the node.",
     "status.contradicted": "Mechanisms whose word about this boot has turned out to be wrong.",
     **_below("status.conditions", _CONDITIONS),
 }

@@ -27,6 +27,12 @@ HEARD_BY_PEERS = "HeardByPeers"
 """Why a fence is not begun, and the condition that says so."""
 PEERS_ASKED = "PeersAsked"
 PEERS_MISSING = "PeersMissing"
+STORAGE = "Storage"
+"""The type of detector that goes by what a storage counts."""
+SEEN_BY_STORAGE = "SeenByStorage"
+"""Why a fence is not begun."""
+FRESH_S = 30.0
+"""So long counts that a storage has seen a node read or write."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -39,12 +45,14 @@ class Verdict(StrEnum):
 
 
 class Signal(NamedTuple):
-    """One detector's word. `lasting`: for how many seconds it has been so."""
+    """One detector's word. `lasting`: for how many seconds it has been so. `patience`: for how many more
+    seconds its first word is waited for."""
 
     detector: Detector
     verdict: Verdict
     lasting: float
     message: str
+    patience: float = 0.0
 
     @property
     def lost(self) -> bool:
@@ -128,7 +136,7 @@ def _selects(policy: FencePolicy, node: Node) -> bool:
 def is_lost(signals: Sequence[Signal], policy: FencePolicy) -> Reason | Held:
     """The reason why it counts as lost, or what is missing for that."""
     lost = [each for each in signals if each.lost]
-    healthy = [each for each in signals if each.verdict is Verdict.HEALTHY]
+    healthy = [each for each in _apart_from_storage(signals) if each.verdict is Verdict.HEALTHY]
     quorum = policy.spec.quorum
     if quorum.veto and healthy:
         return Held(Reason("SeenHealthy", "; ".join(each.message for each in healthy)))
@@ -141,6 +149,28 @@ def is_lost(signals: Sequence[Signal], policy: FencePolicy) -> Reason | Held:
         words = f"{len(lost)} of {max(quorum.required, 1)} detectors say that it is lost: {said}"
         return Held(Reason("NotLost", words), after)
     return Reason("Lost", "; ".join(each.message for each in lost))
+
+
+def _apart_from_storage(signals: Iterable[Signal]) -> list[Signal]:
+    return [each for each in signals if each.detector.type != STORAGE]
+
+
+def held_by_storage(node: str, policy: FencePolicy, signals: Sequence[Signal]) -> Held | None:
+    """What a storage has against a fence of the node, where one detector may keep it from being fenced: that
+    it reads or writes still. As a peer's word, it keeps a fence from being begun, and ends none."""
+    if not policy.spec.quorum.veto:
+        return None
+    mine = [each for each in signals if each.detector.type == STORAGE]
+    seen = [each for each in mine if each.verdict is Verdict.HEALTHY]
+    if seen:
+        said = "; ".join(each.message for each in seen)
+        message = f"{node} reads or writes still, and is not fenced while it does: {said}"
+        return Held(Reason(SEEN_BY_STORAGE, message), max(FRESH_S - each.lasting for each in seen))
+    patience = max((each.patience for each in mine), default=0.0)
+    if patience > 0:
+        message = f"the storage is asked whether {node} reads or writes: it is looked at twice"
+        return Held(Reason("StorageAsked", message), patience)
+    return None
 
 
 def held_by_peers(node: str, policy: FencePolicy, poll: Poll, *, starts: bool = True) -> Held | None:
@@ -185,7 +215,7 @@ def _heard_by(node: str, heard: Sequence[Vote]) -> Reason:
 def storm(signals: Sequence[Signal], policy: FencePolicy, company: Company) -> Held | None:
     """Many nodes lost at once are the network until proved otherwise."""
     limits = policy.spec.storm
-    others = sum(each.lost and each.detector.type != "Ready" for each in signals)
+    others = sum(each.lost and each.detector.type not in ("Ready", STORAGE) for each in signals)
     if not limits.nodes or others >= max(limits.required, 1):
         return None
     names = sorted(each.node for each in company.lost if not each.fencing)

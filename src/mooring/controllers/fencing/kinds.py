@@ -98,7 +98,7 @@ _POLICY: dict[str, Schema] = {
             ruled(
                 fields(
                     "type",
-                    type=choice("Ready", "Condition", "Mechanism"),
+                    type=choice("Ready", "Condition", "Mechanism", "Storage"),
                     condition=text(316),
                     status=choice("True", "False", "Unknown"),
                     mechanism=_NAME,
@@ -106,6 +106,7 @@ _POLICY: dict[str, Schema] = {
                 ),
                 a_Condition_detector_names_its_condition="self.type != 'Condition' || has(self.condition)",
                 a_Mechanism_detector_names_its_mechanism="self.type != 'Mechanism' || has(self.mechanism)",
+                a_Storage_detector_names_its_mechanism="self.type != 'Storage' || has(self.mechanism)",
             ),
             10,
         ),
@@ -216,6 +217,8 @@ _FENCE: dict[str, Schema] = {
         verifiedAt=TEXT,
         powerOnAt=TEXT,
         releasesPods=FLAG,
+        lettingIn=FLAG,
+        letInAt=TEXT,
         contradicted=listed(_NAME, 50),
         conditions=_CONDITIONS,
     ),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.checking import look_at
+from mooring.controllers.fencing.checking import look_at, sessions_of
 from mooring.controllers.fencing.decide import (
     Begin,
     NodeDecision,
@@ -26,6 +26,7 @@ from mooring.controllers.fencing.decide import (
 from mooring.controllers.fencing.detection import (
     BUDGET_EXHAUSTED,
     SHORTEST_S,
+    STORAGE,
     Company,
     Loss,
     Poll,
@@ -37,6 +38,7 @@ from mooring.controllers.fencing.detection import (
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
+from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
@@ -79,6 +81,8 @@ class Observer:
         """Node that is lost -> the priority of what waits for it."""
         self._in_line: set[str] = set()
         """Nodes that are held by nothing but the budget."""
+        self._seen: dict[tuple[str, str], tuple[str, Seen]] = {}
+        """Mechanism and node -> the boot, and what the storage has counted in it."""
 
     async def decision(self, node: Node) -> NodeDecision:
         """Whether the node is to be fenced now."""
@@ -89,6 +93,10 @@ class Observer:
             return decide_node(node, policies, [], Company(0, ()), Stakes())
         policy = policies[0]
         signals = [await self._signal(node, each) for each in policy.spec.detectors]
+        return _looked_at_again(await self._decided(node, policy, signals), node, policy)
+
+    async def _decided(self, node: Node, policy: FencePolicy, signals: Sequence[Signal]) -> NodeDecision:
+        policies = [policy]
         if not any(each.lost for each in signals):
             self._leave_line(node.name)
             decision = decide_node(node, policies, signals, Company(0, ()), Stakes())
@@ -111,9 +119,10 @@ class Observer:
         company = self.company(policies[0])
         decision = self._stand_in_line(node, decide_request(node, policies, signals, company))
         poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
-        if poll is None:
-            return decision
-        return _asked_again(decide_request(node, policies, signals, company, poll), policies[0])
+        if poll is not None:
+            asked = decide_request(node, policies, signals, company, poll)
+            decision = _asked_again(asked, policies[0])
+        return _looked_at_again(decision, node, policies[0])
 
     def _asked_early(
         self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision
@@ -139,6 +148,8 @@ class Observer:
     async def _signal(self, node: Node, detector: Detector) -> Signal:
         if detector.type == "Mechanism":
             return await self._word_of(node, detector)
+        if detector.type == STORAGE:
+            return await self._counted(node, detector)
         type_ = detector.condition if detector.type == "Condition" else "Ready"
         found = next((each for each in node.status.conditions if each.type == type_), None)
         status = found.status if found is not None else "Unknown"
@@ -162,6 +173,25 @@ class Observer:
         look = await look_at(self._client, self._kinds, record, node)
         verdict = Verdict.LOST if look.state is State.SHUT else Verdict.UNKNOWN
         return Signal(detector, verdict, detector.for_seconds, f"{detector.mechanism}: {look.message}")
+
+    async def _counted(self, node: Node, detector: Detector) -> Signal:
+        """A storage is asked only about a node that does not answer."""
+        record, key = self._mechanisms.get(detector.mechanism), (detector.mechanism, node.name)
+        if record is None or node.ready != "Unknown":
+            self._seen.pop(key, None)
+            what = "is not there" if record is None else "is not asked about a node that answers"
+            return Signal(detector, Verdict.UNKNOWN, 0, f"mechanism {detector.mechanism} {what}")
+        loop, boot = asyncio.get_running_loop(), f"{node.uid}/{node.status.node_info.boot_id}"
+        seen = self._seen_in(key, boot)
+        if seen is None or loop.time() - seen.looked >= LOOK_S:
+            said = await sessions_of(self._client, self._kinds, record, node, LONGEST_S)
+            seen = taken(self._seen_in(key, boot), said, loop.time())  # another look may have ended meanwhile
+            self._seen[key] = boot, seen
+        return signal_of(detector, seen, loop.time())
+
+    def _seen_in(self, key: tuple[str, str], boot: str) -> Seen | None:
+        held, seen = self._seen.get(key, ("", None))
+        return seen if held == boot else None
 
     def _silent(self, node: Node) -> float:
         """For how many seconds: by its Lease, and by its condition where it has none, or this process has
@@ -253,3 +283,11 @@ def _asked_again(decision: NodeDecision, policy: FencePolicy) -> NodeDecision:
         return decision
     every = _every(policy.spec.peers)
     return replace(decision, after=min(decision.after, every) if decision.after > 0 else every)
+
+
+def _looked_at_again(decision: NodeDecision, node: Node, policy: FencePolicy) -> NodeDecision:
+    """The decision, taken anew when its storage is to be looked at again, as long as it is none to fence."""
+    by_storage = any(each.type == STORAGE for each in policy.spec.detectors)
+    if not by_storage or node.ready != "Unknown" or decision.action is Begin.FENCE:
+        return decision
+    return replace(decision, after=min(decision.after, LOOK_S) if decision.after > 0 else LOOK_S)

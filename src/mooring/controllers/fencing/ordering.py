@@ -12,7 +12,17 @@ import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, State, Target
+from mooring.fence.interface import (
+    Answer,
+    Look,
+    Mechanism,
+    Order,
+    Outcome,
+    SessionMechanism,
+    Sessions,
+    State,
+    Target,
+)
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Secret
@@ -116,6 +126,17 @@ async def unfence(given: Given) -> Answer:
 
 async def look(given: Given) -> Look:
     return await _heard(given, given.mechanism.look(given.order), _no_look)
+
+
+async def sessions(given: Given) -> Sessions:
+    """Of a mechanism that does not tell, UNKNOWN."""
+    if not isinstance(given.mechanism, SessionMechanism):
+        return _no_sessions("NotTold", f"{given.mechanism.kind} does not tell of sessions")
+    return await _heard(given, given.mechanism.sessions(given.order), _no_sessions)
+
+
+def _no_sessions(code: str, message: str) -> Sessions:
+    return Sessions(State.UNKNOWN, message)
 
 
 def _no_answer(code: str, message: str) -> Answer:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mooring.controllers.fencing.conditions import condition
-from mooring.controllers.fencing.detection import SHORTEST_S, policies_of
+from mooring.controllers.fencing.detection import SHORTEST_S, STORAGE, policies_of
 from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
@@ -18,7 +18,7 @@ from mooring.kube.selectors import InvalidSelector, label_selector_of
 from mooring.kube.times import Now, format_time
 from mooring.volumes.peers import MOST_PEERS
 
-DETECTORS = ("Ready", "Condition", "Mechanism")
+DETECTORS = ("Ready", "Condition", "Mechanism", STORAGE)
 
 
 def judged_policy(
@@ -57,7 +57,7 @@ def problems_of(policy: FencePolicy, scopes: Mapping[str, str]) -> list[str]:
         found.append("its ladder is empty: nothing would be tried before a person is asked")
     named = {each.mechanism for each in spec.ladder}
     named |= {name for each in spec.ladder for name in each.confirm_with}
-    named |= {each.mechanism for each in spec.detectors if each.type == "Mechanism"}
+    named |= {each.mechanism for each in spec.detectors if each.type in ("Mechanism", STORAGE)}
     found += [f"there is no FenceMechanism {name!r}" for name in sorted(named - set(scopes))]
     found += [
         f"rung {number} ({each.mechanism}) shows {scopes[each.mechanism]} alone, which releases no pod and ends the "

@@ -34,7 +34,7 @@ Accept = Callable[[Node], None]
 
 async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now, accept: Accept) -> int:
     """Releases what the proof shows that the boot has lost; how many VolumeAttachments got the evidence now.
-    Idempotent. Conflict if another boot reports by now."""
+    Idempotent. Conflict if another boot reports by now, or the fence releases nothing any more."""
     target = fence.status.target
     assert target is not None
     node = await client.find(Node, target.node_name)
@@ -44,8 +44,10 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     evidence = Evidence(
         target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}", proof.absent
     )
+    records = await records_of(client, target)
+    await _check_releases(client, fence, proof)
     count = 0
-    for record in await records_of(client, target):
+    for record in records:
         due = proof.scope == Scope.POWER or record.name in shut
         stated = evidence_of(record)
         if due and stated != evidence:
@@ -58,6 +60,16 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=time_to_add(node, now()))
         accept(await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint)))
     return count
+
+
+async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt) -> None:
+    """Conflict if the node may be let in by now. Read live after the records were, so that the look before it
+    is let in finds each of them that is written on (`letting_in`)."""
+    if proof.scope == Scope.POWER:
+        return
+    live = await client.find(NodeFence, fence.name)
+    if live is None or live.status.proof != proof.token or live.status.letting_in:
+        raise Conflict(f"NodeFence {fence.name} releases nothing any more", status=409, reason="Conflict")
 
 
 async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:

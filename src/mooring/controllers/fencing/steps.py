@@ -21,9 +21,10 @@ from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
+from mooring.controllers.fencing.letting_in import is_told, is_wanted, what_is_left
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.waits import is_as_written
-from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
+from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, Sessions, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
@@ -38,7 +39,7 @@ from mooring.volumes.statements import last_report
 MOST_ATTEMPTS = 20
 """So many are kept in a fence's status."""
 UNFENCE_AGAIN_S = 15.0
-NOTHING_IN_FORCE = {"proof": "", "releasedAt": "", "powerOnAt": ""}
+NOTHING_IN_FORCE = {"proof": "", "releasedAt": "", "powerOnAt": "", "lettingIn": False, "letInAt": ""}
 
 
 class Steps:
@@ -92,6 +93,11 @@ class Steps:
                 return True
             case Action.VERIFY:
                 return await self._verify(fence, policy, reason)
+            case Action.STOP_RELEASING:
+                await self._write(fence, reason, phase, {"lettingIn": True})
+                return True
+            case Action.LOOK_FOR_REST:
+                return await self._look_for_rest(fence, reason)
             case Action.UNFENCE:
                 return await self._unfence(fence, reason)
             case Action.CLOSE:
@@ -321,12 +327,7 @@ class Steps:
         looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
         is_open = look.state is State.OPEN or await volume_fences.was_lifted(self.client, fence, proof)
         if is_open and proof.scope != Scope.POWER:
-            lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {look.message}")
-            await volume_fences.lifted(self.client, fence, proof, lifted, self.recorder)
-            await releasing.withdraw(self.client, fence, self._nodes.accept)
-            await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
-            self.recorder.event(fence, "Warning", *lifted)
-            return True
+            return await self._lifted(fence, proof, look.message, looked)
         if look.state is not State.SHUT:
             metrics.not_verified()
             self.recorder.once(
@@ -339,6 +340,69 @@ class Steps:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
         await self._write(fence, reason, Phase.FENCED, looked)
         return True
+
+    async def _lifted(
+        self, fence: NodeFence, proof: FenceAttempt, said: str, looked: Mapping[str, Any]
+    ) -> bool:
+        """The storage lets the node in: what was released is taken back, and it is shut out again."""
+        lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {said}")
+        await volume_fences.lifted(self.client, fence, proof, lifted, self.recorder)
+        await releasing.withdraw(self.client, fence, self._nodes.accept)
+        await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
+        self.recorder.event(fence, "Warning", *lifted)
+        return True
+
+    async def _look_for_rest(self, fence: NodeFence, reason: Reason) -> bool:
+        """Whether nothing of the old attachments is left: in the API, then at the storage, both read after
+        the fence has stopped releasing anything."""
+        proof, target = proof_of(fence), fence.status.target
+        assert proof is not None and target is not None
+        records = {each.name for each in await releasing.records_of(self.client, target)}
+        node = await self.client.find(Node, target.node_name)
+        if node is not None:
+            self._nodes.accept(node)
+        if node is None or not is_same_boot(node, target):
+            return False  # the cache was late: another boot lets it in, or it is gone
+        held = what_is_left(target, proof, node, records)
+        if held is not None:
+            await self._write(fence, held.reason, Phase.FENCED, {"lettingIn": False})
+            self._look_again(fence.name, held.after)
+            return False
+        found = await self._sessions(proof, target)
+        if found.state is State.OPEN:
+            return await self._lifted(fence, proof, found.message, {})
+        if found.state is not State.SHUT:
+            said = Reason(
+                "SessionsUnknown", f"{proof.mechanism} does not say who is connected: {found.message}"
+            )
+            self._look_again(fence.name, UNFENCE_AGAIN_S)
+            await self._write(fence, said, Phase.FENCED, {})
+            return False
+        await self._write(fence, reason, Phase.FENCED, {"letInAt": format_micro_time(self.now())})
+        return True
+
+    async def _sessions(self, proof: FenceAttempt, target: FenceTarget) -> Sessions:
+        """What the storage has of the node still."""
+        record = self._mechanisms.get(proof.mechanism)
+        try:
+            return await ordering.sessions(
+                await ordering.prepare(self.client, self._kinds, record, proof.mechanism, target, proof.token)
+            )
+        except ordering.NotUsable as error:
+            return Sessions(State.UNKNOWN, str(error))
+
+    async def records(self, fence: NodeFence, node: Node | None) -> set[str] | None:
+        """The VolumeAttachments of a node that answers, and may be let in in the same boot; else None."""
+        proof, target = proof_of(fence), fence.status.target
+        if proof is None or target is None or node is None or node.ready != "True":
+            return None
+        if not is_wanted(fence):
+            return None
+        record = self._mechanisms.get(proof.mechanism)
+        mechanism = self._kinds.get(record.spec.type) if record is not None else None
+        if not is_told(proof, mechanism):
+            return None
+        return {each.name for each in await releasing.records_of(self.client, target)}
 
     async def _unfence(self, fence: NodeFence, reason: Reason) -> bool:
         proof, target = proof_of(fence), fence.status.target
@@ -363,11 +427,12 @@ class Steps:
         return True
 
     async def _check_still_so(self, fence: NodeFence, proof: FenceAttempt, target: FenceTarget) -> None:
-        """Conflict unless the fence is as it was decided upon, and, where that matters, another boot
-        shows."""
+        """Conflict unless the fence is as it was decided upon, and, where that matters, another boot shows,
+        or it was shown that nothing is left of what this one had."""
         live = await self.client.get(NodeFence, fence.name)
         node = await self.client.find(Node, target.node_name)
         old = node is None or node.status.node_info.boot_id in ("", target.boot_id)
+        old = old and not live.status.let_in_at
         if live.status.proof != proof.token or (proof.scope != Scope.POWER and old):
             raise Conflict(f"NodeFence {fence.name} is another by now", status=409, reason="Conflict")
 

@@ -23,6 +23,7 @@ from mooring.fence.interface import (
     Outcome,
     Parameter,
     Scope,
+    Sessions,
     State,
     Volume,
 )
@@ -101,6 +102,15 @@ class IscsiTgt:
         except (_Failed, ProgramMissing) as error:
             return Look(State.UNKNOWN, getattr(error, "code", "NotInstalled"), str(error))
 
+    async def sessions(self, order: Order) -> Sessions:
+        """A nexus stays in tgtd's list until its last command has ended: what a look calls shut has none."""
+        if wrong := self.problems(order):
+            return Sessions(State.UNKNOWN, "; ".join(wrong))
+        try:
+            return await _Session(order, self._run).sessions()
+        except (_Failed, ProgramMissing) as error:
+            return Sessions(State.UNKNOWN, str(error))
+
     async def fence(self, order: Order) -> Answer:
         """See `Mechanism`."""
         if wrong := self.problems(order):
@@ -142,6 +152,18 @@ class _Session:
 
     async def look(self) -> Look:
         return self._judged(await self._served())
+
+    async def sessions(self) -> Sessions:
+        served = await self._served()
+        found, moved = self._judged(served), dict[str, int]()
+        own = {each.session for each in tgt_targets.sessions_of(served, self._client)}
+        if own:
+            ended = await self._do("--op", "stat", "--mode", "target", "--tid", served.number)
+            if ended.status != 0:
+                raise _Failed(f"tgtadm --op stat: {_said(ended)}")
+            traffic = tgt_targets.traffic(ended.output)
+            moved = {f"{session}/{lun}": many for (session, lun), many in traffic.items() if session in own}
+        return Sessions(found.state, found.message, moved)
 
     def _judged(self, served: Served) -> Look:
         sessions = tgt_targets.sessions_of(served, self._client)

@@ -1,5 +1,5 @@
 """What tgtd serves, lets in and is connected to, as `tgtadm --op show --mode target` prints it; what shuts a
-client out. Pure.
+client out; how much went through, as `--op stat` prints it. Pure.
 
 tgt lets an initiator in if its address is in the list, or its name: one of them is enough. A connection of a
 client goes on when the client is taken out of the list. A nexus without a connection is one whose commands
@@ -64,6 +64,20 @@ def _with(nexuses: tuple[Nexus, ...], words: str) -> tuple[Nexus, ...]:
     elif (at := re.fullmatch(r"IP Address: (\S+)", words)) and last.connections:
         last = replace(last, connections=(*last.connections[:-1], (last.connections[-1][0], at[1])))
     return (*nexuses[:-1], last)
+
+
+_ROW = re.compile(r"\s*[0-9]{1,9}\s+([0-9]{1,9})\s+([0-9]{1,20})((?:\s+[0-9]{1,20}){9})\s*", re.ASCII)
+"""Target, LUN, session; bytes and commands that were begun and ended, of reads and of writes; errors."""
+
+
+def traffic(text: str) -> dict[tuple[str, str], int]:
+    """Bytes that were asked for, by session and LUN; lines that are not understood are passed over."""
+    found: dict[tuple[str, str], int] = {}
+    for line in text.splitlines():
+        if row := _ROW.fullmatch(line):
+            counts = [int(each) for each in row[3].split()]
+            found[row[2], row[1]] = counts[0] + counts[4]
+    return found
 
 
 def is_name(entry: str) -> bool:

@@ -76,8 +76,9 @@ class Rung(Struct, frozen=True):
 
 
 class Detector(Struct, frozen=True):
-    """`type`: Ready, Condition or Mechanism. For Condition: the node's condition and the status that means
-    that the node is lost. For Mechanism: which one is looked at; Shut means lost."""
+    """`type`: Ready, Condition, Mechanism or Storage. For Condition: the node's condition and the status that
+    means that the node is lost. For Mechanism: which one is looked at; Shut means lost. For Storage: whose
+    storage counts what the node reads and writes; nothing means lost."""
 
     type: str = "Ready"
     condition: str = ""
@@ -224,7 +225,9 @@ class NodeFenceStatus(Struct, frozen=True):
     """`proof`: the token of the attempt whose evidence counts. `released_at`: when what the node had was
     given free. `round`: how often the ladder was begun. `verified_at`: when the fence was last seen to
     hold. `waits_until`: so long, at the most, holds the reason that keeps it pending; "" if that is not
-    known. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`."""
+    known. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`. `letting_in`:
+    nothing is released by it any more, as its node may be let in. `let_in_at`: when it was shown that nothing
+    of what it is about is left at the node: from then on the mechanism is ordered to let it in."""
 
     phase: str = ""
     reason: str = ""
@@ -240,6 +243,8 @@ class NodeFenceStatus(Struct, frozen=True):
     verified_at: str = ""
     power_on_at: str = ""
     releases_pods: bool = False
+    letting_in: bool = False
+    let_in_at: str = ""
     contradicted: tuple[str, ...] = ()
     """Mechanisms whose word about this boot has turned out to be wrong."""
     conditions: tuple[Condition, ...] = ()

@@ -15,7 +15,7 @@ from enum import Enum
 from random import Random
 from typing import Any, Protocol
 
-from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, State, Volume
+from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, Sessions, State, Volume
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage_targets import TARGETS, Targets
 
@@ -228,7 +228,7 @@ class FenceDevice:
 
 
 class StorageDevice(FenceDevice):
-    """One that shuts nodes out of targets of the storage (`mooring.fence.interface.StorageMechanism`)."""
+    """One that shuts nodes out of targets of the storage (`mooring.fence.interface.SessionMechanism`)."""
 
     scope = Scope.STORAGE
     on, off = "let in", "shut out"
@@ -240,6 +240,11 @@ class StorageDevice(FenceDevice):
     def covers(self, order: Order, volume: Volume) -> bool:
         """By the target that serves the volume."""
         return volume.server in self._doors.names
+
+    async def sessions(self, order: Order) -> Sessions:
+        """Of a node that a target refuses it has none."""
+        found = await self.look(order)
+        return Sessions(found.state, found.message)
 
     async def unfence(self, order: Order) -> Answer:
         await self._travel()

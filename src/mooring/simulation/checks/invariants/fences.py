@@ -117,8 +117,8 @@ class BlastRadius(Checker):
 class ReleasedByFences(Checker):
     """S18: what is released because of a fence, a VolumeAttachment or a pod, is that of a boot that is truly
     over, or a VolumeAttachment of a volume that its storage truly shuts the node out of, and the statement of
-    a fence is true when it is made; a fence ends when another boot reports, and its record stays until
-    then."""
+    a fence is true when it is made; a fence ends when another boot reports, or its storage lets its boot in,
+    and its record stays until then."""
 
     name = "S18"
 
@@ -133,8 +133,13 @@ class ReleasedByFences(Checker):
         self._going: set[str] = set()
         self._tainted: set[str] = set()
         self._fences: dict[str, NodeFence] = {}
+        self._let_in: set[tuple[str, str]] = set()  # node and boot: S18' judges whether it may be
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
+        trace.listen("truth.let-in", self._is_let_in)
+
+    def _is_let_in(self, event: Event) -> None:
+        self._let_in.add((event.fields["node"], event.fields.get("boot", "")))
 
     def _written(self, event: Event) -> None:
         match event.fields["resource"]:
@@ -225,6 +230,8 @@ class ReleasedByFences(Checker):
             return
         node = self._reports[target.node_name].node
         if node is None or node.metadata.uid != target.node_uid:
+            return
+        if (target.node_name, target.boot_id) in self._let_in:
             return
         if node.status.node_info.boot_id == target.boot_id:
             self.wrong(f"NodeFence {name} is over, and no other boot has reported", event)

@@ -81,8 +81,9 @@ class OnlyWhatIsNamed(Checker):
 
 
 class LetInAfterwards(Checker):
-    """S18': a fence lets a node in again only when the boot that was shut out is over; and no node is let in
-    that has a volume mounted which another has by now."""
+    """S18': a fence lets a node in again only when the boot that was shut out is over, or has nothing mounted
+    of what it was shut out of and no VolumeAttachment with evidence that it is shut out; and no node is let
+    in that has a volume mounted which another has by now."""
 
     name = "S18'"
 
@@ -91,6 +92,9 @@ class LetInAfterwards(Checker):
         self._boots = Boots.of(trace)
         self._epochs: dict[str, int] = {}
         self._mounted: dict[Place, int] = {}  # under which attachment
+        self._stated: dict[str, tuple[str, str, str]] = {}  # VolumeAttachment -> volume, node, boot
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
         trace.listen("truth.attached", self._attached)
         trace.listen("truth.mounted", self._mount)
         trace.listen("truth.unmounted", lambda event: self._mounted.pop(place(event), None))
@@ -102,12 +106,36 @@ class LetInAfterwards(Checker):
     def _mount(self, event: Event) -> None:
         self._mounted[place(event)] = event.fields["epoch"]
 
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._note(event.fields["name"], object_of(event))
+
+    def _note(self, name: str, record: StoredObject) -> None:
+        self._stated.pop(name, None)
+        if (evidence := self._boots.evidence(record)) is not None:
+            self._stated[name] = record.volume_name, record.spec.node_name, evidence.boot_id
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == ATTACHMENTS:
+            self._stated.pop(event.fields["name"], None)
+
     def _let_in(self, event: Event) -> None:
         node, target = event.fields["node"], event.fields["target"]
         self.guarded += 1
         boot = event.fields.get("boot", "")
         if boot and not self._boots.is_over(node, boot):
-            self.wrong(f"{node} is let in by a fence of its boot {boot}, which runs", event)
+            left = [each for each, where in self._mounted if where == node and target_of(each) == target]
+            said = [
+                name
+                for name, (volume, *whose) in self._stated.items()
+                if target_of(volume) == target and whose == [node, boot]
+            ]
+            if left:
+                has = f"has {', '.join(sorted(left))} mounted as before"
+                self.wrong(f"{node} is let in by a fence of its boot {boot}, which runs, and {has}", event)
+            if said:
+                names = ", ".join(sorted(said))
+                self.wrong(f"{node} is let in in boot {boot}, and {names} says that it is shut out", event)
         for (volume, where), under in self._mounted.items():
             if where == node and target_of(volume) == target and under != self._epochs.get(volume, under):
                 self.wrong(f"{node} is let in, and has {volume} mounted, which another has by now", event)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing import covering, releasing, volume_fences
+from mooring.controllers.fencing import covering, decide, releasing, steps, volume_fences
 from mooring.fence.interface import Scope
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
@@ -50,5 +50,12 @@ MUTANTS: dict[str, Mutant] = {
         ("S17'", "S18"),
         scenarios.SHUT_OUT,
         (Patch(covering, "_covers", always(True)),),
+    ),
+    "T6": Mutant(
+        "a node that answers again is let in, whatever it has mounted still and has attached",
+        "csi-addons NetworkFence: unfencing asks for nothing",
+        ("S18'",),
+        scenarios.SHUT_OUT,
+        (Patch(decide, "what_is_left", always(None)), Patch(steps, "what_is_left", always(None))),
     ),
 }
