@@ -202,7 +202,7 @@ class PlanPlayer:
             await self._take_back(step.on)
 
     async def _flaps(self, step: PlanStep) -> None:
-        until = asyncio.get_running_loop().time() + step.value
+        until = min(asyncio.get_running_loop().time() + step.value, self.cluster.scenario.heal_s)
         off_s, on_s = FLAPS_OFF_S[step.how % 3], FLAPS_ON_S[step.how // 3 % 2]
         while asyncio.get_running_loop().time() < until:
             self.cluster.power_off(step.on)
@@ -293,7 +293,13 @@ class PlanPlayer:
         paused: list[Actor] = []
 
         def listen(event: Event) -> None:
-            if not shown.is_set() and part.alive and shows(event, step.on, on_record=bool(step.how % 2)):
+            early = event.time < self.cluster.scenario.heal_s
+            if (
+                early
+                and not shown.is_set()
+                and part.alive
+                and shows(event, step.on, on_record=bool(step.how % 2))
+            ):
                 assert part.actor is not None
                 part.actor.halted = True
                 paused.append(part.actor)
