@@ -59,7 +59,17 @@ def test_the_fencing_grounds_draw_a_policy_and_nothing_else(name: str):
     assert all(replace(each, fencing={}) == given for each in found)
     assert len({str(each.fencing) for each in found}) > 20
     struck = {step.what for seed, each in enumerate(found) for step in make_plan(seed, each)}
-    wanted = {*WITH_FENCES, *FENCE_ACTIONS, "two-leaders", "kill", "cut", "skew", "lose-machine", "flaps", "stall"}
+    wanted = {
+        *WITH_FENCES,
+        *FENCE_ACTIONS,
+        "two-leaders",
+        "kill",
+        "cut",
+        "skew",
+        "lose-machine",
+        "flaps",
+        "stall",
+    }
     assert struck >= wanted
 
 

@@ -8,8 +8,6 @@ work that was left (D3).
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import msgspec
 
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
@@ -36,9 +34,7 @@ class LooksAgain:
     @classmethod
     def of(cls, trace: Trace) -> LooksAgain:
         """The one of that trace."""
-        if trace not in _OF:
-            _OF[trace] = cls(trace)
-        return _OF[trace]
+        return trace.shared(cls)
 
     def __contains__(self, event: Event) -> bool:
         """Whether the event that is told just now is such a write."""
@@ -68,6 +64,3 @@ def _holds_still(fence: NodeFence) -> bool:
     in_vain = status.phase in ("Fencing", "AwaitingPerson") and status.round > 0
     again = in_vain or any(each.reason == SECOND_SOURCE for each in status.attempts)
     return again or (status.phase == "Fenced" and bool(status.proof and status.verified_at))
-
-
-_OF: WeakKeyDictionary[Trace, LooksAgain] = WeakKeyDictionary()
