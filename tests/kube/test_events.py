@@ -12,6 +12,7 @@ import structlog
 
 from mooring.kube.events import PENDING, Recorder
 from mooring.kube.objects import Event, Node, ObjectMeta, Pod
+from mooring.kube.reason import Reason
 from mooring.kube.transport import Request, Response
 from mooring.simulation.parts.faulty_transport import request
 
@@ -263,5 +264,31 @@ def test_the_name_of_an_event_of_a_long_name_is_still_one(play: Play):
         )
         await recorder.flush()
         assert [len(event.name) for event in await events(api)] == [253]
+
+    play(story)
+
+
+def test_what_is_said_once_of_one_matter_is_not_said_again_because_of_another_matter_of_the_same_object(
+    play: Play,
+):
+    async def story(api: Any):
+        recorder = started(api)
+        waits, heard = Reason("Waits", "for a pod"), Reason("Heard", "by n1")
+        for _ in range(2):
+            recorder.once(NODE, "Warning", waits, matter="deletion")
+            recorder.once(NODE, "Warning", heard)
+        await recorder.flush()
+        assert [(event.reason, event.count) for event in await events(api)] == [("Waits", 1), ("Heard", 1)]
+
+    play(story)
+
+
+def test_what_was_so_before_something_else_was_is_said_anew(play: Play):
+    async def story(api: Any):
+        recorder = started(api)
+        for code in ("Waits", "Heard", "Waits"):
+            recorder.once(NODE, "Warning", Reason(code, "m"), matter="deletion")
+        await recorder.flush()
+        assert {event.reason: event.count for event in await events(api)} == {"Waits": 2, "Heard": 1}
 
     play(story)

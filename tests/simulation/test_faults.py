@@ -7,13 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import Gone, KubeError
 from mooring.kube.informer import Informer
+from mooring.simulation.checks.invariants.fences import is_fenced
+from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.engine.trace import Event
 from mooring.simulation.run import Outcome, play
 
 ONE = Scenario(nodes=1, sets={"db": 1}, minutes=12)
@@ -203,3 +207,66 @@ def test_what_a_fault_needs_is_data():
     assert set(ONLY_WITH) <= set(FAULTS | EC2_FAULTS | ACTIONS)
     assert "driver-leaves" not in faults_of(Scenario())
     assert "driver-leaves" in faults_of(Scenario(driver="csi"))
+
+
+FENCED = Scenario(
+    nodes=3,
+    sets={"db": 2},
+    minutes=12,
+    fencing={
+        "ladder": [{"mechanism": "bmc", "confirmWith": ["strip"]}],
+        "worth": {"onlyExclusive": False},
+        "after": "PowerOn",
+    },
+)
+
+
+def test_a_machine_that_flaps_boots_again_and_again_until_the_fault_is_over():
+    plan = (PlanStep(60, "flaps", "n0", 100, how=0),)  # off for 5 s, on for 15
+    outcome = play(0, TWO, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert [moment(line) for line in lines(outcome, "truth.power", "on=False")] == [60, 80, 100, 120, 140]
+    assert len(lines(outcome, "truth.power", "on=True")) == 5
+
+
+def test_a_controller_that_stalls_asks_for_nothing_after_its_write_until_it_goes_on():
+    plan = (PlanStep(60, "stall", "fencing", 30, how=1), PlanStep(61, "power-off", "n0", 120))
+    outcome = play(0, FENCED, plan=plan, lines=True)
+    assert outcome.violations == []
+    (stalled,) = (moment(line) for line in lines(outcome, "plan.stalled"))
+    asked = [moment(line) for line in lines(outcome, " fencing ", "asked.write")]
+    assert not [each for each in asked if stalled < each < stalled + 30]
+    assert [each for each in asked if each >= stalled + 30]
+
+
+@pytest.mark.parametrize("how", [0, 1])
+def test_a_machine_may_come_back_between_the_evidence_of_a_fence_and_its_release(how: int):
+    plan = (PlanStep(60, "power-off", "n0", 240), PlanStep(61, "back-in-fence", "n0", 20, how))
+    outcome = play(0, FENCED, plan=plan, lines=True)
+    assert outcome.violations == []
+    (stalled,) = (moment(line) for line in lines(outcome, "plan.stalled"))
+    assert stalled in [moment(line) for line in lines(outcome, "n0 ", "truth.power", "on=True")]
+    assert not [
+        line for line in lines(outcome, " fencing ", "asked.write") if stalled < moment(line) < stalled + 20
+    ]
+
+
+def test_a_tool_takes_the_taint_of_a_fence_off_and_the_fence_sets_it_again():
+    plan = (
+        PlanStep(60, "untaint", "n0"),
+        PlanStep(61, "power-off", "n0", 240),
+        PlanStep(62, "kill", "watching", 5),
+    )
+    seen: list[bool] = []
+
+    def note(event: Event) -> None:
+        if event.fields["resource"] == "nodes" and event.fields["name"] == "n0":
+            tainted = is_fenced(object_of(event))
+            if tainted != (seen or [False])[-1]:
+                seen.append(tainted)
+
+    away = FENCED.fencing | {"after": "Leave"}
+    scenario = replace(FENCED, fencing=away)
+    outcome = play(0, scenario, plan=plan, observe=lambda trace: trace.listen("store.written", note))
+    assert outcome.violations == []
+    assert seen[:3] == [True, False, True]

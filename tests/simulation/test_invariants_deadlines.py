@@ -344,3 +344,13 @@ def test_waits_that_each_end_at_once_are_not_taken_for_one_though_nothing_happen
     follow = [ended, UNMOUNTED, MOUNTED, pod("n1", ready=True)]
     found = late(*RUNNING, MOUNTED, *(follow * 10))
     assert not any("unmounted" in each for each in found), found
+
+
+def test_a_fault_of_a_node_whose_ending_pod_has_the_volume_explains_that_another_pod_waits_for_a_place():
+    def waits(*others: Event) -> bool:
+        found = late(node(), node(name="n2"), claim(), *others, OFF, node("Unknown"), pod(), 400.0)
+        return any("gets a node" in each for each in found)
+
+    assert waits()
+    assert not waits(pod("n1", ready=True, going=True, uid="b", name="db-1"))
+    assert waits(pod("n2", ready=True, going=True, uid="b", name="db-1")), "of a node that no fault strikes"

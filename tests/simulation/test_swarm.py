@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import FENCE_ACTIONS, FENCE_FAULTS, make_plan
+from mooring.simulation.cluster.plan import FENCE_ACTIONS, WITH_FENCES, make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, Scenario
 from mooring.simulation.cluster.scenario_file import read_scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
@@ -59,7 +59,18 @@ def test_the_fencing_grounds_draw_a_policy_and_nothing_else(name: str):
     assert all(replace(each, fencing={}) == given for each in found)
     assert len({str(each.fencing) for each in found}) > 20
     struck = {step.what for seed, each in enumerate(found) for step in make_plan(seed, each)}
-    assert struck >= {*FENCE_FAULTS, *FENCE_ACTIONS, "two-leaders", "kill", "cut", "skew", "lose-machine"}
+    wanted = {
+        *WITH_FENCES,
+        *FENCE_ACTIONS,
+        "two-leaders",
+        "kill",
+        "cut",
+        "skew",
+        "lose-machine",
+        "flaps",
+        "stall",
+    }
+    assert struck >= wanted
 
 
 def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_what_never_was():

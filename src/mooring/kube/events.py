@@ -79,15 +79,15 @@ class Recorder:
         self._queue: asyncio.Queue[_Wish] = asyncio.Queue(PENDING)
         self._dropped = 0  # since nothing was waiting
         self._written: OrderedDict[Key, _Written] = OrderedDict()
-        self._last_reasons: OrderedDict[str, Reason] = OrderedDict()
+        self._last_reasons: OrderedDict[tuple[str, str], Reason] = OrderedDict()
         self._messages: OrderedDict[tuple[str, str, str], tuple[datetime, frozenset[str]]] = OrderedDict()
 
-    def once(self, about: Object, type_: EventType, reason: Reason) -> bool:
+    def once(self, about: Object, type_: EventType, reason: Reason, *, matter: str = "") -> bool:
         """An event about the object, unless the last one of this method about it said the same. Whether it is
-        new."""
-        if self._last_reasons.get(about.uid) == reason:
+        new. `matter`: where two are told of one object, each has its last one."""
+        if self._last_reasons.get((about.uid, matter)) == reason:
             return False
-        _keep(self._last_reasons, about.uid, reason)
+        _keep(self._last_reasons, (about.uid, matter), reason)
         self.event(about, type_, *reason)
         return True
 

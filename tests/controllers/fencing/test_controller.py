@@ -540,6 +540,36 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     fencing(story)
 
 
+def test_a_node_that_has_booted_under_its_order_counts_in_the_budget_until_it_reports_after_that(
+    fencing: Any,
+):
+    """The order was about the boot before, and has struck this one."""
+
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        stage.bmc.takes_s = 4
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: _is_ordered(stage))
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+            await stage.silent("b")
+            await asyncio.sleep(100)
+            assert stage.machines.off == {"a"}
+            await stage.report("a", "boot-3")
+            await stage.until(lambda: _is_off(stage, "b"))
+
+    fencing(story)
+
+
+async def _is_ordered(stage: Any) -> bool:
+    return bool(stage.bmc.given)
+
+
 async def _is_off(stage: Any, name: str) -> bool:
     return name in stage.machines.off
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -118,6 +118,18 @@ def test_nothing_is_released_while_the_api_shows_the_node_as_answering(ready: st
 
 def test_a_fence_that_is_taken_back_before_its_release_releases_nothing():
     assert act(fence(spec={"unfence": True}), node()) is Action.UNFENCE
+
+
+@pytest.mark.parametrize(
+    ("seconds", "action"), [(59, Action.WAIT), (61, Action.VERIFY), (301, Action.UNFENCE)]
+)
+def test_a_fence_is_looked_at_again_also_while_what_the_node_had_is_being_released(
+    seconds: float, action: Action
+):
+    """What is missing may be a taint that was taken off: it is set again."""
+    held, now = fence(released_at=THEN), NOW + timedelta(seconds=seconds)
+    there = node(ready="Unknown")
+    assert decide_fence(held, there, LADDER, None, now, after_fence="PowerOn", left=True).action is action
 
 
 @pytest.mark.parametrize("ready", ["True", "False", "Unknown"])

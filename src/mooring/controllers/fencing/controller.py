@@ -231,7 +231,7 @@ class FencingController(Controller[Key]):
                     return kept
             case Keep.WAIT:
                 said = Reason(decision.reason.code, f"{decision.reason.message}: {next_step(node)}")
-                if self.recorder.once(node, "Warning", said):
+                if self.recorder.once(node, "Warning", said, matter="deletion"):
                     self.log.warning("node deletion waits", node=node.name, reason=said.message)
                 self.look_again(NodeKey(node.name), LOOK_S)
             case _:

@@ -443,19 +443,17 @@ def _in_force(
         message = f"{where} is cut off: {proof.message}; {released}"
         return _do(Action.RELEASE, Phase.FENCED, "Fenced", message)
     wanted = asked or after_fence == "PowerOn"
+    due = VERIFY_S - (now - parse_time(status.verified_at or proof.answered_at)).total_seconds()
     if left and wanted and not asked and is_off(proof) and status.released_at and not status.power_on_at:
         since = (now - parse_time(status.released_at)).total_seconds()
         if since < RELEASE_PATIENCE_S:
             message = f"{where} is cut off, and what it had is being released: it is switched on after that"
-            return FenceDecision(
-                Action.WAIT, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S
-            )
+            action = Action.VERIFY if due <= 0 else Action.WAIT
+            return FenceDecision(action, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S)
     if fence.deleting and node is None and is_off(proof):
         return _do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
     if wanted and is_off(proof) and not status.power_on_at:
         return _do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
-    looked = status.verified_at or proof.answered_at
-    due = VERIFY_S - (now - parse_time(looked)).total_seconds()
     waits = waits or _waits_for(fence, target, proof, released, wanted)
     if due <= 0 or (proof.volumes and releases_pods != status.releases_pods):
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)

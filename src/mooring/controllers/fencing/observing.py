@@ -20,8 +20,10 @@ from mooring.controllers.fencing.decide import (
     decide_node,
     decide_request,
     has_begun,
+    is_off,
     is_same_boot,
     policies_of,
+    proof_of,
 )
 from mooring.controllers.fencing.detection import (
     BUDGET_EXHAUSTED,
@@ -45,6 +47,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
 from mooring.kube.times import Now, parse_time
+from mooring.volumes.statements import last_report
 
 
 class Observer:
@@ -228,13 +231,17 @@ class Observer:
 
     def _may_be_off(self, fence: NodeFence) -> bool:
         """Whether something was ordered, and the node has not come back. That a person has taken an order
-        back whose outcome is not known switches nothing on."""
+        back whose outcome is not known switches nothing on; and a boot that had reported when the machine was
+        found to be off is the one that was struck, though the order was about the boot before."""
         if in_progress(fence):
             return True
-        node, target = self._nodes.get(fence.spec.node_name), fence.status.target
-        if node is None or target is None or fence.status.phase != Phase.CANCELLED or not has_begun(fence):
+        node, target, proof = self._nodes.get(fence.spec.node_name), fence.status.target, proof_of(fence)
+        if node is None or target is None:
             return False
-        return node.ready == "Unknown" and is_same_boot(node, target)
+        if proof is not None and is_off(proof):
+            return proof.report != "" and last_report(node) == proof.report
+        taken_back = fence.status.phase == Phase.CANCELLED and has_begun(fence)
+        return taken_back and node.ready == "Unknown" and is_same_boot(node, target)
 
     def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
         priority = self._priority.get(node.name, 0)

@@ -29,7 +29,7 @@ from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of, time_
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
 
 Accept = Callable[[Node], None]
-"""Is told of a Node that was written."""
+"""Is told of a Node that was written, or that a live read has shown to be another than was known."""
 
 
 async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: Now, accept: Accept) -> int:
@@ -39,6 +39,7 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     assert target is not None
     node = await client.find(Node, target.node_name)
     if node is not None and not is_same_boot(node, target):
+        accept(node)
         raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
     shut = await volume_fences.shut(client, fence, proof)
     evidence = Evidence(

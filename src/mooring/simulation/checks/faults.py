@@ -35,7 +35,7 @@ LASTING_ACTS = ("slow-mount",)
 """Kinds under which what a node has begun takes that long, and, given up, is tried again."""
 CLOCK = "clock of "
 """What is wrong with a part's clock is noted apart: its view of the world is right."""
-BEYOND = ("crash",)
+BEYOND = ("crash", "stall")
 """Kinds that begin some time after their step."""
 NO_FAULT = ("slow-stop", "slow-unmount")
 """Kinds that only make single acts slower, by seconds that are known (`slowness`)."""
@@ -66,6 +66,7 @@ class Faults:
         trace.listen("plan.step", self._step)
         trace.listen("plan.over", self._over)
         trace.listen("plan.crashed", lambda event: self._begin(event.actor, "crash", event.time))
+        trace.listen("plan.stalled", lambda event: self._begin(event.actor, "stall", event.time))
         trace.listen("plan.point", self._point)
         trace.listen("plan.healed", self._healed)
         trace.listen("truth.power", self._power)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
-import msgspec
-
 from mooring.controllers.fencing.decide import proof_of
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
 from mooring.fence.interface import Scope
@@ -27,16 +25,16 @@ from mooring.kube.objects import (
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
-from mooring.simulation.checks.invariants.fences import FENCES
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
+from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
+from mooring.volumes.exclusivity import ONE_POD_MODE
 
 CALM_S = 180.0
 """Seconds before the end in which only heartbeats may be written; fewer in a short run."""
-MECHANISMS = "fencemechanisms.fencing.mooring.dev"
 HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 
 Complaint = tuple[str, str]
@@ -45,19 +43,6 @@ Complaint = tuple[str, str]
 def is_about_silence(event: Event, silent: Container[str]) -> bool:
     """Whether an attach to a machine that is silent for good was tried again, and its error stored."""
     return event.fields["resource"] == ATTACHMENTS and object_of(event).spec.node_name in silent
-
-
-def looked_again(event: Event) -> bool:
-    """Whether a fence that is in force was only seen to hold still, the ladder of one that a person has to
-    end was begun again, or a mechanism that had no word of a node was asked again."""
-    if event.fields["resource"] == MECHANISMS:
-        return True
-    if event.fields["resource"] != FENCES or event.kind == "store.deleted":
-        return False
-    fence = msgspec.json.decode(event.fields["_body"], type=NodeFence)
-    if any(each.reason == SECOND_SOURCE for each in fence.status.attempts):
-        return True
-    return fence.status.phase == "Fenced" and bool(fence.status.released_at and fence.status.verified_at)
 
 
 class QuietPeriod:
@@ -70,12 +55,13 @@ class QuietPeriod:
         self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
         self._silent = cluster.silent
         self.written: list[str] = []
+        self._again = LooksAgain.of(cluster.trace)
         cluster.trace.listen("store.written", self._note)
         cluster.trace.listen("store.deleted", self._note)
         cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or looked_again(event):
+        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or event in self._again:
             return
         if not is_about_silence(event, self._silent):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
@@ -186,7 +172,8 @@ def _of_set(pod: Pod) -> bool:
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
     """The pods of silent machines, and those that wait for a volume which such a machine may still write
-    to: one that the storage has shut it out of, it does not."""
+    to: one that the storage has shut it out of, it does not; but no second pod may have one of
+    ReadWriteOncePod as long as its pod there is not known to have ended."""
     if not cluster.silent:
         return set()
     records = (await cluster.api.list(VolumeAttachment)).items
@@ -198,7 +185,12 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
         records = [each for each in records if each.name not in released]
     held = {each.spec.source.persistent_volume_name for each in records}
     claims = (await cluster.api.list(PersistentVolumeClaim)).items
-    waited = {claim.key for claim in claims if claim.spec.volume_name in held}
+    used = {key for pod in pods.values() if pod.spec.node_name in cluster.silent for key in claims_of(pod)}
+    waited = {
+        claim.key
+        for claim in claims
+        if claim.spec.volume_name in held or (claim.key in used and ONE_POD_MODE in claim.spec.access_modes)
+    }
     return {
         n
         for n, pod in pods.items()

@@ -15,7 +15,8 @@ from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.kube.controller import Controller
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.invariants.objects import object_of
-from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_about_silence, looked_again
+from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_about_silence
+from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -67,6 +68,7 @@ class Restarted:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._written: list[str] = []
+        self._again = LooksAgain.of(cluster.trace)
 
     async def complaints(self) -> AsyncIterator[Complaint]:
         """Starts all controllers and agents anew, and yields what they found to do."""
@@ -85,7 +87,7 @@ class Restarted:
             )
 
     def _note(self, event: Event) -> None:
-        if event.fields["resource"] in HEARTBEATS or _waits(event) or looked_again(event):
+        if event.fields["resource"] in HEARTBEATS or _waits(event) or event in self._again:
             return
         if not is_about_silence(event, self._cluster.silent):
             self._written.append(f"{event.fields['resource']} {event.fields['name']} ({event.kind})")

@@ -11,16 +11,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from mooring.controllers.fencing.decide import Phase, proof_of
+from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.fence.interface import Scope
 from mooring.kube.errors import KubeError
+from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import NodeFence
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import PlanStep
+from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.fence_device import UNTRUTHFUL, Manner
+from mooring.volumes.names import FENCE_EVIDENCE
+from mooring.volumes.out_of_service import TAINT
 
+ATTACHMENTS, FENCES = "volumeattachments.storage.k8s.io", "nodefences.fencing.mooring.dev"
 LOOK_S, OFF_S = 20.0, 5.0
 """How often an operator looks after machines that are shut out, and for how long one is off in a restart."""
+UNTAINTS_S, UNTAINTS_EVERY_S = 150.0, 0.05
+"""For how long a tool takes taints off, and how soon."""
 APART_S = 180.0
 """After one source was wrong about a node, and before another is."""
 FAULTS: dict[str, Manner] = {
@@ -33,6 +43,19 @@ FAULTS: dict[str, Manner] = {
     "fence-stale": Manner.STALE,
     "fence-swapped": Manner.SWAPPED,
 }
+
+
+def shows(event: Event, node: str, *, on_record: bool) -> bool:
+    """Whether it is written just now that a fence has cut the node off: of the fence, or (`on_record`) as
+    evidence on a VolumeAttachment."""
+    body = msgspec.json.decode(event.fields["_body"])
+    if on_record:
+        evidence = body["metadata"].get("annotations", {}).get(FENCE_EVIDENCE)
+        return event.fields["resource"] == ATTACHMENTS and bool(evidence) and body["spec"]["nodeName"] == node
+    if event.fields["resource"] != FENCES or body["spec"]["nodeName"] != node:
+        return False
+    status = body.get("status", {})
+    return bool(status.get("proof")) and not status.get("releasedAt")
 
 
 class FenceFaults:
@@ -103,6 +126,21 @@ class FencingUsers:
         await self._cluster.as_user(ask)
         if self._shut_out(step.on):
             await self._restart(step.on)
+
+    async def untaint(self, step: PlanStep) -> None:
+        """A user's tool that owns the node's taints takes those of fences off whenever they are there, for a
+        while, and not once all is healed."""
+
+        async def take_off() -> None:
+            node = await self._api.get(Node, step.on)
+            others = [each for each in node.spec.taints if (each.key, each.value) != (TAINT, TAINT_VALUE)]
+            if len(others) < len(node.spec.taints):
+                await self._api.revise(node, {"spec": {"taints": msgspec.to_builtins(others) or None}})
+
+        until = min(asyncio.get_running_loop().time() + UNTAINTS_S, self._cluster.scenario.heal_s)
+        while asyncio.get_running_loop().time() < until:
+            await self._cluster.as_user(take_off)
+            await asyncio.sleep(UNTAINTS_EVERY_S)
 
     async def look_after(self) -> None:
         """Wants nodes back that are fenced, restarts machines that are shut out, and lets in those of which

@@ -47,7 +47,13 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
         Companion("kill", "attaching"),
     ),
     "two-leaders": (Companion("slow-array", "array"), Companion("array-puts-off", "array")),
+    "flaps": (
+        *(Companion("stall", "fencing", within_s=60), Companion("watch-lag", "fencing", within_s=60)),
+        *(Companion("cut", "attaching", within_s=60), Companion("fence-stale", within_s=60)),
+    ),
     "cut": (
+        *(Companion("fence-lies", within_s=40), Companion("fence-swapped", within_s=40)),
+        *(Companion("fence-unanswered", within_s=40), Companion("untaint", within_s=120)),
         Companion("force-delete-pod-on", within_s=30, lasts=False),
         Companion("delete-node", within_s=60),
     ),

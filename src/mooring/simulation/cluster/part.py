@@ -50,8 +50,9 @@ class Part:
         self.life = 0
         self.actor: Actor | None = None
         self._begin = begin
-        self._crash_in: int | None = None
-        self._crashed = asyncio.Event()
+        self._strike_in: int | None = None
+        self._strike: Callable[[str], None] = lambda request: None
+        self._counts: Callable[[Request], bool] = lambda request: True
         self.on_kill: Callable[[], None] = lambda: None
 
     def trace_renewals(self) -> None:
@@ -74,7 +75,7 @@ class Part:
             return
         self.life += 1
         actor = self.cluster.actor(self.name)
-        self.actor, self._crash_in = actor, None
+        self.actor, self._strike_in = actor, None
         actor.start(self._live(actor))
 
     async def _live(self, actor: Actor) -> None:
@@ -108,22 +109,50 @@ class Part:
     def crash_at(self, number: int) -> asyncio.Event:
         """Kills it at its `number`-th request from now, just when that has been sent, and sets the event
         then."""
-        self._crash_in, self._crashed = number, asyncio.Event()
-        return self._crashed
+        return self._struck_at(number, "plan.crashed", self.kill)
+
+    def stall_at(self, number: int) -> asyncio.Event:
+        """Pauses it, just when it has sent its `number`-th write from now: not counted are renewals of
+        Leases, which tell of nothing that is under way."""
+
+        def pause() -> None:
+            if self.actor is not None:
+                self.actor.halted = True
+
+        return self._struck_at(number, "plan.stalled", pause, _is_act)
+
+    def _struck_at(
+        self,
+        number: int,
+        kind: str,
+        act: Callable[[], None],
+        counts: Callable[[Request], bool] = lambda request: True,
+    ) -> asyncio.Event:
+        struck = asyncio.Event()
+
+        def strike(request: str) -> None:
+            self.cluster.trace(self.name, kind, request=request)
+            act()
+            struck.set()
+
+        self._strike_in, self._strike, self._counts = number, strike, counts
+        return struck
 
     def spare(self) -> None:
-        """It does not crash any more."""
-        self._crash_in = None
+        """Nothing strikes it at a request any more."""
+        self._strike_in = None
 
     def _requested(self, request: Request) -> None:
         self._trace_request(request)
         if self._renewals is not None:
             self._renewals.sent(request)
-        if self._crash_in is None:
+        if self._strike_in is None or not self._counts(request):
             return
-        self._crash_in -= 1
-        if self._crash_in < 0:
-            self._crash_in = None
-            self.cluster.trace(self.name, "plan.crashed", request=f"{request.method} {request.path}")
-            self.kill()
-            self._crashed.set()
+        self._strike_in -= 1
+        if self._strike_in < 0:
+            self._strike_in = None
+            self._strike(f"{request.method} {request.path}")
+
+
+def _is_act(request: Request) -> bool:
+    return request.method != "GET" and "/leases" not in request.path

@@ -34,15 +34,20 @@ FENCE_FAULTS = (
 )
 UNTRUE = ("fence-lies", "fence-stale", "fence-swapped")
 """What only a second source can tell."""
-FENCE_ACTIONS = ("fence-node", "delete-fence", "unfence")
-"""A user asks for a fence; deletes the fences of a node; wants the node back."""
+WITH_FENCES = (*FENCE_FAULTS, "back-in-fence")
+"""All faults that need a policy."""
+FENCE_ACTIONS = ("fence-node", "delete-fence", "unfence", "untaint")
+"""A user asks for a fence; deletes the fences of a node; wants the node back; has a tool that takes fences'
+taints off it."""
 
 FAULTS: dict[str, str] = {
     "kill": "part",  # and start anew after a while
     "crash": "part",  # just when it has sent its `how`-th request from now
     "freeze": "part",  # and go on where it was
+    "stall": "part",  # the same, just when it has sent its `how`-th write from now
     "two-leaders": "process",  # paused; a successor works; then both do
     "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
+    "flaps": "node",  # it loses power and boots, again and again; how: for how long it is off, and on
     "lose-machine": "node",  # for good; how even: an operator declares it out of service; odd: none does
     "replace-machine": "node",  # off, its Node deleted, on again as another
     "wrong-taint": "node",  # an operator declares a machine out of service that runs
@@ -74,6 +79,7 @@ FAULTS: dict[str, str] = {
     "kill-service": "node",  # the process of a driver's node service, which starts anew after a while
     "driver-leaves": "node",  # its socket goes from the registration folder, and comes back; how odd: its process, too
     "absent-machine": "node",  # off for long, its Node deleted, on again under another uid
+    "back-in-fence": "node",  # between the evidence of a fence and the release, while its controller stands still
     "back-in-attach": "node",  # the same, quickly, while a volume is being attached to it
     **dict.fromkeys(FENCE_FAULTS, "node"),  # a device of the node (how: which) goes wrong about it
 }
@@ -133,7 +139,7 @@ OF_ARRAY = (
     *("array-lies", "quota", "array-puts-off", "array-full"),
 )
 ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
-    **{kind: {"has_fencing": (True,)} for kind in (*FENCE_FAULTS, *FENCE_ACTIONS)},
+    **{kind: {"has_fencing": (True,)} for kind in (*WITH_FENCES, *FENCE_ACTIONS)},
     **{kind: {"is_confirmed": (True,)} for kind in UNTRUE},
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
@@ -158,7 +164,7 @@ values of them."""
 RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
-        *("delete-pod-on", "force-delete-pod-on", "array-full"),
+        *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
     ),
     0.0,
 )
@@ -166,7 +172,8 @@ RARE: dict[str, float] = dict.fromkeys(
 LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
-    *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves"),
+    *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
+    "back-in-fence",
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -12,7 +12,8 @@ from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
-from mooring.simulation.cluster.fences import FenceFaults, FencingUsers
+from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
+from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FENCE_ACTIONS, FENCE_FAULTS, Plan, PlanStep
@@ -29,6 +30,8 @@ UNDEFINING = ("strip-volume", "delete-unbound")
 SOON_S = 1.0
 PATIENCE_S = 300.0
 """So long a fault waits for the moment in which it strikes."""
+FLAPS_OFF_S, FLAPS_ON_S = (5.0, 45.0, 70.0), (15.0, 60.0)
+"""For how long a machine that flaps is off, often long enough to be lost, and on."""
 DECLARE_AFTER_S = 60.0
 """A user who declares a machine out of service does so when it has been off for this time."""
 
@@ -155,8 +158,18 @@ class PlanPlayer:
         if actor is None or actor.halted:
             return
         actor.halted = True
+        await self._until_resumed(part, actor, step.value)
+
+    async def _stall(self, step: PlanStep) -> None:
+        part = self._part(step.on)
+        await part.stall_at(step.how).wait()
+        if (actor := part.actor) is not None:
+            await self._until_resumed(part, actor, step.value)
+
+    async def _until_resumed(self, part: Part, actor: Actor, seconds: float) -> None:
+        """A part that is paused goes on after so long, unless it was killed meanwhile."""
         self._frozen.append(actor)
-        await asyncio.sleep(step.value)
+        await asyncio.sleep(seconds)
         if part.actor is actor:
             actor.resume()
             self._frozen.remove(actor)
@@ -187,6 +200,15 @@ class PlanPlayer:
         if declared:
             await asyncio.sleep(10)
             await self._take_back(step.on)
+
+    async def _flaps(self, step: PlanStep) -> None:
+        until = min(asyncio.get_running_loop().time() + step.value, self.cluster.scenario.heal_s)
+        off_s, on_s = FLAPS_OFF_S[step.how % 3], FLAPS_ON_S[step.how // 3 % 2]
+        while asyncio.get_running_loop().time() < until:
+            self.cluster.power_off(step.on)
+            await asyncio.sleep(off_s)
+            self.cluster.power_on(step.on)
+            await asyncio.sleep(on_s)
 
     async def _lose_machine(self, step: PlanStep) -> None:
         """It never comes back. An operator declares it dead, or (how odd) none does."""
@@ -262,6 +284,39 @@ class PlanPlayer:
             await self.users.delete_node(step)
             await asyncio.sleep(step.value)
         self.cluster.power_on(step.on)
+
+    async def _back_in_fence(self, step: PlanStep) -> None:
+        """As soon as a fence says that it has cut the node off, or (how odd) states so on a VolumeAttachment:
+        its controller stands still, the machine is started by hand, and the controller goes on with what it
+        knows."""
+        part, shown = self._part(FENCING), asyncio.Event()
+        paused: list[Actor] = []
+
+        def listen(event: Event) -> None:
+            early = event.time < self.cluster.scenario.heal_s
+            if (
+                early
+                and not shown.is_set()
+                and part.alive
+                and shows(event, step.on, on_record=bool(step.how % 2))
+            ):
+                assert part.actor is not None
+                part.actor.halted = True
+                paused.append(part.actor)
+                self.cluster.trace(FENCING, "plan.stalled", request=event.fields["name"])
+                shown.set()
+
+        self.cluster.trace.listen("store.written", listen)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await shown.wait()
+        except TimeoutError:
+            shown.set()
+            return
+        self.cluster.power_off(step.on)
+        self.cluster.power_on(step.on)
+        await self._until_resumed(part, paused[0], step.value)
+        self.cluster.trace("plan", "plan.over", what="stall", on=FENCING)
 
     async def _kill_service(self, step: PlanStep) -> None:
         """The process of a driver's node service; it starts anew while its machine is on."""

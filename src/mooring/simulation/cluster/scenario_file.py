@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.controllers.fencing.policies import problems_of
 from mooring.kube.objects import ObjectMeta
 from mooring.kube.objects.fencing import FencePolicy
 from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.fencing import policy_of
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_FAULTS, faults_of, processes_of
+from mooring.simulation.cluster.plan import ACTIONS, WITH_FENCES, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS as WORKLOADS
 from mooring.simulation.cluster.workloads import STATIC
@@ -57,7 +58,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def _wrong(scenario: Scenario) -> Iterator[str]:
     parts = [*scenario.node_names, *processes_of(scenario)]
-    faults = [*faults_of(scenario), *(FENCE_FAULTS if scenario.fenced or scenario.shut_out else ())]
+    faults = [*faults_of(scenario), *(WITH_FENCES if scenario.fenced or scenario.shut_out else ())]
     yield from _unknown("only", scenario.only, faults)
     yield from _unknown("on", scenario.on, ["nodes", "controllers", *parts])
     yield from _unknown("weights", scenario.weights, [*faults, *ACTIONS])
@@ -95,9 +96,8 @@ def _wrong_policy(scenario: Scenario) -> Iterator[str]:
     except msgspec.ValidationError as error:
         yield f"fencing: {error}"
         return
-    yield from (
-        f"fencing: {each}" for each in problems_of(policy, dict.fromkeys([*KINDS, *STORAGE_KINDS], ""))
-    )
+    mechanisms = dict.fromkeys([*KINDS, *STORAGE_KINDS, HOST_AGENT], "")
+    yield from (f"fencing: {each}" for each in problems_of(policy, mechanisms))
 
 
 def _unknown(field: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

@@ -10,8 +10,10 @@ STEPS: Mapping[str, str] = {
     "kill": "{on} is killed",
     "crash": "{on} crashes upon a request",
     "freeze": "{on} is paused",
+    "stall": "{on} is paused upon a write",
     "two-leaders": "{on} is paused, a successor works",
     "power-off": "{on} loses power",
+    "flaps": "{on} loses power again and again",
     "lose-machine": "{on} is lost for good",
     "replace-machine": "{on} is replaced",
     "wrong-taint": "{on} is declared dead, and runs",
@@ -44,6 +46,7 @@ STEPS: Mapping[str, str] = {
     "driver-leaves": "the driver of {on} unregisters",
     "absent-machine": "{on} is off for long, without a Node",
     "back-in-attach": "{on} is replaced during an attach",
+    "back-in-fence": "{on} is started during a fence",
     "fence-late": "a fence of {on} comes late",
     "fence-lost": "a fence of {on} is lost",
     "fence-unanswered": "a fence of {on} is not answered",
@@ -89,6 +92,7 @@ STEPS: Mapping[str, str] = {
     "fence-node": "a user asks to fence {on}",
     "delete-fence": "fences of {on} are deleted",
     "unfence": "a user wants {on} back",
+    "untaint": "a tool takes the taint of a fence off {on}",
 }
 """By the name of a fault or of an action; `{on}` is whom it strikes."""
 

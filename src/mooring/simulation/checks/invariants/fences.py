@@ -11,7 +11,8 @@ import math
 import msgspec
 
 from mooring.controllers.fencing.names import TAINT_VALUE
-from mooring.kube.objects.fencing import NodeFence
+from mooring.fence.interface import Outcome, Scope
+from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Releases
 from mooring.simulation.checks.invariants.node_reports import NodeReports
@@ -37,7 +38,7 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 class BlastRadius(Checker):
     """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
     answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is
-    given that was not written before."""
+    given that was not written before, or about a boot in whose place another one reports."""
 
     name = "S17"
 
@@ -53,11 +54,13 @@ class BlastRadius(Checker):
         self._by_hand: dict[str, float] = {}
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
+        self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         trace.listen("truth.ordered", self._ordered)
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:
-        if event.fields["resource"] == "nodes" and (self._struck or self._by_hand):
+        if event.fields["resource"] == "nodes":
+            self._note_boot(event)
             self._forget_those_back(event.time)
         if event.fields["resource"] != FENCES:
             return
@@ -68,12 +71,22 @@ class BlastRadius(Checker):
                 each.token: (target.node_name, target.boot_id) for each in fence.status.attempts
             }
 
+    def _note_boot(self, event: Event) -> None:
+        node, boot = event.fields["name"], object_of(event).status.node_info.boot_id
+        if self._shown.get(node, ("", 0.0))[0] != boot:
+            self._shown[node] = boot, event.time
+
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
         self.guarded += 1
         self._forget_those_back(now)
         if self._written.get(token) != (node, event.fields["boot"]):
             self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
+        shown, since = self._shown.get(node, ("", now))
+        if shown != event.fields["boot"] and now - since > VIEW_S:
+            self.wrong(
+                f"{event.actor} is ordered to cut an earlier boot of {node} off, which shows {shown}", event
+            )
         by_hand, first = token.startswith(BY_HAND), node not in self._struck
         others = sorted(self._struck)
         if by_hand:
@@ -117,8 +130,8 @@ class BlastRadius(Checker):
 class ReleasedByFences(Checker):
     """S18: what is released because of a fence, a VolumeAttachment or a pod, is that of a boot that is truly
     over, or a VolumeAttachment of a volume that its storage truly shuts the node out of, and the statement of
-    a fence is true when it is made; a fence ends when another boot reports, or its storage lets its boot in,
-    and its record stays until then."""
+    a fence is true when it is made, also that one of its orders has cut its node off; a fence ends when
+    another boot reports, or its storage lets its boot in, and its record stays until then."""
 
     name = "S18"
 
@@ -134,6 +147,7 @@ class ReleasedByFences(Checker):
         self._tainted: set[str] = set()
         self._fences: dict[str, NodeFence] = {}
         self._let_in: set[tuple[str, str]] = set()  # node and boot: S18' judges whether it may be
+        self._proved: set[str] = set()  # tokens
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.let-in", self._is_let_in)
@@ -224,7 +238,10 @@ class ReleasedByFences(Checker):
     def _fence(self, name: str, fence: NodeFence, event: Event) -> None:
         former, self._fences[name] = self._fences.get(name), fence
         target, status = fence.status.target, fence.status
-        if target is None or status.phase != "Unfenced" or not status.released_at:
+        if target is None:
+            return
+        self._orders(name, target, status.attempts, event)
+        if status.phase != "Unfenced" or not status.released_at:
             return
         if former is not None and former.status.phase == "Unfenced":
             return
@@ -235,6 +252,29 @@ class ReleasedByFences(Checker):
             return
         if node.status.node_info.boot_id == target.boot_id:
             self.wrong(f"NodeFence {name} is over, and no other boot has reported", event)
+
+    def _orders(
+        self, name: str, target: FenceTarget, attempts: tuple[FenceAttempt, ...], event: Event
+    ) -> None:
+        """What is said of an order when its answer is written: what came of it later is another matter."""
+        for each in attempts:
+            if each.outcome != Outcome.FENCED or each.token in self._proved:
+                continue
+            self._proved.add(each.token)
+            self.guarded += 1
+            if not self._holds(target, each):
+                where = f"{target.node_name}, whose boot {target.boot_id or '(none)'} is not"
+                self.wrong(f"NodeFence {name} says that {each.mechanism} has cut off {where}", event)
+
+    def _holds(self, target: FenceTarget, attempt: FenceAttempt) -> bool:
+        """Whether what the order was for is so: the boot is over, or shut out of each volume that it
+        names."""
+        if attempt.scope == Scope.STORAGE:
+            return all(
+                self._boots.has_lost(target.node_name, target.boot_id, volume)
+                for volume in attempt.volumes.values()
+            )
+        return self._boots.is_over(target.node_name, target.boot_id)
 
 
 def is_fenced(node: StoredObject) -> bool:

@@ -1,7 +1,8 @@
 """What each node has said, and since when it says nothing: by the checkers' own clock, from the trace alone.
 
 A sign of life is a renewal of the node's Lease or a status that its agent wrote. A volume is *let go* by a
-node when the Node has been seen without it in both lists since it was last reported there as attached.
+node when the Node has been seen without it in both lists since it was last reported there as attached. It is
+*un-reported* when it goes from the list of what is attached: from then on no boot may begin to use it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Report:
         self.former: StoredObject | None = None  # the one that was there last
         self.reported: frozenset[str] = frozenset()  # disks that it is told are attached
         self.in_use: frozenset[str] = frozenset()
+        self.un_reported: dict[str, StoredObject] = {}  # disk -> the Node when it was told so last
         self.held: set[str] = set()  # disks that were reported to it, and that it has not let go
         self.taints: dict[tuple[str, str, str], float] = {}  # NoExecute taints -> since when
         self._renewed: str = ""
@@ -67,7 +69,13 @@ class Report:
         self.taints = {each: self.taints.get(each, now) for each in there}
 
     def _lists(self, node: StoredObject) -> None:
-        self.reported = frozenset(disk_in(each.name) for each in node.status.volumes_attached)
+        former, self.reported = (
+            self.reported,
+            frozenset(disk_in(each.name) for each in node.status.volumes_attached),
+        )
+        self.un_reported |= dict.fromkeys(former - self.reported, node)
+        for disk in self.reported & self.un_reported.keys():
+            del self.un_reported[disk]
         self.in_use = frozenset(map(disk_in, node.status.volumes_in_use))
         self.held = (self.held & self.in_use) | self.reported
 

@@ -40,9 +40,16 @@ class Boots:
         return number.isdigit() and int(number) < self._number[node]
 
     def fenced(self, record: StoredObject) -> bool:
-        """Whether a fence may release this VolumeAttachment: it states so of the boot that its Node shows,
-        and this boot is truly over, or its node truly shut out of the volume."""
-        name, node = record.spec.node_name, self._reports[record.spec.node_name].node
+        """Whether a fence may release this VolumeAttachment: it states so of the boot that its Node shows, or
+        showed when the volume was un-reported there (a later boot has never had it), and this boot is truly
+        over, or its node truly shut out of the volume."""
+        report = self._reports[record.spec.node_name]
+        then = report.un_reported.get(record.unique_disk)
+        return self._frees(record, report.node) or (then is not None and self._frees(record, then))
+
+    def _frees(self, record: StoredObject, node: StoredObject | None) -> bool:
+        """Whether a fence releases it, if its Node is so."""
+        name = record.spec.node_name
         shown = node.status.node_info.boot_id if node is not None else ""
         if node is not None and any(t.key == TAINT and t.value == TAINT_VALUE for t in node.spec.taints):
             return self.is_over(name, shown)

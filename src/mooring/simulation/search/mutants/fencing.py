@@ -54,6 +54,15 @@ def _assumed(original: Any) -> Any:
     return _counts(lambda answer, _: answer.outcome is not Outcome.NOT_FENCED)(original)
 
 
+def _only_untainted(original: Any) -> Any:
+    """What is taken back of a release is the taint; the evidence on VolumeAttachments stays."""
+
+    async def withdraw(client: Any, fence: Any, accept: Any) -> None:
+        await releasing.welcome(client, fence.status.target.node_name, accept)
+
+    return withdraw
+
+
 def _of_any_boot(original: Any) -> Any:
     async def release(client: Any, fence: Any, *given: Any) -> int:
         node = await client.find(releasing.Node, fence.status.target.node_name)
@@ -177,22 +186,23 @@ MUTANTS: dict[str, Mutant] = {
     "G6": Mutant(
         "what a machine has in its present boot is released because of a fence of an earlier one",
         "medik8s/fence-agents-remediation: the taint is set on a node that comes back",
-        ("S18",),
+        ("S17", "S18"),
         scenarios.RETURNING,
         (
             Patch(releasing, "release", _of_any_boot),
             Patch(decide, "is_same_boot", always(True)),
+            Patch(steps, "is_same_boot", always(True)),
         ),
     ),
     "G6b": Mutant(
-        "evidence of an earlier boot releases what the node has now",
+        "evidence of an earlier boot releases what the node has now, and is never taken back",
         "medik8s/fence-agents-remediation: what is released is named by the node alone",
         (
             "S18",
             "S23",
         ),
-        scenarios.RETURNING,
-        (Patch(judged, "evidence_holds", always(True)),),
+        scenarios.SHUT_OUT_AGAIN,
+        (Patch(judged, "evidence_holds", always(True)), Patch(releasing, "withdraw", _only_untainted)),
     ),
     "G8": Mutant(
         "a fence that is deleted is forgotten, whatever it has done",

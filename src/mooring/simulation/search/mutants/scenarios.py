@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.simulation.cluster.plan import ACTIONS, FAULTS, FENCE_ACTIONS, FENCE_FAULTS, faults_of
+import msgspec
+
+from mooring.simulation.cluster.plan import ACTIONS, FAULTS, FENCE_ACTIONS, WITH_FENCES, faults_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 
 OTHERS = 0.3
@@ -31,8 +33,10 @@ ONLY_NAMED = dict.fromkeys(
             "delete-unbound",
             "replace-claim",
             "shrink-set",
-            *FENCE_FAULTS,
+            *WITH_FENCES,
             *FENCE_ACTIONS,
+            "flaps",
+            "stall",
         ),
     ),
     0.0,
@@ -412,18 +416,26 @@ SWAPPED = scenario(nodes=3, fencing=CONFIRMED, actions=12, cut=5, power_off=2, f
 """Devices whose cables are another machine's."""
 RETURNING = scenario(
     nodes=3,
+    on=("fencing",),
+    minutes=20,
+    faults=26,
     fencing=CONFIRMED,
     actions=16,
     cut=4,
-    power_off=6,
+    power_off=4,
+    flaps=8,
+    stall=4,
+    back_in_fence=16,
     crash=4,
-    watch_lag=6,
+    watch_lag=10,
     fence_twice=4,
+    fence_stale=6,
     fence_late=4,
     fence_node=8,
     unfence=4,
+    companions=0.5,
 )
-"""Machines that come back while they are fenced."""
+"""Machines that come back while they are fenced, and are lost again, while controllers stand still."""
 MANY_LOST = scenario(
     nodes=4, fencing=CONFIRMED, faults=24, actions=0, cut=12, power_off=8, kill_server=3, fence_unanswered=3
 )
@@ -432,13 +444,25 @@ STORMS = scenario(
     nodes=4, fencing=CONFIRMED | {"storm": {"nodes": 2}}, faults=24, actions=0, cut=12, power_off=8
 )
 """And where that is taken for the network."""
-LOST_FOR_GOOD = scenario(nodes=3, fencing=CONFIRMED, faults=8, lose_machine=8, watch_lag=4, kill=3)
-"""Machines that never come back."""
+LOST_FOR_GOOD = scenario(
+    nodes=3,
+    sets={"db": 2, "web": 2},
+    on=("watching",),
+    fencing=CONFIRMED,
+    faults=16,
+    actions=16,
+    lose_machine=8,
+    watch_lag=16,
+    kill=3,
+    untaint=20,
+    others_weigh=0.05,
+)
+"""Machines that never come back, and tools that take the taints of their fences away."""
 
 SELF_RESETTING = scenario(
     nodes=3,
     fencing=CONFIRMED | {"ladder": [{"mechanism": "host-agent", "retries": 1}]},
-    minutes=16,
+    minutes=24,
     faults=14,
     actions=8,
     cut=10,
@@ -449,7 +473,8 @@ SELF_RESETTING = scenario(
     power_off=2,
     watch_lag=4,
 )
-"""Nodes that are reset by their own watchdogs: cut off, answers lost, agents and controllers killed."""
+"""Nodes that are reset by their own watchdogs: cut off, answers lost, agents and controllers killed. A fault
+can last for longer than a silence has to, until it counts as a reset (180 s)."""
 
 HEARD = scenario(
     nodes=3,
@@ -492,3 +517,11 @@ SHUT_OUT = scenario(
     others_weigh=0.1,
 )
 """Nodes that are cut off, run on, and are shut out of some of their volumes, or not."""
+SHUT_OUT_AGAIN = msgspec.structs.replace(
+    SHUT_OUT,
+    faults=18,
+    weights=SHUT_OUT.weights
+    | {"flaps": 10.0, "back-in-fence": 6.0, "power-off": 6.0, "force-delete-pod": 8.0},
+    companions=0.6,
+)
+"""The same, where machines also boot, and are lost again, before what a fence has stated is taken back."""

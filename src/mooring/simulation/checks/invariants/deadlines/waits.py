@@ -81,6 +81,9 @@ def _of_pod(
     if any(_keeps(users.get(volume, ()), name, node) or world.has_left(volume) for volume in volumes):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
+    touched |= {
+        other.spec.node_name for volume in volumes for _, other in users.get(volume, ()) if other.going
+    }
     if node:
         return Wait("running", name, touched | {node}, uid)
     takers = sum(

@@ -1,0 +1,66 @@
+"""Writes that only tell that what must be looked at again was looked at: they end no calm (L7), and are no
+work that was left (D3).
+
+- A fence in force was seen to hold still, or its machine, which does not come back, was switched on again.
+- The ladder of a fence that a person has to end was begun again.
+- A FenceMechanism was asked again about nodes of which it had no word, or has none now; and nothing else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.controllers.fencing.ladder import SECOND_SOURCE
+from mooring.fence.interface import State
+from mooring.kube.objects.fencing import FenceMechanism, MechanismNode, NodeFence
+from mooring.simulation.checks.invariants.fences import FENCES
+from mooring.simulation.engine.trace import Event, Trace
+
+MECHANISMS = "fencemechanisms.fencing.mooring.dev"
+
+_fence = msgspec.json.Decoder(NodeFence).decode
+_mechanism = msgspec.json.Decoder(FenceMechanism).decode
+
+
+class LooksAgain:
+    """The account of one trace, from its beginning: what a mechanism has said is compared with what it said
+    before."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._said: dict[str, dict[str, MechanismNode]] = {}  # mechanism -> node -> what it said
+        self._last = 0  # the event that was such a write last
+        trace.listen("store.written", self._note)
+
+    @classmethod
+    def of(cls, trace: Trace) -> LooksAgain:
+        """The one of that trace."""
+        return trace.shared(cls)
+
+    def __contains__(self, event: Event) -> bool:
+        """Whether the event that is told just now is such a write."""
+        return event.number == self._last
+
+    def _note(self, event: Event) -> None:
+        resource = event.fields["resource"]
+        if resource == FENCES and _holds_still(_fence(event.fields["_body"])):
+            self._last = event.number
+        elif resource == MECHANISMS:
+            self._of_mechanism(_mechanism(event.fields["_body"]), event)
+
+    def _of_mechanism(self, record: FenceMechanism, event: Event) -> None:
+        now = {each.name: each for each in record.status.nodes}
+        before, self._said[record.name] = self._said.get(record.name, {}), now
+        changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+        if changed and all(_has_no_word(before.get(name)) or _has_no_word(now.get(name)) for name in changed):
+            self._last = event.number
+
+
+def _has_no_word(said: MechanismNode | None) -> bool:
+    return said is not None and said.state == State.UNKNOWN
+
+
+def _holds_still(fence: NodeFence) -> bool:
+    status = fence.status
+    in_vain = status.phase in ("Fencing", "AwaitingPerson") and status.round > 0
+    again = in_vain or any(each.reason == SECOND_SOURCE for each in status.attempts)
+    return again or (status.phase == "Fenced" and bool(status.proof and status.verified_at))

@@ -1,0 +1,374 @@
+"""Each rule of fences (S17, S17', S18, S18') fires on a trace that violates it, and on none that only nearly
+does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.simulation.checks.invariants import check
+from mooring.simulation.checks.looks_again import LooksAgain
+from mooring.simulation.checks.settings import Settings
+from mooring.simulation.engine.trace import Trace
+from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID, STATUS_WRITE, VOLUME_NAME
+from mooring.volumes.out_of_service import TAINT
+from mooring.volumes.peers import QUESTIONS, STATEMENTS, Heard, Question, Statement, encoded
+from mooring.volumes.statements import Evidence
+
+FENCES = "nodefences.fencing.mooring.dev"
+RECORDS = "volumeattachments.storage.k8s.io"
+LEASES = "leases.coordination.k8s.io"
+RULES = ("S17", "S17'", "S18", "S18'")
+NONCE = "0" * 32
+OF_A, OF_B = "v", "x"
+"""Volumes, of target `a` and of target `b`."""
+
+
+class Step(NamedTuple):
+    actor: str
+    kind: str
+    fields: dict[str, Any]
+
+
+def wait(seconds: float) -> Step:
+    return Step("", "wait", {"seconds": seconds})
+
+
+def written(resource: str, name: str, body: dict[str, Any], kind: str = "store.written") -> Step:
+    return Step("store", kind, {"resource": resource, "name": name, "_body": msgspec.json.encode(body)})
+
+
+def node(
+    name: str = "n1",
+    boot: str = "boot-0",
+    ready: str = "Unknown",
+    *,
+    uid: str = "u",
+    fenced: bool = False,
+    has: Sequence[str] = (),
+    mark: str = "",
+    questions: str = "",
+) -> Step:
+    """`mark`: differs where its agent has written it."""
+    taints = [{"key": TAINT, "value": TAINT_VALUE, "effect": "NoExecute"}] if fenced else []
+    annotations = {STATUS_WRITE: mark or boot, **({QUESTIONS: questions} if questions else {})}
+    status = {
+        "conditions": [{"type": "Ready", "status": ready}],
+        "nodeInfo": {"bootID": boot},
+        "volumesAttached": [{"name": f"x/{each}"} for each in has],
+        "volumesInUse": [f"x/{each}" for each in has],
+    }
+    metadata = {"uid": uid, "annotations": annotations}
+    return written("nodes", name, {"metadata": metadata, "spec": {"taints": taints}, "status": status})
+
+
+def attempt(token: str = "f-0-0-1", *, outcome: str = "", volumes: Iterable[str] = ()) -> dict[str, Any]:
+    named = {f"va-{each}": each for each in volumes}
+    scope = "Storage" if named else "Power"
+    return {"token": token, "mechanism": "m", "outcome": outcome, "scope": scope, "volumes": named}
+
+
+def fence(
+    *attempts: dict[str, Any], on: str = "n1", boot: str = "boot-0", name: str = "f", **status: Any
+) -> Step:
+    target = {"nodeName": on, "nodeUID": "u", "bootID": boot}
+    whole = {"phase": "Fencing", "target": target, "attempts": attempts} | status
+    return written(FENCES, name, {"metadata": {"name": name}, "spec": {"nodeName": on}, "status": whole})
+
+
+def gone(step: Step) -> Step:
+    return Step("store", "store.deleted", step.fields)
+
+
+def order(on: str = "n1", boot: str = "boot-0", token: str = "", targets: str = "") -> Step:
+    reach = {"targets": targets} if targets else {}
+    return Step("bmc", "truth.ordered", {"node": on, "boot": boot, "token": token or f"{on}-1", **reach})
+
+
+def ordered(on: str = "n1", boot: str = "boot-0", *, by_hand: bool = False) -> list[Step]:
+    """Written before, and given."""
+    token = f"by-hand-{on}" if by_hand else f"{on}-1"
+    return [fence(attempt(token), on=on, boot=boot, name=f"f-{on}"), order(on, boot, token)]
+
+
+def power(on: str, is_on: bool) -> Step:
+    return Step(on, "truth.power", {"on": is_on})
+
+
+def record(volume: str = OF_A, *, boot: str = "", uid: str = "u", noted: str = "u", **metadata: Any) -> Step:
+    """`boot`: evidence of a fence says that this one is over."""
+    evidence = msgspec.json.encode(Evidence(uid, boot, by="NodeFence f")).decode()
+    annotations = {
+        VOLUME_NAME: volume,
+        NODE_UID: noted,
+        **({FENCE_EVIDENCE: evidence} if boot else {}),
+    }
+    spec = {"nodeName": "n1", "source": {"persistentVolumeName": volume}}
+    body = {"metadata": {"annotations": annotations, **metadata}, "spec": spec}
+    return written(RECORDS, f"va-{volume}", body)
+
+
+def door(kind: str, target: str, **why: str) -> Step:
+    return Step("array", kind, {"target": target, "node": "n1", **why})
+
+
+def found(steps: Sequence[Step], **settings: Any) -> list[str]:
+    """Which of the rules are violated."""
+    moment = [0.0]
+    trace = Trace(lambda: moment[0])
+    violations = check(trace, Settings(**settings))
+    for step in steps:
+        moment[0] += step.fields.get("seconds", 0.0)
+        if step.kind != "wait":
+            trace(step.actor, step.kind, **step.fields)
+    return [each.invariant for each in violations if each.invariant in RULES]
+
+
+OFF = power("n1", False)
+LOST = [node(), wait(30)]
+
+# --- S17
+
+
+def test_an_order_that_was_not_written_before_is_found():
+    assert found([*LOST, fence(attempt("n1-1")), order()]) == []
+    assert found([*LOST, fence(attempt("n1-2")), order()]) == ["S17"]
+    assert found([*LOST, fence(attempt("n1-1"), boot="boot-1"), order()]) == ["S17"], "of another boot"
+
+
+def test_an_order_about_a_node_that_answers_is_found_unless_a_user_has_asked_for_it():
+    answers = [node(ready="True"), wait(30)]
+    assert found([*answers, *ordered()]) == ["S17"]
+    assert found([*answers, *ordered(by_hand=True)]) == []
+    assert found([node(), node(ready="True"), wait(20), *ordered()]) == [], "it may be on its way"
+
+
+def test_an_order_about_a_boot_in_whose_place_another_one_reports_is_found_whoever_has_asked_for_it():
+    for by_hand in (False, True):
+        another = [node(), node(boot="boot-1"), *LOST[2:]]
+        assert found([*another, wait(30), *ordered(by_hand=by_hand)]) == ["S17"]
+        assert found([*another, wait(20), *ordered(by_hand=by_hand)]) == [], "it may be on its way"
+
+
+def test_no_more_nodes_are_ordered_off_at_once_than_the_budget_allows():
+    lost = [node(), node("n2"), wait(30)]
+    two = [*lost, *ordered(), *ordered("n2")]
+    assert found(two, fence_budget=1) == ["S17"]
+    assert found(two, fence_budget=2) == []
+    back = [wait(1), node(boot="boot-1", ready="True")]
+    assert found([*lost, *ordered(), *back, *ordered("n2")], fence_budget=1) == []
+    assert found([*lost, *ordered(by_hand=True), *ordered("n2")], fence_budget=1) == []
+
+
+def test_no_node_is_ordered_off_in_a_storm():
+    lost = [node(), node("n2"), wait(30)]
+    assert found([*lost, *ordered()], fence_storm=2) == ["S17"]
+    assert found([*LOST, node("n2"), wait(10), *ordered()], fence_storm=2) == [], "it is not lost for long"
+    assert found([*lost, *ordered("n2", by_hand=True), *ordered()], fence_storm=2) == []
+
+
+@pytest.mark.parametrize(
+    ("heard", "boot", "after", "violated"),
+    [
+        (Heard.YES, "boot-0", 30.0, ["S17"]),
+        (Heard.NO, "boot-0", 30.0, []),
+        (Heard.YES, "boot-1", 30.0, []),
+        (Heard.YES, "boot-0", 20.0, []),  # it may not have been seen yet
+        (Heard.YES, "boot-0", 55.0, []),  # it expires
+    ],
+)
+def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after: float, violated: list[str]):
+    leader = written(LEASES, "kube-system/fencing", {"metadata": {}, "spec": {"holderIdentity": "a"}})
+    question = encoded((Question("n1", boot, "10.0.0.1:1", NONCE),))
+    statement = encoded((Statement("n1", boot, NONCE, heard),))
+    said = written(LEASES, "kube-node-lease/n2", {"metadata": {"annotations": {STATEMENTS: statement}}})
+    asked = node("n2", ready="True", questions=question)
+    steps = [node(), leader, wait(1), asked, wait(1), said, wait(after), *ordered()]
+    assert found(steps, veto_expires_s=60.0) == violated
+
+
+# --- S18
+
+
+def test_the_taint_of_a_fence_says_the_truth():
+    assert found([node(), node(fenced=True)]) == ["S18"]
+    assert found([node(), OFF, node(fenced=True)]) == []
+    assert found([node(), OFF, node(boot="boot-1"), node(boot="boot-1", fenced=True)]) == ["S18"]
+
+
+def test_evidence_on_a_record_says_the_truth():
+    assert found([node(), record(boot="boot-0")]) == ["S18"]
+    assert found([node(), OFF, record(boot="boot-0")]) == []
+    assert found([node(), door("truth.shut-out", "a"), record(boot="boot-0")]) == []
+    assert found([node(), door("truth.shut-out", "b"), record(boot="boot-0")]) == ["S18"]
+    lifted = [door("truth.shut-out", "a"), door("truth.let-in", "a")]
+    assert found([node(), *lifted, record(boot="boot-0")]) == ["S18"]
+
+
+def test_evidence_is_of_the_registration_that_the_record_is_of():
+    assert found([node(), OFF, record(boot="boot-0", noted="another")]) == ["S18"]
+    assert found([node(), OFF, record(boot="boot-0", noted="")]) == []
+
+
+@pytest.mark.parametrize("volumes", [(), (OF_A,)])
+def test_that_an_order_has_cut_its_node_off_is_true_when_it_is_written(volumes: tuple[str, ...]):
+    proved = fence(attempt(outcome="Fenced", volumes=volumes))
+    unproved = fence(attempt(outcome="Unknown", volumes=volumes))
+    assert found([node(), proved]) == ["S18"]
+    assert found([node(), unproved]) == []
+    assert found([node(), OFF, proved]) == []
+    assert found([node(), OFF, fence(attempt(outcome="Fenced", volumes=volumes), boot="boot-1")]) == ["S18"]
+
+
+def test_an_order_of_the_storage_has_shut_its_node_out_of_each_volume_that_it_names():
+    both = fence(attempt(outcome="Fenced", volumes=(OF_A, OF_B)))
+    shut = [node(), door("truth.shut-out", "a")]
+    assert found([*shut, both]) == ["S18"]
+    assert found([*shut, door("truth.shut-out", "b"), both]) == []
+    assert found([*shut, fence(attempt(outcome="Fenced", volumes=(OF_A,)))]) == []
+
+
+def test_what_is_said_of_an_order_is_judged_once_whatever_comes_later():
+    proved = fence(attempt(outcome="Fenced", volumes=(OF_A,)))
+    shut = [node(), door("truth.shut-out", "a"), proved]
+    assert found([*shut, door("truth.let-in", "a"), proved]) == []
+
+
+def test_a_fence_of_an_earlier_boot_releases_no_volume_of_a_later_one():
+    had = [node(has=[OF_A]), record(), OFF, record(boot="boot-0")]
+    going = record(boot="boot-0", deletionTimestamp="now")
+    assert found([*had, going]) == []
+    assert found([*had, power("n1", True), node(boot="boot-1", has=[OF_A]), going]) == ["S18"]
+
+
+def test_a_volume_that_was_un_reported_in_the_boot_that_was_fenced_may_go_also_when_another_one_has_come():
+    had = [node(has=[OF_A]), record(), OFF, record(boot="boot-0")]
+    un_reported, back = node(), [power("n1", True), node(boot="boot-1", ready="True")]
+    in_use = node(boot="boot-1", ready="Unknown", has=[OF_A])
+    going = record(boot="boot-0", deletionTimestamp="now")
+    assert found([*had, un_reported, *back, going]) == []
+    assert found([*had, un_reported, *back, in_use, going]) == ["S18"], "it was reported there again"
+
+
+def test_a_pod_that_a_fence_removes_runs_no_more():
+    pod = written(
+        "pods", "default/db-0", {"metadata": {"uid": "p"}, "spec": {"nodeName": "n1"}}, "store.deleted"
+    )
+    assert found([node(), OFF, node(fenced=True), pod]) == []
+    returned = [power("n1", True), node(boot="boot-1", fenced=True)]
+    assert found([node(), OFF, node(fenced=True), *returned, pod]) == ["S18"]
+
+
+def test_the_record_of_a_fence_that_has_begun_stays_until_it_is_over():
+    assert found([node(), gone(fence(attempt()))]) == [], "it was never there"
+    assert found([node(), fence(attempt()), gone(fence(attempt()))]) == ["S18"]
+    assert found([node(), fence(), gone(fence())]) == [], "nothing was ordered"
+    over = fence(attempt(), phase="Cancelled")
+    assert found([node(), over, gone(over)]) == []
+
+
+def test_a_fence_that_has_released_ends_when_another_boot_or_another_registration_reports():
+    over = fence(attempt(), phase="Unfenced", releasedAt="then")
+    assert found([node(), over]) == ["S18"]
+    assert found([node(boot="boot-1"), over]) == []
+    assert found([node(uid="another"), over]) == []
+    assert found([node(), fence(attempt(), phase="Unfenced")]) == [], "it has released nothing"
+
+
+# --- S17'
+
+
+def shut_out(*named: str, targets: str = "a") -> list[Step]:
+    """An order of the storage has named these volumes, and was answered."""
+    proved = attempt(outcome="Fenced", volumes=named)
+    doors = [door("truth.shut-out", each) for each in targets.split(",")]
+    told = fence(attempt(volumes=named)), order(token="f-0-0-1", targets=targets)
+    return [*LOST, *told, *doors, fence(proved, proof="f-0-0-1")]
+
+
+def test_a_fence_of_the_storage_releases_what_its_order_has_named_and_nothing_else():
+    assert found([*shut_out(OF_A), record(OF_A, boot="boot-0")]) == []
+    assert found([*shut_out(OF_A), record("w", boot="boot-0")]) == ["S17'"]
+
+
+def test_a_fence_of_the_storage_releases_nothing_of_another_target_than_its_orders():
+    steps = [*shut_out(OF_A, targets="a"), door("truth.shut-out", "b")]
+    assert found([*shut_out(OF_A, OF_B, targets="a,b"), record(OF_B, boot="boot-0")]) == []
+    named = fence(attempt(outcome="Fenced", volumes=(OF_A, OF_B)), proof="f-0-0-1")
+    assert found([*steps, named, record(OF_B, boot="boot-0")]) == ["S17'", "S17'"]
+
+
+def test_what_an_order_names_does_not_grow_once_it_is_answered():
+    more = fence(attempt(outcome="Fenced", volumes=(OF_A, "w")), proof="f-0-0-1")
+    assert found([*shut_out(OF_A), more]) == ["S17'"]
+    assert found([*shut_out(OF_A, "w"), more]) == []
+
+
+# --- S18'
+
+
+def test_a_fence_lets_a_node_in_when_the_boot_that_it_has_shut_out_is_over():
+    let_in = door("truth.let-in", "a", boot="boot-0")
+    assert found([door("truth.shut-out", "a"), let_in]) == ["S18'"]
+    assert found([door("truth.shut-out", "a"), OFF, let_in]) == []
+    assert found([door("truth.shut-out", "a"), door("truth.let-in", "a")]) == [], "by hand"
+
+
+def test_no_node_is_let_in_that_has_a_volume_mounted_which_another_has_by_now():
+    mounted = Step("n1", "truth.mounted", {"volume": OF_A, "node": "n1", "epoch": 1, "attached": True})
+    mounted.fields.update(device="/dev/a", wanted=OF_A)
+    taken = Step("array", "truth.attached", {"volume": OF_A, "node": "n2", "epoch": 2})
+    had = [Step("array", "truth.attached", {"volume": OF_A, "node": "n1", "epoch": 1}), mounted]
+    unmounted = Step("n1", "truth.unmounted", {"volume": OF_A, "node": "n1"})
+    assert found([*had, taken, door("truth.let-in", "a")]) == ["S18'"]
+    assert found([*had, door("truth.let-in", "a")]) == []
+    assert found([*had, taken, door("truth.let-in", "b")]) == [], "of another target"
+    assert found([*had, unmounted, taken, door("truth.let-in", "a")]) == []
+
+
+# --- what is no work (L7, D3)
+
+
+def mechanism(**states: str) -> Step:
+    nodes = [{"name": name, "state": state, "lookedAt": "t"} for name, state in states.items()]
+    return written(
+        "fencemechanisms.fencing.mooring.dev",
+        "bmc",
+        {"metadata": {"name": "bmc"}, "status": {"nodes": nodes}},
+    )
+
+
+def is_no_work(*steps: Step) -> bool:
+    """Of the last one."""
+    trace, last = Trace(lambda: 0.0), [False]
+    again = LooksAgain.of(trace)
+    for kind in ("store.written", "store.deleted"):
+        trace.listen(kind, lambda event: last.append(event in again))
+    for step in steps:
+        trace(step.actor, step.kind, **step.fields)
+    return last[-1]
+
+
+def test_a_mechanism_that_had_no_word_of_a_node_may_be_asked_again_and_no_other():
+    assert is_no_work(mechanism(n1="Unknown"), mechanism(n1="Open"))
+    assert is_no_work(mechanism(n1="Open"), mechanism(n1="Unknown"))
+    assert is_no_work(mechanism(n1="Open", n2="Unknown"), mechanism(n1="Open", n2="Open"))
+    assert not is_no_work(mechanism(n1="Open"), mechanism(n1="Shut"))
+    assert not is_no_work(mechanism(n1="Open", n2="Unknown"), mechanism(n1="Shut", n2="Open"))
+    assert not is_no_work(mechanism(n1="Open"), mechanism())
+    assert not is_no_work(mechanism(n1="Open"), mechanism(n1="Open")), "it changes nothing"
+
+
+def test_a_fence_in_force_may_be_looked_at_again_and_one_that_begins_is_work():
+    proved = attempt(outcome="Fenced")
+    held = fence(proved, phase="Fenced", proof="f-0-0-1", verifiedAt="t")
+    assert is_no_work(held)
+    assert not is_no_work(fence(attempt()))
+    assert is_no_work(fence(attempt(outcome="NotFenced"), phase="AwaitingPerson", round=1))
+    assert not is_no_work(fence(attempt(outcome="NotFenced"), phase="AwaitingPerson", round=0))
+    assert not is_no_work(gone(held))
+    assert not is_no_work(fence(proved, phase="Unfenced", proof="f-0-0-1", verifiedAt="t"))
