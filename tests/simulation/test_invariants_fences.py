@@ -311,18 +311,25 @@ def test_what_an_order_names_does_not_grow_once_it_is_answered():
 # --- S18'
 
 
-def test_a_fence_lets_a_node_in_when_the_boot_that_it_has_shut_out_is_over():
-    let_in = door("truth.let-in", "a", boot="boot-0")
-    assert found([door("truth.shut-out", "a"), let_in]) == ["S18'"]
-    assert found([door("truth.shut-out", "a"), OFF, let_in]) == []
-    assert found([door("truth.shut-out", "a"), door("truth.let-in", "a")]) == [], "by hand"
+def mounted(volume: str) -> list[Step]:
+    """The node has it attached and mounted, as the first of all."""
+    where = {"volume": volume, "node": "n1", "epoch": 1}
+    seen = {**where, "attached": True, "device": "/dev/a", "wanted": volume}
+    return [Step("array", "truth.attached", where), Step("n1", "truth.mounted", seen)]
+
+
+def test_a_fence_lets_a_node_in_when_the_boot_that_it_has_shut_out_is_over_or_has_nothing_mounted():
+    had, let_in = [*mounted(OF_A), door("truth.shut-out", "a")], door("truth.let-in", "a", boot="boot-0")
+    unmounted = Step("n1", "truth.unmounted", {"volume": OF_A, "node": "n1"})
+    assert found([*had, let_in]) == ["S18'"]
+    assert found([*had, OFF, let_in]) == []
+    assert found([*had, unmounted, let_in]) == []
+    assert found([*had, door("truth.let-in", "a")]) == [], "by hand"
 
 
 def test_no_node_is_let_in_that_has_a_volume_mounted_which_another_has_by_now():
-    mounted = Step("n1", "truth.mounted", {"volume": OF_A, "node": "n1", "epoch": 1, "attached": True})
-    mounted.fields.update(device="/dev/a", wanted=OF_A)
+    had = mounted(OF_A)
     taken = Step("array", "truth.attached", {"volume": OF_A, "node": "n2", "epoch": 2})
-    had = [Step("array", "truth.attached", {"volume": OF_A, "node": "n1", "epoch": 1}), mounted]
     unmounted = Step("n1", "truth.unmounted", {"volume": OF_A, "node": "n1"})
     assert found([*had, taken, door("truth.let-in", "a")]) == ["S18'"]
     assert found([*had, door("truth.let-in", "a")]) == []
