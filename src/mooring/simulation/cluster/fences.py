@@ -167,7 +167,7 @@ class FencingUsers:
         except KubeError:
             return
         cluster = self._cluster
-        is_open = [each for each in fences if (each.status.phase or Phase.PENDING) in Phase.OPEN]
+        is_open = [each for each in fences if each.status.attempts and each.status.phase in Phase.OPEN]
         if any((proof := proof_of(each)) is None or proof.scope == Scope.POWER for each in is_open):
             return  # it is not known yet what comes of it, or its machine is off
         boot = cluster.machines[node].boots
