@@ -107,6 +107,32 @@ def test_the_next_boot_waits_until_the_last_one_has_missed_a_renewal(play: Any, 
     play_two(play, tmp_path, story)
 
 
+@pytest.mark.parametrize(("renewals", "takes"), [(1, True), (2, False)])
+def test_a_renewal_that_comes_in_late_is_no_sign_of_an_agent_and_a_second_one_is(
+    play: Any, tmp_path: Path, renewals: int, takes: bool
+):
+    async def come_in(stage: Any) -> None:
+        for number in range(renewals):
+            await asyncio.sleep(5)
+            spec = {"renewTime": f"2029-01-01T00:00:0{number}.000000Z"}
+            await stage.api.patch(Lease, NODE, {"spec": spec}, NAMESPACE)
+
+    async def story(stage: Any, other: Any) -> None:
+        await stage.start()
+        await stage.until(lambda: lease(stage))
+        await stage.kill()
+        coming = asyncio.create_task(come_in(stage))
+        await other.start("boot-2")
+        if takes:
+            await other.until(lambda: reports(stage, "boot-2"))
+        else:
+            with pytest.raises(HeldByAnother):
+                await other.ended()
+        await coming
+
+    play_two(play, tmp_path, story)
+
+
 def test_an_agent_whose_name_was_taken_ends_what_it_started(play: Any, tmp_path: Path):
     """It could not renew for long; the other one has its pods now."""
 
