@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mooring.controllers.fencing.polls import PATIENCE_S, Polls
 from mooring.kube.objects import Condition, ManagedMeta, Node, NodeStatus
@@ -120,6 +121,12 @@ def test_who_does_not_answer_the_api_server_or_has_no_door_is_not_asked():
     polls = Polls(Random(1))
     others = [LOST, node("b", ready="Unknown"), node("c", door=""), node("d")]
     assert polls.ask(LOST, others, 100.0, 15.0) == {"d"}
+
+
+def test_a_node_whose_deletion_waits_is_asked_as_others_are():
+    going = node("b")
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2030-01-01T00:00:00Z"))
+    assert Polls(Random(1)).ask(LOST, [LOST, going], 100.0, 15.0) == {"b"}
 
 
 @pytest.mark.parametrize("lost", [node("a", ready="Unknown", door=""), node("a", "", ready="Unknown")])
