@@ -158,8 +158,14 @@ class FencingUsers:
             for each in await self._of(node):
                 if each.status.released_at and not each.spec.unfence and each.status.phase == Phase.FENCED:
                     await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
+                elif each.status.phase == Phase.AWAITING_PERSON and self._is_healed():
+                    self._cluster.power_on(node)  # a person has gone there, and has found it off
+                    return
         except KubeError:
             return  # it is looked at again
+
+    def _is_healed(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._cluster.scenario.heal_s
 
     async def _looked_after(self, node: str, restarted: dict[str, int]) -> None:
         try:
