@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.attachdetach.controller import SOON_S, AttachDetachController
+from mooring.controllers.attachdetach.controller import SETTLES_S, SOON_S, AttachDetachController
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, VolumeDecision, VolumeState
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
-from mooring.volumes.attachment_lock import lock_of
+from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -45,6 +45,41 @@ def test_a_grant_is_in_the_cache_at_once_so_that_it_is_not_made_again(play: Play
         granted = controller._index.persistent_volumes.get("pv-d1")
         assert granted is not None
         assert lock_of(granted).epoch == 1
+
+    play(schedule)
+
+
+@pytest.mark.parametrize(("raised", "grants"), [(False, 1), (True, 0)])
+def test_an_epoch_that_the_node_has_got_has_its_time_to_be_written_before_it_is_raised(
+    play: Play, raised: bool, grants: int, monkeypatch: pytest.MonkeyPatch
+):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        record, node = await stage.attached(a), await stage.api.get(Node, "n0")
+        given: list[str] = []
+
+        async def grant(record: Any, node: Node, pod: str) -> None:
+            given.append(pod)
+
+        monkeypatch.setattr(controller, "_record", lambda volume, name: record)
+        monkeypatch.setattr(controller, "_node", lambda name: node)
+        monkeypatch.setattr(controller._handshake, "grant", grant)
+        volume, decision = (
+            "example.com/disk/d1",
+            VolumeDecision(Action.GRANT, Reason("G", "g"), "n0", ("default/db-0",)),
+        )
+        held = Lock(epoch=3, node="n0")
+        await controller._grant(volume, decision, held)
+        await asyncio.sleep(SETTLES_S / 2)
+        await controller._grant(volume, decision, held)
+        assert given == [], "it has not stood for long enough"
+        await asyncio.sleep(2 * SETTLES_S)
+        await controller._grant(volume, decision, Lock(epoch=4, node="n0") if raised else held)
+        assert len(given) == grants
+        await controller._grant(volume, decision, Lock(epoch=5, node="n1"))
+        assert len(given) == grants + 1, "another node's is not waited for"
 
     play(schedule)
 

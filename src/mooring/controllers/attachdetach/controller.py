@@ -54,6 +54,8 @@ Key = str | SweepKey
 _Since = tuple[tuple[str, ...], float]
 """What was told, or who waits, and since when (the loop's time)."""
 SOON_S = 0.05
+SETTLES_S = 1.0
+"""Between one and two times so long stands a lock before it is granted anew to the node that has it."""
 WRITING = (
     Action.ATTACH,
     Action.GRANT,
@@ -126,6 +128,9 @@ class AttachDetachController(Controller[Key]):
         self._last_events: dict[str, dict[str, _Since]] = {}
         # The same -> the pods that wait for it to leave another node, and since when
         self._waiting_since: dict[str, dict[str, _Since]] = {}
+        # volume -> the epoch of a lock that is ahead of its VolumeAttachment, and until when (the loop's
+        # time) another controller may still write it there
+        self._settling: dict[str, tuple[int, float]] = {}
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -160,6 +165,8 @@ class AttachDetachController(Controller[Key]):
             await self._carry_out(key, decision, state)
             if decision.after:
                 self.look_again(key, decision.after + SOON_S)
+        if all(decision.action is not Action.GRANT for decision in decisions):
+            self._settling.pop(key, None)
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -224,8 +231,7 @@ class AttachDetachController(Controller[Key]):
             case Action.ATTACH:
                 await self._attach(volume, decision, state)
             case Action.GRANT:
-                node = self._node(decision.node)
-                await self._handshake.grant(self._record(volume, decision.node), node, decision.pods[0])
+                await self._grant(volume, decision, state.lock)
             case Action.RESTORE:
                 await self._handshake.restore(self._record(volume, decision.node))
             case Action.RESTAMP:
@@ -244,6 +250,21 @@ class AttachDetachController(Controller[Key]):
         self.log.info(
             decision.action.value, volume=volume, node=decision.node, reason=decision.reason.message
         )
+
+    async def _grant(self, volume: str, decision: VolumeDecision, lock: Lock | None) -> None:
+        """Of two controllers that work at once, each would see the other's epoch before that stands on the
+        VolumeAttachment, and raise it by turns. So an epoch that the node has got has its time."""
+        if lock is not None and lock.node == decision.node:
+            now = asyncio.get_running_loop().time()
+            epoch, until = self._settling.get(volume, (0, 0.0))
+            if epoch != lock.epoch:
+                epoch, until = lock.epoch, now + SETTLES_S * (1 + self.random.random())
+                self._settling[volume] = epoch, until
+            if now < until:
+                self.queue.add_after(volume, until - now)
+                return
+        node = self._node(decision.node)
+        await self._handshake.grant(self._record(volume, decision.node), node, decision.pods[0])
 
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
