@@ -189,6 +189,8 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     asked = node("n2", ready="True", questions=question)
     steps = [node(), leader, wait(1), asked, wait(1), said, wait(after), *ordered()]
     assert found(steps, veto_expires_s=60.0) == violated
+    well_since = [node(ready="True"), wait(1), node()]
+    assert found([*steps[:6], *well_since, *steps[6:]], veto_expires_s=60.0) == [], "of an earlier doubt"
 
 
 # --- S18

@@ -540,6 +540,33 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     fencing(story)
 
 
+def test_an_order_about_a_node_that_is_shown_as_answering_counts_in_the_budget_until_that_reports_again(
+    fencing: Any,
+):
+    """Its outcome is not known, and it may strike late."""
+
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            await stage.report("a", by_agent=False)
+            await stage.api.patch(NodeFence, fence.name, {"spec": {"unfence": True}})
+            await stage.until_phase("a", "Cancelled")
+            await stage.silent("b")
+            await asyncio.sleep(100)
+            assert stage.machines.off == {"a"}, "this is no report of its agent"
+            await stage.report("a")
+            await stage.until(lambda: _is_off(stage, "b"))
+
+    fencing(story)
+
+
 def test_a_node_that_has_booted_under_its_order_counts_in_the_budget_until_it_reports_after_that(
     fencing: Any,
 ):

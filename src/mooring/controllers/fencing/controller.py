@@ -53,6 +53,7 @@ from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.statements import last_report
 
 
 class FencingController(Controller[Key]):
@@ -78,6 +79,7 @@ class FencingController(Controller[Key]):
         requests = self.watch(FenceRemediation, lambda each: [key_of(each)], matters=_what_is_asked)
         leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
         leases.add_handler(self._stated)
+        self._nodes.add_handler(self._reported)
         silence = Silence(leases)
         self._polls = Polls(random)
         host_agent = HostAgent(client, silence.observed)
@@ -120,6 +122,18 @@ class FencingController(Controller[Key]):
     def _look_at(self, nodes: set[str]) -> None:
         for each in sorted(nodes):
             self.queue.add(NodeKey(each))
+
+    def _reported(self, old: Node | None, new: Node | None) -> None:
+        """A node that an order may still have struck, though its fence is over, counts in no budget any
+        more."""
+        if old is None or new is None or last_report(old) == last_report(new):
+            return
+        if any(
+            each.spec.node_name == new.name and each.status.phase in Phase.OVER
+            for each in self._fences.items()
+        ):
+            for key in self._waiting():
+                self.queue.add(key)
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
         """What a node states about its peers, by its Lease."""

@@ -230,9 +230,10 @@ class Observer:
         return Company(len(nodes), known, calm)
 
     def _may_be_off(self, fence: NodeFence) -> bool:
-        """Whether something was ordered, and the node has not come back. That a person has taken an order
-        back whose outcome is not known switches nothing on; and a boot that had reported when the machine was
-        found to be off is the one that was struck, though the order was about the boot before."""
+        """Whether something was ordered, and the node has not come back. That an order is taken back whose
+        outcome is not known switches nothing on: until the node has reported since it may strike. And a boot
+        that had reported when the machine was found to be off is the one that was struck, though the order
+        was about the boot before."""
         if in_progress(fence):
             return True
         node, target, proof = self._nodes.get(fence.spec.node_name), fence.status.target, proof_of(fence)
@@ -240,8 +241,9 @@ class Observer:
             return False
         if proof is not None and is_off(proof):
             return proof.report != "" and last_report(node) == proof.report
-        taken_back = fence.status.phase == Phase.CANCELLED and has_begun(fence)
-        return taken_back and node.ready == "Unknown" and is_same_boot(node, target)
+        if fence.status.phase != Phase.CANCELLED or not has_begun(fence) or not is_same_boot(node, target):
+            return False
+        return node.ready == "Unknown" or last_report(node) == fence.status.attempts[-1].report
 
     def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
         priority = self._priority.get(node.name, 0)

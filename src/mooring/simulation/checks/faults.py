@@ -102,6 +102,10 @@ class Faults:
             if part in named or part in ("server", "api")
         )
 
+    def in_force(self, what: str, part: str) -> bool:
+        """Whether a fault of that kind has begun on the part, and is not over."""
+        return bool(self._begun.get((what, part)))
+
     def skew(self, part: str, since: float) -> float:
         """By how many seconds the part's clock may have jumped since then."""
         told = self._skews[part]

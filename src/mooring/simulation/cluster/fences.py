@@ -92,6 +92,10 @@ class FenceFaults:
             device.manners.clear()
 
 
+UNDER_WAY = (Phase.FENCING, Phase.FENCED)
+"""A fence that has ordered something, and is none for a person, may mean its node to be off."""
+
+
 class FencingUsers:
     """What users do about fences."""
 
@@ -154,15 +158,16 @@ class FencingUsers:
                 await self._looked_after(node, restarted)
 
     async def _wanted_back(self, node: str) -> None:
+        under_way = False
         try:
             for each in await self._of(node):
                 if each.status.released_at and not each.spec.unfence and each.status.phase == Phase.FENCED:
                     await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
-                elif each.status.phase == Phase.AWAITING_PERSON and self._is_healed():
-                    self._cluster.power_on(node)  # a person has gone there, and has found it off
-                    return
+                under_way = under_way or (bool(each.status.attempts) and each.status.phase in UNDER_WAY)
         except KubeError:
             return  # it is looked at again
+        if not under_way and self._is_healed():
+            self._cluster.power_on(node)  # a person has gone there, and has found it off
 
     def _is_healed(self) -> bool:
         return asyncio.get_running_loop().time() >= self._cluster.scenario.heal_s

@@ -49,13 +49,14 @@ class BlastRadius(Checker):
         self._dead = Statements.of(trace)
         self._vetoes = Vetoes(trace, self._settings.veto_expires_s, VIEW_S)
         self._struck: dict[str, float] = {}
-        """Node -> when it was ordered off first by the policy, and has not come back. What users ask for may
-        come at any time, and does not count."""
+        """Node -> when it was ordered off first by the policy, and has not come back, nor been let in. What
+        users ask for may come at any time, and does not count."""
         self._by_hand: dict[str, float] = {}
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         trace.listen("truth.ordered", self._ordered)
+        trace.listen("truth.let-in", lambda event: self._struck.pop(event.fields["node"], None))
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:

@@ -2,7 +2,8 @@
 the fencing controller has certainly seen keeps a node from being fenced.
 
 It counts a statement only where nothing excuses that it was not heard: the leader is the one that asked, the
-statement was stored longer ago than a view may be late, and its peer has stated nothing else since.
+statement was stored longer ago than a view may be late, and its peer has stated nothing else since. Of a node
+that is not ready it was asked since it is not: what was said before that was no answer to this doubt.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Vetoes:
         self._expires, self._late = expires, late
         self._leader, self._led_since = "", 0.0
         self._asked: dict[str, float] = {}  # nonce -> when it stood on a Node first
+        self._unready_since: dict[str, float] = {}
         self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
         """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
         if expires:
@@ -45,7 +47,12 @@ class Vetoes:
     def _written(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
         if resource == "nodes":
-            text = object_of(event).metadata.annotations.get(QUESTIONS, "")
+            node = object_of(event)
+            if node.ready == "True":
+                self._unready_since.pop(name, None)
+            else:
+                self._unready_since.setdefault(name, event.time)
+            text = node.metadata.annotations.get(QUESTIONS, "")
             for each in questions_of(text):
                 self._asked.setdefault(each.nonce, event.time)
         elif resource == LEASES and name.startswith(OF_NODES):
@@ -64,18 +71,20 @@ class Vetoes:
 
     def of(self, node: str, boot: str, now: float) -> str:
         """A peer whose word keeps this boot of the node from being fenced now; "" if there is none."""
+        since = max(self._led_since, self._unready_since.get(node, 0.0))
         found = (
             peer
             for (about, its, peer), said in self._said.items()
-            if (about, its) == (node, boot) and self._holds(said, now)
+            if (about, its) == (node, boot) and self._holds(said, since, now)
         )
         return next(found, "")
 
-    def _holds(self, said: list[tuple[float, str, Heard]], now: float) -> bool:
-        """Whether a word that was certainly seen says that it is heard, and no later one otherwise."""
+    def _holds(self, said: list[tuple[float, str, Heard]], since: float, now: float) -> bool:
+        """Whether a word that was asked since then, and certainly seen, says that it is heard, and no later
+        one otherwise."""
         for number, (at, nonce, _) in enumerate(said):
             seen = self._late < now - at < self._expires - EXPIRES_EARLY_S
-            asked = self._asked.get(nonce, 0.0) > self._led_since
+            asked = self._asked.get(nonce, 0.0) > since
             if seen and asked and all(heard is Heard.YES for _, _, heard in said[number:]):
                 return True
         return False
