@@ -237,8 +237,18 @@ LOST = node(
         (False, None, LOST, (Action.REPORT, "Attached")),
         (False, replace(FENCED, boot_id="other"), LOST, (Action.REPORT, "Attached")),
         (False, FENCED, replace(LOST, ready="True"), (Action.REPORT, "Attached")),
+        (False, FENCED, replace(LOST, in_use=False), (Action.DETACH, "NotInUse")),
+        (False, None, replace(LOST, in_use=False), (Action.REPORT, "Attached")),
+        (False, FENCED, replace(LOST, in_use=False, ready="True"), (Action.REPORT, "Attached")),
     ],
-    ids=["a fence has shown it", "a pod starts", "no fence", "another boot", "it answers"],
+    ids=[
+        *("a fence has shown it", "a pod starts", "no fence", "another boot", "it answers"),
+        *(
+            "a fence has shown it, and it was never mounted",
+            "never mounted, no fence",
+            "never mounted, it answers",
+        ),
+    ],
 )
 def test_pods_that_are_ending_on_a_fenced_node_keep_no_volume_that_it_cannot_write(
     starting: bool, evidence: Evidence | None, there: NodeState, expected: tuple[Action, str]

@@ -26,6 +26,7 @@ from mooring.controllers.attachdetach.release import (
     Release,
     has_let_go,
     is_another_machine,
+    is_fenced,
     is_same_node,
     may_release,
 )
@@ -82,8 +83,11 @@ def _only_ends_fenced(state: VolumeState, demand: Demand) -> bool:
     held = next((each for each in state.attachments if each.node == demand.node), None)
     if held is None or demand.starting:
         return False
-    verdict = may_release(state.nodes.get(demand.node), held, state.terms)
-    return verdict.forced and verdict.reason.code == "Fenced"
+    node = state.nodes.get(demand.node)
+    verdict = may_release(node, held, state.terms)
+    if verdict.forced:
+        return verdict.reason.code == "Fenced"
+    return verdict.allowed and node is not None and node.ready == "Unknown" and is_fenced(node, held)
 
 
 def knows_its_mounts(node: NodeState) -> bool:

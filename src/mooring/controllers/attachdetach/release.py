@@ -142,7 +142,7 @@ def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
     """What a fence or an operator has stated about the node, if that counts."""
     where, seen = f"node {attachment.node}", node.node if node is not None else None
     evidence, statement = attachment.evidence, attachment.statement
-    if evidence is not None and evidence_holds(evidence, seen, attachment.node_uid):
+    if evidence is not None and is_fenced(node, attachment):
         return Reason("Fenced", f"{where} was fenced by {evidence.by} (boot {evidence.boot_id or 'unknown'})")
     if node is not None and node.out_of_service:
         return Reason("OutOfService", f"{where} was declared out of service")
@@ -150,6 +150,12 @@ def _stated(node: NodeState | None, attachment: Attachment) -> Reason | None:
         whom = f"{statement.by or 'an operator'} has stated at {statement.at or 'some time'}"
         return Reason("ConfirmedDead", f"{whom} that {where} (uid {statement.node_uid}) is dead")
     return None
+
+
+def is_fenced(node: NodeState | None, attachment: Attachment) -> bool:
+    """Whether evidence of a fence of its node counts, whether or not the node says that it has let go."""
+    evidence, seen = attachment.evidence, node.node if node is not None else None
+    return evidence is not None and evidence_holds(evidence, seen, attachment.node_uid)
 
 
 def evidence_holds(evidence: Evidence, node: Node | None, node_uid: str) -> bool:
