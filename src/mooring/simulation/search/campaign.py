@@ -11,7 +11,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
@@ -166,7 +166,7 @@ def _leave_what_is_there() -> None:
 
 
 @contextmanager
-def _collected_between_runs() -> Iterator[None]:
+def _collected_between_runs() -> Generator[None]:
     """As in a worker, in the process that asks, unless that does so itself; afterwards as before."""
     if not gc.isenabled():
         yield
