@@ -137,6 +137,14 @@ async def test_a_holder_that_preempts_nothing_is_no_fence():
     assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "Registered")
 
 
+async def test_an_abort_that_was_answered_and_did_nothing_is_not_remembered():
+    namespace = played(None)
+    await fenced(namespace, forgets="resv-acquire 2")
+    del namespace.keys[A]
+    answer = await fenced(namespace)
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "AbortNotSeen")
+
+
 @pytest.mark.parametrize("refuses", ["resv-report ", "resv-acquire 2", "resv-acquire 0"])
 async def test_a_failure_is_unknown(refuses: str):
     answer = await fenced(played(None), refuses=refuses)
@@ -177,6 +185,14 @@ async def test_a_fencing_machine_with_the_targets_host_identifier_is_never_fence
         answer = await NvmePr(Fencer(namespace, A)).fence(order())
         assert answer.outcome is not Outcome.FENCED, answer
         assert namespace.may_write(A)
+
+
+async def test_a_fencing_machine_with_the_targets_host_identifier_is_left_alone_once_that_is_seen():
+    namespace = played()
+    await NvmePr(Fencer(namespace, A)).fence(order())
+    many = len(namespace.orders)
+    assert (await NvmePr(Fencer(namespace, A)).fence(order())).code == "WrongTarget"
+    assert len(namespace.orders) == many
 
 
 async def test_the_fences_machine_may_be_registered_already_for_another_fence():

@@ -89,7 +89,7 @@ class ReservedDisk(ABC):
         found, held = await self.read()
         if not others and held.type > 0 and ended_key(own) in found:
             return True
-        if not await self.seize(own, others) or not keys <= others:
+        if not await self.seize(own, others) or not keys <= others or (await self.registered(keys))[0]:
             return False
         await self._replace(own, ended_key(own))
         return True
