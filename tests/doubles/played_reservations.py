@@ -67,6 +67,8 @@ class PlayedDisk:
         if self.keys.get(who) != own:
             return CONFLICT
         match order:
+            case "--register" if other:
+                self.keys[who] = other
             case "--register":
                 del self.keys[who]
                 self.holder = None if self.holder == who else self.holder

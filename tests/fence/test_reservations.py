@@ -55,7 +55,7 @@ async def test_the_machines_key_is_preempted_and_the_others_stay():
     disk = played()
     answer = await fence(disk).fence(order(registers="never"))
     assert (answer.outcome, answer.before) == (Outcome.FENCED, State.OPEN)
-    assert disk.keys == {"b": 0xB2, "fence": reservations.own_key("n", "t")}
+    assert disk.keys == {"b": 0xB2, "fence": reservations.ended_key(reservations.own_key("n", "t"))}
     assert disk.holder == "fence"
     again = await fence(disk).fence(order(registers="never"))
     assert (again.outcome, again.before) == (Outcome.FENCED, State.SHUT)
@@ -73,6 +73,18 @@ async def test_preempted_without_abort_is_unknown():
     answer = await fence(disk).fence(order(registers="never"))
     assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "PreemptedOnly")
     assert "a" not in disk.keys
+
+
+async def test_preempted_without_abort_stays_unknown_when_it_is_ordered_again():
+    disk = played(aborts=False)
+    await fence(disk).fence(order(registers="never"))
+    again = await fence(disk).fence(order(registers="never"))
+    assert (again.outcome, again.code) == (Outcome.UNKNOWN, "PreemptedOnly")
+
+
+async def test_a_key_that_was_not_there_has_had_nothing_aborted():
+    answer = await fence(played()).fence(order(registers="never", keys="0xa1,0xc3"))
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "PreemptedOnly")
 
 
 async def test_without_a_reservation_keys_stop_nobody_so_one_is_made():

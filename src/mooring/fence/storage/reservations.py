@@ -16,7 +16,6 @@ TYPES = {
     "exclusive access, all registrants": 8,
 }
 """Those under which who is not registered cannot write, and all who are can (SPC-4)."""
-OUR_TYPE = 5
 
 
 class Unreadable(Exception):
@@ -54,6 +53,11 @@ def reservation(output: str) -> Reservation:
 def own_key(node: str, token: str) -> int:
     """The fence's own, never 0."""
     return int.from_bytes(hashlib.sha256(f"{node} {token}".encode()).digest()[:8], "big") | 1
+
+
+def ended_key(own: int) -> int:
+    """Says, in the place of that one: each of the machine's keys was preempted, and its commands aborted."""
+    return own_key("ended", hex(own))
 
 
 def key(text: str) -> int:

@@ -1,165 +1,32 @@
-"""Takes a machine's registration at disks away, by SCSI-3 persistent reservations (sg_persist).
+"""Takes a machine's registration at SCSI disks away (sg_persist): see `registrations`.
 
-FENCED means that for each disk, read afterwards: none of the machine's keys is registered, a reservation is
-held under which who is not registered cannot write, and PREEMPT AND ABORT, which ends the commands of the
-preempted, was carried out for each key. That alone is no fence, as the machine may register again: it is
-FENCED only where `registers` says `never`, or else UNKNOWN (MayRegisterAgain), a rung beside a list of who is
-let in. multipathd must not register for it either (no `reservation_key` in its configuration).
-
-A target without APTPL (tgt) forgets reservations when it loses power, which `look` then finds.
+multipathd must not register for the machine either (no `reservation_key` in its configuration). A target
+without APTPL (tgt) forgets reservations when it loses power, which `look` then finds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
-from mooring.fence import parameters, programs
-from mooring.fence.interface import Answer, Look, Mechanism, Order, Outcome, Parameter, Scope, State
-from mooring.fence.moments import moment
-from mooring.fence.programs import Deadline, Ended, ProgramMissing, Run
-from mooring.fence.storage import reservations
-from mooring.fence.storage.clients import listed
-from mooring.fence.storage.reservations import Unreadable
-from mooring.fence.storage.sg_persist import Disk, Failed, ReservedForOne
-
-MOST = 64
-"""Disks of one order."""
+from mooring.fence.interface import Mechanism, Order
+from mooring.fence.storage import reserved
+from mooring.fence.storage.registrations import Registrations
+from mooring.fence.storage.sg_persist import Disk
 
 
-class ScsiPr:
+class ScsiPr(Registrations):
     """See `Mechanism`."""
 
     kind = "scsi-pr"
-    scope = Scope.STORAGE
     summary = "Takes a machine's registration at SCSI disks away (persistent reservations)"
-    parameters: Mapping[str, Parameter] = {
-        "devices": Parameter("Paths of the disks on the controller's machine, with commas", required=True),
-        "keys": Parameter(
-            "Keys under which the machine registers, as 0xa1, with commas", required=True, per_node=True
-        ),
-        "registers": Parameter(
-            "never: no machine registers again once it was preempted; else UNKNOWN is the answer"
-        ),
-    }
+    needs: ClassVar[Mapping[str, str]] = {"sg_persist": "sg3-utils"}
 
-    def __init__(self, run: Run = programs.run) -> None:
-        self._run = run
-
-    def problems(self, order: Order) -> list[str]:
-        """See `Mechanism`."""
-        given = order.parameters
-        found = [*programs.missing({"sg_persist": "sg3-utils"}), *parameters.problems(self.parameters, order)]
-        found += [] if order.token else ["the order has no token"]
-        devices = listed(given.get("devices", ""))
-        found += [
-            f"devices: {each!r} is no path of a device" for each in devices if not each.startswith("/dev/")
-        ]
-        found += [f"devices has more than {MOST}"] if len(devices) > MOST else []
-        found += [] if given.get("registers", "never") == "never" else ["registers is `never`, or not given"]
-        for each in listed(given.get("keys", "")):
-            try:
-                reservations.key(each)
-            except ValueError as error:
-                found.append(f"keys: {error}")
-        return found
-
-    async def look(self, order: Order) -> Look:
-        """See `Mechanism`."""
-        if wrong := self.problems(order):
-            return Look(State.UNKNOWN, "BadParameter", "; ".join(wrong))
-        try:
-            return await _Session(order, self._run).look()
-        except (Failed, Unreadable, ProgramMissing) as error:
-            return Look(State.UNKNOWN, "Failed", str(error))
-
-    async def fence(self, order: Order) -> Answer:
-        """See `Mechanism`."""
-        if wrong := self.problems(order):
-            return Answer(Outcome.NOT_FENCED, "BadParameter", "; ".join(wrong))
-        try:
-            return await _Session(order, self._run).shut()
-        except ProgramMissing as error:
-            return Answer(Outcome.NOT_FENCED, "NotInstalled", str(error))
-        except (Failed, Unreadable) as error:
-            return Answer(Outcome.UNKNOWN, "Failed", str(error))
-
-    async def unfence(self, order: Order) -> Answer:
-        """See `Mechanism`. The machine can then register again by itself; the fence's own key goes."""
-        if wrong := self.problems(order):
-            return Answer(Outcome.UNKNOWN, "BadParameter", "; ".join(wrong))
-        try:
-            return await _Session(order, self._run).open()
-        except (Failed, Unreadable, ProgramMissing) as error:
-            return Answer(Outcome.UNKNOWN, "Failed", str(error))
+    def disk(self, device: str, order: Order, run: reserved.Run) -> Disk:
+        """See `Registrations`."""
+        return Disk(device, run)
 
 
 def mechanism() -> Mechanism:
     """For the registry."""
     return ScsiPr()
-
-
-class _Session:
-    """One call for one order."""
-
-    def __init__(self, order: Order, run: Run) -> None:
-        self._disks = [Disk(each, self._once) for each in listed(order.parameters["devices"])]
-        self._keys = {reservations.key(each) for each in listed(order.parameters["keys"])}
-        self._barred = order.parameters.get("registers") == "never"
-        self._own = reservations.own_key(order.target.node, order.token)
-        self._deadline = Deadline(order.deadline)
-        self._run = run
-
-    async def look(self) -> Look:
-        for disk in self._disks:
-            found, held = await disk.read()
-            if there := found & self._keys:
-                keys = ", ".join(map(hex, sorted(there)))
-                return Look(State.OPEN, "Registered", f"{disk.device}: {keys} is registered")
-            if held.type <= 0:
-                message = f"{disk.device}: no reservation keeps the unregistered from writing"
-                return Look(State.OPEN, "NotReserved", message)
-        return Look(State.SHUT, "Shut", f"its keys are registered at none of {', '.join(self._devices)}")
-
-    async def shut(self) -> Answer:
-        before, ordered = await self.look(), moment()
-        aborted = True
-        for disk in self._disks:
-            found, _ = await disk.read()
-            try:
-                aborted &= await disk.seize(self._own, found & self._keys)
-            except ReservedForOne as error:
-                return Answer(Outcome.UNKNOWN, "ReservedForOne", str(error), before=before.state)
-        after = await self.look()
-        if after.state is not State.SHUT:
-            return Answer(Outcome.UNKNOWN, after.code, after.message, before=before.state)
-        if not aborted:
-            message = "the disk does not abort the commands of the preempted: one may still be carried out"
-            return Answer(Outcome.UNKNOWN, "PreemptedOnly", message, before=before.state)
-        if not self._barred:
-            message = "its keys are gone, but it may register again: shut it out by the target's list, too"
-            return Answer(Outcome.UNKNOWN, "MayRegisterAgain", message, before=before.state)
-        evidence = {
-            "source": "scsi-pr",
-            "devices": " ".join(self._devices),
-            "preempted": " ".join(map(hex, sorted(self._keys))),
-            "ownKey": hex(self._own),
-            "orderedAt": ordered,
-            "readAt": moment(),
-        }
-        return Answer(Outcome.FENCED, after.code, after.message, evidence, before.state)
-
-    async def open(self) -> Answer:
-        for disk in self._disks:
-            if self._own in (await disk.read())[0]:
-                await disk.unregister(self._own)
-            if self._own in (await disk.read())[0]:
-                message = f"{disk.device}: the fence's key is still registered"
-                return Answer(Outcome.UNKNOWN, "Registered", message)
-        return Answer(Outcome.UNFENCED, "Open", "the fence's key is registered nowhere", {"readAt": moment()})
-
-    @property
-    def _devices(self) -> list[str]:
-        return [disk.device for disk in self._disks]
-
-    async def _once(self, *words: str) -> Ended:
-        return await self._run(words, deadline=self._deadline.left())

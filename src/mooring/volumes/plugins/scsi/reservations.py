@@ -16,7 +16,8 @@ from functools import partial
 import structlog
 
 from mooring.fence.storage.reservations import Unreadable, own_key
-from mooring.fence.storage.sg_persist import Disk, Failed
+from mooring.fence.storage.reserved import Failed
+from mooring.fence.storage.sg_persist import Disk
 from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.plugins.programs import Run
 from mooring.volumes.spec import VolumeSpec
