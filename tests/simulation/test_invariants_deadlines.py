@@ -12,6 +12,7 @@ from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, b
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.storage_targets import target_of
 
 Event = tuple[str, dict[str, Any]]
 LIMITS = bounds(Settings())
@@ -149,6 +150,20 @@ def test_a_node_that_is_silent_and_is_not_unknown_is_found():
         kind, fields = _lease("kube-node-lease/n2", str(second))
         trace("x", kind, **fields)
     assert [each.invariant for each in checks.violations] == ["L12"]
+
+
+def door(kind: str, target: str) -> Event:
+    return kind, {"target": target, "node": "n1"}
+
+
+def test_a_pod_is_not_waited_for_while_the_storage_shuts_its_node_out_of_its_volume():
+    waiting, own, other = [node(), claim(), pod("n1")], target_of("v"), target_of("x")
+    assert own != other
+    assert late(*waiting, door("truth.shut-out", own), 300) == []
+    assert late(*waiting, door("truth.shut-out", other), 300) != [], "its own volume is let in"
+    let_in = [*waiting, door("truth.shut-out", own), 300.0, door("truth.let-in", own)]
+    assert late(*let_in, LIMITS["running"] - 5) == [], "it is waited for from then on"
+    assert late(*let_in, LIMITS["running"] + 15) != []
 
 
 def step(what: str, on: str, value: float = 60.0) -> Event:

@@ -2,7 +2,8 @@
 
 Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim, or
 whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
-consumer; what a machine has that does not answer, and of which no operator has said that it is dead.
+consumer; what a machine has that does not answer, and of which no operator has said that it is dead; a pod
+whose node its storage shuts out of one of its volumes.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _of_pod(
         other.spec.node_name for volume in volumes for _, other in users.get(volume, ()) if other.going
     }
     if node:
-        return Wait("running", name, touched | {node}, uid)
+        shut = any(world.shut_out.is_shut(node, volume) for volume in volumes)
+        return None if shut else Wait("running", name, touched | {node}, uid)
     takers = sum(
         report.node is not None
         and world.takes_pods(report.node)

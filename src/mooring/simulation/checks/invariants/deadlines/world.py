@@ -14,6 +14,7 @@ from mooring.simulation.checks.invariants.objects import (
     StoredObject,
     object_of,
 )
+from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -43,6 +44,7 @@ class World:
         trace.listen("plan.declared", self._declared)
         self.reports = NodeReports.of(trace)
         self.stated = Statements.of(trace)
+        self.shut_out = ShutOut.of(trace)
         self.mounted: set[Place] = set()
         self.attached: set[Place] = set()
         self.off: set[str] = set()
@@ -59,6 +61,8 @@ class World:
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.power", self._power)
+        trace.listen("truth.shut-out", self._door)
+        trace.listen("truth.let-in", self._door)
         trace.listen("truth.mounted", lambda event: self._place(self.mounted, event, there=True))
         trace.listen("truth.unmounted", lambda event: self._place(self.mounted, event, there=False))
         trace.listen("truth.attached", lambda event: self._place(self.attached, event, there=True))
@@ -91,6 +95,9 @@ class World:
 
     def _power(self, event: Event) -> None:
         (self.off.discard if event.fields["on"] else self.off.add)(event.actor)
+        self.changed = True
+
+    def _door(self, event: Event) -> None:
         self.changed = True
 
     def _place(self, places: set[Place], event: Event, *, there: bool) -> None:
