@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
 from mooring.simulation.checks.invariants import check
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.checks.settings import Settings
@@ -52,10 +52,12 @@ def node(
     has: Sequence[str] = (),
     mark: str = "",
     questions: str = "",
+    asks: str = "",
 ) -> Step:
-    """`mark`: differs where its agent has written it."""
+    """`mark`: differs where its agent has written it. `asks`: why its annotation asks for a fence."""
     taints = [{"key": TAINT, "value": TAINT_VALUE, "effect": "NoExecute"}] if fenced else []
-    annotations = {STATUS_WRITE: mark or boot, **({QUESTIONS: questions} if questions else {})}
+    asked = {QUESTIONS: questions, REQUEST: asks}
+    annotations = {STATUS_WRITE: mark or boot} | {key: value for key, value in asked.items() if value}
     status = {
         "conditions": [{"type": "Ready", "status": ready}],
         "nodeInfo": {"bootID": boot},
@@ -73,11 +75,18 @@ def attempt(token: str = "f-0-0-1", *, outcome: str = "", volumes: Iterable[str]
 
 
 def fence(
-    *attempts: dict[str, Any], on: str = "n1", boot: str = "boot-0", name: str = "f", **status: Any
+    *attempts: dict[str, Any],
+    on: str = "n1",
+    boot: str = "boot-0",
+    name: str = "f",
+    by: str = "",
+    **status: Any,
 ) -> Step:
+    """`by`: who has asked for it, as it says."""
     target = {"nodeName": on, "nodeUID": "u", "bootID": boot}
     whole = {"phase": "Fencing", "target": target, "attempts": attempts} | status
-    return written(FENCES, name, {"metadata": {"name": name}, "spec": {"nodeName": on}, "status": whole})
+    spec = {"nodeName": on, "requestedBy": by}
+    return written(FENCES, name, {"metadata": {"name": name}, "spec": spec, "status": whole})
 
 
 def gone(step: Step) -> Step:
@@ -91,8 +100,8 @@ def order(on: str = "n1", boot: str = "boot-0", token: str = "", targets: str = 
 
 def ordered(on: str = "n1", boot: str = "boot-0", *, by_hand: bool = False) -> list[Step]:
     """Written before, and given."""
-    token = f"by-hand-{on}" if by_hand else f"{on}-1"
-    return [fence(attempt(token), on=on, boot=boot, name=f"f-{on}"), order(on, boot, token)]
+    name = f"by-hand-{on}" if by_hand else f"f-{on}"
+    return [fence(attempt(f"{name}-1"), on=on, boot=boot, name=name), order(on, boot, f"{name}-1")]
 
 
 def power(on: str, is_on: bool) -> Step:
@@ -145,6 +154,27 @@ def test_an_order_about_a_node_that_answers_is_found_unless_a_user_has_asked_for
     assert found([*answers, *ordered()]) == ["S17"]
     assert found([*answers, *ordered(by_hand=True)]) == []
     assert found([node(), node(ready="True"), wait(20), *ordered()]) == [], "it may be on its way"
+
+
+def taken_up() -> list[Step]:
+    """What an annotation asks for, of a node that answers: written, and ordered."""
+    return [fence(attempt("f-n1-1"), name="f-n1", by="annotation"), order(token="f-n1-1")]
+
+
+def test_what_an_annotation_asks_for_counts_as_asked_for_by_a_user():
+    answers = [node(ready="True"), wait(30)]
+    asks, no_more = node(ready="True", asks="why"), node(ready="True")
+    assert found([*answers, asks, *taken_up()]) == []
+    assert found([*answers, asks, *ordered()]) == ["S17"], "it is no request"
+    assert found([*answers, asks, no_more, wait(20), *taken_up()]) == [], "it may be on its way"
+
+
+def test_a_fence_that_says_that_it_was_asked_for_and_was_not_is_found():
+    answers = [node(ready="True"), wait(30)]
+    another, once = node("n2", ready="True", asks="why"), node(ready="True", asks="why")
+    assert found([*answers, *taken_up()]) == ["S17", "S17"], "what it says, and what is ordered"
+    assert found([*answers, another, taken_up()[0]]) == ["S17"], "of another node"
+    assert found([*answers, once, node(ready="True"), wait(30), taken_up()[0]]) == ["S17"], "a while ago"
 
 
 def test_an_order_about_a_boot_in_whose_place_another_one_reports_is_found_whoever_has_asked_for_it():

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
 from mooring.controllers.fencing.decide import proof_of
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
+from mooring.controllers.fencing.names import REQUEST
 from mooring.fence.interface import Scope
 from mooring.kube.objects import (
     Deployment,
@@ -115,7 +116,7 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
 async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterator[Complaint]:
     """L6: a machine that is lost for good is fenced, if it has what only one node may have: what it had is
     not kept by its silence then. One of which nothing is waited for need not be fenced, and no policy selects
-    one that has no Node any more."""
+    one that has no Node any more. What a Node's annotation asks for is taken up."""
     fences = (await cluster.api.list(NodeFence)).items
     fenced = {
         each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
@@ -124,7 +125,10 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
     asked = {each.spec.node_name for each in fences if _wants_a_person(each)}
     by_storage = {each.spec.node_name for each in _shut_out(fences)}
     records = (await cluster.api.list(VolumeAttachment)).items
-    there = {each.name for each in (await cluster.api.list(Node)).items}
+    nodes = (await cluster.api.list(Node)).items
+    for name in sorted(each.name for each in nodes if REQUEST in each.metadata.annotations):
+        yield "L6", f"the annotation of Node {name} asks for a fence, and is not taken up"
+    there = {each.name for each in nodes}
     for node in sorted(cluster.silent):
         owned = [each.name for each in pods if each.spec.node_name == node and _of_set(each)]
         held = [each.name for each in records if each.spec.node_name == node]

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 import msgspec
 
 from mooring.controllers.fencing.decide import Phase, proof_of
-from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
 from mooring.fence.interface import Scope
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import NodeFence
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import PlanStep
+from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.fence_device import UNTRUTHFUL, Manner
 from mooring.volumes.names import FENCE_EVIDENCE
@@ -103,11 +104,15 @@ class FencingUsers:
         self._cluster, self._api, self._made = cluster, cluster.api, 0
 
     async def fence_node(self, step: PlanStep) -> None:
-        """A user asks for a fence of the node as it is."""
+        """A user asks for a fence of the node as it is; half of them by its annotation."""
+        self._cluster.trace("user", "plan.fence-asked", node=step.on)
+        if stream(self._cluster.seed, f"fence asked for at {step.at}").random() < 0.5:
+            body = {"metadata": {"annotations": {REQUEST: "asked for"}}}
+            await self._cluster.as_user(lambda: self._api.patch(Node, step.on, body))
+            return
         self._made += 1
         name = f"by-hand-{self._made}"
         spec = {"nodeName": step.on, "requestedBy": "user", "reason": "asked for"}
-        self._cluster.trace("user", "plan.fence-asked", node=step.on)
         body = {"metadata": {"name": name}, "spec": spec}
         await self._cluster.as_user(lambda: self._api.create(NodeFence, body))
 

@@ -13,6 +13,7 @@ import msgspec
 from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.fence.interface import Outcome, Scope
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
+from mooring.simulation.checks.invariants.asked_fences import AskedFences
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Releases
 from mooring.simulation.checks.invariants.node_reports import NodeReports
@@ -26,8 +27,6 @@ from mooring.volumes.names import NODE_UID
 from mooring.volumes.out_of_service import TAINT
 
 FENCES = "nodefences.fencing.mooring.dev"
-BY_HAND = "by-hand"
-"""Begins the name of a fence that a user has asked for."""
 VIEW_S = 25.0
 """For so long an order may be on its way, and go by a state that is over."""
 OVER = ("Unfenced", "Cancelled", "Refused")
@@ -37,8 +36,9 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 
 class BlastRadius(Checker):
     """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
-    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; and no order is
-    given that was not written before, or about a boot in whose place another one reports."""
+    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; no fence says
+    that it was asked for, and was not; and no order is given that was not written before, or about a boot in
+    whose place another one reports."""
 
     name = "S17"
 
@@ -47,6 +47,7 @@ class BlastRadius(Checker):
         self._settings = Settings.of(trace)
         self._reports = NodeReports.of(trace)
         self._dead = Statements.of(trace)
+        self._asked = AskedFences(trace, VIEW_S)
         self._vetoes = Vetoes(trace, self._settings.veto_expires_s, VIEW_S)
         self._struck: dict[str, float] = {}
         """Node -> when it was ordered off first by the policy, and has not come back, nor been let in. What
@@ -54,6 +55,7 @@ class BlastRadius(Checker):
         self._by_hand: dict[str, float] = {}
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
+        self._fence_of: dict[str, str] = {}  # token -> the name of its fence
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         trace.listen("truth.ordered", self._ordered)
         trace.listen("truth.let-in", lambda event: self._struck.pop(event.fields["node"], None))
@@ -65,8 +67,11 @@ class BlastRadius(Checker):
             self._forget_those_back(event.time)
         if event.fields["resource"] != FENCES:
             return
-        fence = _decode(event.fields["_body"])
+        fence, name = _decode(event.fields["_body"]), event.fields["name"]
+        if not self._asked.is_true(name, fence, event.time):
+            self.wrong(f"NodeFence {name} says that it was asked for: {fence.spec.requested_by}", event)
         target = fence.status.target
+        self._fence_of |= {each.token: name for each in fence.status.attempts}
         if target is not None:
             self._written |= {
                 each.token: (target.node_name, target.boot_id) for each in fence.status.attempts
@@ -88,7 +93,7 @@ class BlastRadius(Checker):
             self.wrong(
                 f"{event.actor} is ordered to cut an earlier boot of {node} off, which shows {shown}", event
             )
-        by_hand, first = token.startswith(BY_HAND), node not in self._struck
+        by_hand, first = self._asked.has(self._fence_of.get(token, "")), node not in self._struck
         others = sorted(self._struck)
         if by_hand:
             self._by_hand.setdefault(node, now)
