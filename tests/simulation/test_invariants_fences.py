@@ -80,12 +80,13 @@ def fence(
     boot: str = "boot-0",
     name: str = "f",
     by: str = "",
+    override: bool = False,
     **status: Any,
 ) -> Step:
     """`by`: who has asked for it, as it says."""
     target = {"nodeName": on, "nodeUID": "u", "bootID": boot}
     whole = {"phase": "Fencing", "target": target, "attempts": attempts} | status
-    spec = {"nodeName": on, "requestedBy": by}
+    spec = {"nodeName": on, "requestedBy": by, "override": override}
     return written(FENCES, name, {"metadata": {"name": name}, "spec": spec, "status": whole})
 
 
@@ -221,6 +222,57 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     assert found(steps, veto_expires_s=60.0) == violated
     well_since = [node(ready="True"), wait(1), node()]
     assert found([*steps[:6], *well_since, *steps[6:]], veto_expires_s=60.0) == [], "of an earlier doubt"
+
+
+def asked_of(boot: str = "boot-0") -> Step:
+    return Step("storage", "truth.asked-of", {"node": "n1", "boot": boot})
+
+
+def told(*counts: int, boot: str = "boot-0", after: float = 5.0) -> list[Step]:
+    """Of a session each, by a storage that is asked so long after it was asked before."""
+    moved = {f"v#{number}": count for number, count in enumerate(counts)}
+    fields = {"node": "n1", "boot": boot, "moved": sum(counts), "_moved": moved}
+    return [wait(after), asked_of(boot), Step("storage", "truth.told", fields)]
+
+
+def fault(what: str, on: str) -> Step:
+    return Step("plan", "plan.step", {"what": what, "on": on, "value": 5.0, "how": 0})
+
+
+WRITES = [*told(1), *told(2)]
+VETO = {"vetoing_storages": frozenset({"storage"})}
+
+
+@pytest.mark.parametrize(
+    ("steps", "after", "violated"),
+    [
+        (WRITES, 5.0, ["S17"]),
+        (WRITES, 29.0, ["S17"]),
+        ([*told(1), *told(1, 0)], 5.0, ["S17"]),  # it has logged in
+        ([*told(1), *told(2), *told(2)], 20.0, ["S17"]),  # it does not any more
+        ([fault("cut", "n1"), *WRITES], 5.0, ["S17"]),  # the controller is told
+        (told(2), 5.0, []),  # that is told once
+        ([*told(2), *told(2)], 5.0, []),
+        ([*told(2), *told(1)], 5.0, []),  # the storage counts anew
+        ([*told(1, boot="boot-1"), *told(2)], 5.0, []),
+        (WRITES, 2.0, []),  # it may not be known yet
+        (WRITES, 31.0, []),  # it expires
+        ([*WRITES, node(ready="True"), node()], 5.0, []),  # it has answered
+        ([*told(1), asked_of(), *told(2)], 5.0, []),  # it has not answered between
+        ([*told(1), fault("kill", "fencing"), *told(2)], 5.0, []),
+    ],
+)
+def test_no_fence_is_begun_of_a_node_that_its_storage_has_told_to_work(
+    steps: list[Step], after: float, violated: list[str]
+):
+    assert found([node(), fence(phase="Pending"), *steps, wait(after), fence(attempt())], **VETO) == violated
+
+
+def test_a_storage_that_counts_for_no_veto_keeps_no_node_from_being_fenced():
+    works = [node(), *WRITES, wait(5)]
+    assert found([*works, fence(attempt())]) == []
+    assert found([*works, fence(attempt(), override=True)], **VETO) == [], "a person wants it"
+    assert found([node(), fence(attempt()), *WRITES, wait(5), fence(attempt())], **VETO) == [], "it has begun"
 
 
 # --- S18

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
+from mooring.controllers.fencing.detection import STORAGE
 from mooring.kube.percentages import portion
 from mooring.simulation.cluster.fencing import fences_itself, policy_of
 from mooring.simulation.cluster.scenario import Scenario
@@ -41,6 +42,8 @@ class Settings(NamedTuple):
     fences_itself_s: float = 0.0
     veto_expires_s: float = 0.0
     """For so long a peer's word keeps a node from being fenced; 0: it does not."""
+    vetoing_storages: frozenset[str] = frozenset()
+    """The mechanisms whose storage keeps a node from being fenced that reads or writes."""
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Settings:
@@ -63,6 +66,7 @@ class Settings(NamedTuple):
             fence_releases_pods=policy_of(scenario.fencing).storage_releases_pods,
             fences_itself_s=SELF_FENCE_S * (1 - CLOCK_DRIFT) if fences_itself(scenario) else 0.0,
             veto_expires_s=_veto_expires(scenario),
+            vetoing_storages=_vetoing_storages(scenario),
         )
 
     @classmethod
@@ -78,6 +82,12 @@ class Settings(NamedTuple):
 def _veto_expires(scenario: Scenario) -> float:
     peers = policy_of(scenario.fencing).peers if scenario.fencing else None
     return peers.expires_seconds if peers is not None and peers.veto else 0.0
+
+
+def _vetoing_storages(scenario: Scenario) -> frozenset[str]:
+    policy = policy_of(scenario.fencing)
+    storages = (each.mechanism for each in policy.detectors if each.type == STORAGE)
+    return frozenset(storages) if policy.quorum.veto else frozenset()
 
 
 def _budget(scenario: Scenario) -> int:

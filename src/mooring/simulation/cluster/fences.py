@@ -43,6 +43,7 @@ FAULTS: dict[str, Manner] = {
     "fence-lies": Manner.LIES,
     "fence-stale": Manner.STALE,
     "fence-swapped": Manner.SWAPPED,
+    "fence-recounts": Manner.RECOUNTS,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.controllers.fencing.detection import STORAGE
 from mooring.controllers.fencing.host_agent import KIND as HOST_AGENT
 from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.client import Client
@@ -23,6 +24,7 @@ from mooring.simulation.parts.fence_device import (
     Power,
     StorageDevice,
 )
+from mooring.simulation.parts.storage_counts import Counts
 from mooring.simulation.parts.storage_targets import Targets
 
 PROCESS = "fencing"
@@ -91,13 +93,24 @@ def drawn_storage_policy(seed: int) -> dict[str, Any]:
             [_rung("bmc"), _rung("storage")],
         )
     )
-    return drawn_policy(seed) | {"ladder": ladder, "storageReleasesPods": chance.random() < 0.5}
+    policy = drawn_policy(seed)
+    policy |= {"ladder": ladder, "storageReleasesPods": chance.random() < 0.5}
+    return policy | _drawn_counting(seed, policy["detectors"], str(ladder[-1]["mechanism"]))
+
+
+def _drawn_counting(seed: int, others: list[Any], storage: str) -> dict[str, Any]:
+    """What the storage counts is a detector in half of the seeds, and in some of them its vote is needed."""
+    chance = stream(seed, "swarm counting")
+    counting = {"type": STORAGE, "mechanism": storage, "forSeconds": chance.choice((0.0, 20.0))}
+    quorum = chance.choice(({}, {"required": 2}, {"veto": False, "required": 2}))
+    return {"detectors": [*others, counting], "quorum": quorum} if chance.random() < 0.5 else {}
 
 
 def devices_of(scenario: Scenario) -> list[str]:
     """The kinds of devices that there are: those of scope Storage where the policy names one of them."""
-    rungs = policy_of(scenario.fencing).ladder
-    named = {name for each in rungs for name in (each.mechanism, *each.confirm_with)}
+    policy = policy_of(scenario.fencing)
+    named = {name for each in policy.ladder for name in (each.mechanism, *each.confirm_with)}
+    named |= {each.mechanism for each in policy.detectors}
     return [*KINDS, *(kind for kind in STORAGE_KINDS if kind in named)]
 
 
@@ -125,10 +138,12 @@ def make_devices(
     def neighbour(node: str) -> str:
         return names[(names.index(node) + 1) % len(names)]
 
+    counts = Counts(targets, trace, seed)
+
     def made(kind: str) -> FenceDevice:
         more = neighbour, trace, stream(seed, f"device {kind}"), context
         if kind in STORAGE_KINDS:
-            return StorageDevice(kind, Doors(targets, STORAGE_KINDS[kind]), *more)
+            return StorageDevice(kind, Doors(targets, STORAGE_KINDS[kind]), counts, *more)
         return FenceDevice(kind, power, *more)
 
     trace.listen("truth.power", lambda event: power.note(event.actor, event.fields["on"]))

@@ -31,6 +31,7 @@ FENCE_FAULTS = (
     "fence-lies",  # nothing is done, and the device says that the machine is off
     "fence-stale",  # it is done, and the device says what was true a while ago
     "fence-swapped",  # the device's cables are another machine's
+    "fence-recounts",  # the storage has lost count of what the node has read and written, time and again
 )
 UNTRUE = ("fence-lies", "fence-stale", "fence-swapped")
 """What only a second source can tell."""
@@ -141,6 +142,7 @@ OF_ARRAY = (
 ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     **{kind: {"has_fencing": (True,)} for kind in (*WITH_FENCES, *FENCE_ACTIONS)},
     **{kind: {"is_confirmed": (True,)} for kind in UNTRUE},
+    "fence-recounts": {"counts_what_nodes_move": (True,)},
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
     "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},

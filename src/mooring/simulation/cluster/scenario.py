@@ -104,6 +104,11 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.fencing)
 
     @property
+    def counts_what_nodes_move(self) -> bool:
+        """Whether a detector goes by what a storage counts."""
+        return any(each.get("type") == "Storage" for each in self.fencing.get("detectors", []))
+
+    @property
     def is_confirmed(self) -> bool:
         """Whether no device's word counts alone: only then can one that lies be survived."""
         ladder = self.fencing.get("ladder", [])

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from mooring.fence.interface import Answer, Look, Order, Outcome, Parameter, Scope, Sessions, State, Volume
 from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.storage_counts import Counts
 from mooring.simulation.parts.storage_targets import TARGETS, Targets
 
 KINDS = {"bmc": True, "strip": False}
@@ -31,6 +32,8 @@ STORAGE_KINDS: Mapping[str, tuple[str, ...]] = {
 TAKES_S = (0.05, 2.0)
 """From a request to the device and back, each way."""
 FOR_EVER_S = 3600.0
+LATEST_S = 12.0
+"""So late, at the most, does one that is late tell what a node has moved: it is not waited for as long."""
 
 
 class Manner(Enum):
@@ -45,6 +48,7 @@ class Manner(Enum):
     LIES = "lies"  # it does nothing, and says that the machine is off
     STALE = "stale"  # it does it, and says what was true a while ago
     SWAPPED = "swapped"  # its cables are those of another machine
+    RECOUNTS = "recounts"  # it has lost count of what the node has read and written, time and again
 
 
 UNTRUTHFUL = (Manner.LIES, Manner.STALE, Manner.SWAPPED)
@@ -233,9 +237,9 @@ class StorageDevice(FenceDevice):
     scope = Scope.STORAGE
     on, off = "let in", "shut out"
 
-    def __init__(self, kind: str, doors: Doors, *more: Any) -> None:
+    def __init__(self, kind: str, doors: Doors, counts: Counts, *more: Any) -> None:
         super().__init__(kind, doors, *more)
-        self._doors = doors
+        self._doors, self._counts = doors, counts
 
     def covers(self, order: Order, volume: Volume) -> bool:
         """By the target that serves the volume."""
@@ -243,13 +247,25 @@ class StorageDevice(FenceDevice):
 
     async def sessions(self, order: Order) -> Sessions:
         """Of a node that a target refuses it has none."""
-        found = await self.look(order)
-        return Sessions(found.state, found.message)
+        node, boot = order.target.node, order.target.boot_id
+        self._trace(self.kind, "truth.asked-of", node=node, boot=boot)
+        found, (manner, seconds) = await self.look(order), self._manner(node)
+        if manner is Manner.LATE:
+            await asyncio.sleep(min(seconds, LATEST_S))
+        moved = self._moved(self._struck(node, manner), manner)
+        self._trace(self.kind, "truth.told", node=node, boot=boot, moved=sum(moved.values()), _moved=moved)
+        return Sessions(found.state, found.message, moved)
+
+    def _moved(self, node: str, manner: Manner) -> Mapping[str, int]:
+        now = asyncio.get_running_loop().time()
+        if manner is Manner.RECOUNTS and self._random.random() < 0.5:
+            self._counts.forget(node, now)
+        return self._counts.moved(node, self._doors.names, now)
 
     async def unfence(self, order: Order) -> Answer:
         await self._travel()
         manner, _ = self._manner(order.target.node)
-        if manner not in (Manner.HONEST, Manner.UNANSWERED):
+        if manner not in (Manner.HONEST, Manner.UNANSWERED, Manner.RECOUNTS):
             return Answer(Outcome.UNKNOWN, "NoAnswer", "it does not answer")
         self._doors.let_in(order)
         if manner is Manner.UNANSWERED:

@@ -55,6 +55,7 @@ STEPS: Mapping[str, str] = {
     "fence-lies": "a fence device of {on} lies",
     "fence-stale": "a fence device of {on} tells the past",
     "fence-swapped": "fence cables of {on} are swapped",
+    "fence-recounts": "the storage loses count of {on}",
     "ec2-slow": "EC2 is slow",
     "ec2-stuck": "EC2 is stuck",
     "ec2-fails": "EC2 fails",

@@ -20,6 +20,7 @@ from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.power import Boots
 from mooring.simulation.checks.invariants.statements import Removed, Statements
+from mooring.simulation.checks.invariants.told_counts import ToldCounts
 from mooring.simulation.checks.invariants.vetoes import Vetoes
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
@@ -36,9 +37,9 @@ _decode = msgspec.json.Decoder(NodeFence).decode
 
 class BlastRadius(Checker):
     """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
-    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; no fence says
-    that it was asked for, and was not; and no order is given that was not written before, or about a boot in
-    whose place another one reports."""
+    answers, and none that a peer hears whose word is a veto, unless a user has asked for it; none that its
+    storage has told to read or write; no fence says that it was asked for, and was not; and no order is given
+    that was not written before, or about a boot in whose place another one reports."""
 
     name = "S17"
 
@@ -49,6 +50,7 @@ class BlastRadius(Checker):
         self._dead = Statements.of(trace)
         self._asked = AskedFences(trace, VIEW_S)
         self._vetoes = Vetoes(trace, self._settings.veto_expires_s, VIEW_S)
+        self._told = ToldCounts(trace, self._settings.vetoing_storages)
         self._struck: dict[str, float] = {}
         """Node -> when it was ordered off first by the policy, and has not come back, nor been let in. What
         users ask for may come at any time, and does not count."""
@@ -70,6 +72,8 @@ class BlastRadius(Checker):
         fence, name = _decode(event.fields["_body"]), event.fields["name"]
         if not self._asked.is_true(name, fence, event.time):
             self.wrong(f"NodeFence {name} says that it was asked for: {fence.spec.requested_by}", event)
+        if storage := self._told.against(name, fence, event.time):
+            self.wrong(f"{fence.spec.node_name} is fenced although {storage} tells that it works", event)
         target = fence.status.target
         self._fence_of |= {each.token: name for each in fence.status.attempts}
         if target is not None:

@@ -517,6 +517,20 @@ SHUT_OUT = scenario(
     others_weigh=0.1,
 )
 """Nodes that are cut off, run on, and are shut out of some of their volumes, or not."""
+COUNTED = msgspec.structs.replace(
+    SHUT_OUT,
+    on=("nodes",),
+    fencing=SHUTTING
+    | {
+        "detectors": [
+            {"type": "Ready", "forSeconds": 10.0},
+            {"type": "Storage", "mechanism": "storage", "forSeconds": 20.0},
+        ]
+    },
+    actions=6,
+    weights=SHUT_OUT.weights | {"fence-recounts": 4.0, "two-leaders": 0.5, "crash": 0.5},
+)
+"""The same, where what its storage counts of a node keeps it from being fenced."""
 SHUT_OUT_AGAIN = msgspec.structs.replace(
     SHUT_OUT,
     faults=18,

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing import covering, decide, releasing, steps, volume_fences
+from mooring.controllers.fencing import covering, decide, releasing, steps, storage_view, volume_fences
 from mooring.fence.interface import Scope
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
@@ -27,6 +27,13 @@ def _all_volumes(original: Any) -> Any:
         return {each.name: each.spec.source.persistent_volume_name or "" for each in records}
 
     return shut
+
+
+def _logged_in(original: Any) -> Any:
+    def grew(before: Any, now: Any) -> bool:
+        return any(each not in before for each in now)
+
+    return grew
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -50,6 +57,20 @@ MUTANTS: dict[str, Mutant] = {
         ("S17'", "S18"),
         scenarios.SHUT_OUT,
         (Patch(covering, "_covers", always(True)),),
+    ),
+    "T7": Mutant(
+        "what a storage counts is not looked at: a node that reads and writes is fenced",
+        "fencing (hazard)",
+        ("S17",),
+        scenarios.COUNTED,
+        (Patch(decide, "held_by_storage", always(None)),),
+    ),
+    "T8": Mutant(
+        "what moved while a storage was looked at twice is not compared: only a node that logs in is seen",
+        "fencing (hazard)",
+        ("S17",),
+        scenarios.COUNTED,
+        (Patch(storage_view, "_grew", _logged_in),),
     ),
     "T6": Mutant(
         "a node that answers again is let in, whatever it has mounted still and has attached",
