@@ -32,9 +32,9 @@ from mooring.cluster.demo.scene import MANIFEST, examples
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines import kinds
 from mooring.cluster.stage import Stage
-from mooring.controllers.fencing.decide import Phase
 from mooring.kube.objects import Node, Pod
 from mooring.kube.objects.fencing import FencePolicy, NodeFence
+from mooring.volumes.node_fences import Phase
 
 PATIENCE_S = 120.0
 SCRIPT = """

@@ -106,8 +106,8 @@ def request(
     `mooring fence release`.
     """
     from mooring.cluster import fences
-    from mooring.controllers.fencing.decide import Phase
     from mooring.kube.times import wall_clock
+    from mooring.volumes.node_fences import Phase
 
     async def work(client: Client) -> int:
         made = await fences.request(

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 
 from mooring.cluster import fences
 from mooring.cluster.layout import ClusterError
-from mooring.controllers.fencing.decide import Phase
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, NotFound, Throttled
 from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.times import Now
+from mooring.volumes.node_fences import Phase
 
 LEASES = "kube-node-lease"
 DEFAULT_RENEWAL_S = 10.0

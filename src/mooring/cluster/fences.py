@@ -16,7 +16,7 @@ from mooring.cluster.tables import Row, Section
 from mooring.cluster.welcome import welcome
 from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
-from mooring.controllers.fencing.decide import Phase, policies_of
+from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import FINALIZER, fence_name
 from mooring.controllers.fencing.volume_fences import VolumePhase
@@ -28,6 +28,7 @@ from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence, StorageFence
 from mooring.kube.times import Now, format_time
 from mooring.volumes.names import NODE_UID
+from mooring.volumes.node_fences import Phase
 
 LOOK_S = 0.2
 MISSING = (

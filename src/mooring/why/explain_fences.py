@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE, Phase, is_off, proof_of
+from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE
 from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time
+from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.why.cause import Cause, about
 from mooring.why.snapshot import Snapshot
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.controllers.fencing.asking import LONGEST, asked_fence
-from mooring.controllers.fencing.decide import Phase
 from mooring.controllers.fencing.names import REQUEST
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FencePolicy, NodeFence
 from mooring.kube.objects.meta import ObjectMeta
+from mooring.volumes.node_fences import Phase
 
 
 async def asked(stage: FencingStage, why: str = "smoke") -> None:

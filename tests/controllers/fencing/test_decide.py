@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.decide import Action, Begin, NodeDecision, decide_fence
+from mooring.controllers.fencing.decide import decide_fence
+from mooring.controllers.fencing.decisions import Action, Begin, NodeDecision
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.ladder import next_step
 from mooring.kube.objects import (

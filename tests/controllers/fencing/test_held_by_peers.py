@@ -8,7 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from mooring.controllers.fencing.decide import Begin, decide_node, decide_request
+from mooring.controllers.fencing.deciding_nodes import decide_node, decide_request
+from mooring.controllers.fencing.decisions import Begin
 from mooring.controllers.fencing.detection import (
     Company,
     Held,

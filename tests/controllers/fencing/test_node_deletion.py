@@ -8,13 +8,13 @@ import pytest
 from crashes import ended_at
 from fencing_stage import FencingStage
 
-from mooring.controllers.fencing.decide import Phase
 from mooring.controllers.fencing.holding import hold
 from mooring.controllers.fencing.names import NODE_FINALIZER
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Event, Node, Pod, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.volumes.names import NODE_UID
+from mooring.volumes.node_fences import Phase
 from mooring.volumes.statements import evidence_of
 
 KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)

@@ -9,11 +9,11 @@ from fencing_stage import FencingStage
 
 from mooring.controllers.attachdetach.release import may_release
 from mooring.controllers.attachdetach.state import Attachment
-from mooring.controllers.fencing.decide import Phase
 from mooring.controllers.fencing.gone import ABSENCE_S
 from mooring.controllers.fencing.names import FINALIZER, fence_name
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, NodeFence
+from mooring.volumes.node_fences import Phase
 from mooring.volumes.statements import evidence_of
 
 MACHINE = {"spec": {"providerID": "played:///machine-a"}}

@@ -9,7 +9,6 @@ import pytest
 from crashes import ended_at
 from fencing_stage import FencingStage
 
-from mooring.controllers.fencing.decide import Phase
 from mooring.controllers.fencing.remediating import key_of, told
 from mooring.controllers.fencing.remediation import (
     NODE_NAME,
@@ -30,6 +29,7 @@ from mooring.kube.objects.fencing import (
     NodeFenceStatus,
 )
 from mooring.kube.objects.meta import ObjectMeta
+from mooring.volumes.node_fences import Phase
 
 NAMESPACE = "default"
 KINDS = (Node, FencePolicy, NodeFence, FenceRemediation)

@@ -9,12 +9,12 @@ import pytest
 from fencing_stage import FencingStage
 from played_mechanism import Manner
 
-from mooring.controllers.fencing.decide import Phase
 from mooring.fence.interface import Scope
 from mooring.kube.objects import Event, Node, VolumeAttachment
 from mooring.kube.objects.fencing import NodeFence
 from mooring.volumes.machines import machine_annotation
 from mooring.volumes.names import NODE_MACHINE
+from mooring.volumes.node_fences import Phase
 from mooring.volumes.out_of_service import taint_of
 from mooring.volumes.statements import evidence_of
 

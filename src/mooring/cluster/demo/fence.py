@@ -11,10 +11,10 @@ from typing import Any
 
 from mooring.cluster.demo.scene import Demo, ready
 from mooring.cluster.power_witness import content
-from mooring.controllers.fencing.decide import Phase
 from mooring.kube.objects import Pod
 from mooring.kube.objects.fencing import FencePolicy, NodeFence
 from mooring.mounts.blocking import blocking
+from mooring.volumes.node_fences import Phase
 
 FENCED_S = 90.0
 BMC_ALONE = [{"mechanism": "bmc", "confirmWith": ["power-strip"]}]

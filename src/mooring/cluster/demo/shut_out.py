@@ -15,7 +15,6 @@ from mooring.cluster.demo.scene import CONTAINER, POD, Demo, ready
 from mooring.cluster.processes import mooring
 from mooring.cluster.stage import run
 from mooring.cluster.storage.shown import SAID
-from mooring.controllers.fencing.decide import Phase
 from mooring.kube.objects import (
     Node,
     PersistentVolume,
@@ -25,6 +24,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import FencePolicy, NodeFence
+from mooring.volumes.node_fences import Phase
 from mooring.volumes.statements import evidence_of
 
 LEDGER, LEDGER_POD, LUN = "ledger", "ledger-0", "ledger-lun"

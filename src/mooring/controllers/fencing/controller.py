@@ -18,18 +18,9 @@ from msgspec.structs import replace
 
 from mooring.controllers.fencing.asking import asked_fence, is_asked
 from mooring.controllers.fencing.checking import checked
-from mooring.controllers.fencing.decide import (
-    Action,
-    Begin,
-    FenceDecision,
-    NodeDecision,
-    Phase,
-    decide_fence,
-    has_begun,
-    policies_of,
-    proof_of,
-)
-from mooring.controllers.fencing.detection import SOON_S, Company
+from mooring.controllers.fencing.decide import decide_fence, has_begun
+from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision
+from mooring.controllers.fencing.detection import SOON_S, Company, policies_of
 from mooring.controllers.fencing.gone import decide_absent, last_known
 from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
@@ -51,6 +42,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time
+from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
@@ -330,7 +322,7 @@ class FencingController(Controller[Key]):
             releases_pods=policy is not None and policy.spec.storage_releases_pods,
             rival=self._rival(fence),
             left=bool(left),
-            records=await self._steps.records(fence, node),
+            records=await self._steps.unfencing.records(fence, node),
         )
 
     def _about_absent(

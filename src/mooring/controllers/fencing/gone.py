@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mooring.controllers.fencing.decide import Begin, NodeDecision, Phase, begins_now, has_begun
+from mooring.controllers.fencing.decide import has_begun
+from mooring.controllers.fencing.deciding_nodes import begins_now
+from mooring.controllers.fencing.decisions import Begin, NodeDecision
 from mooring.controllers.fencing.detection import Company, Loss
 from mooring.kube.objects.fencing import (
     FenceMechanism,
@@ -20,6 +22,7 @@ from mooring.kube.objects.fencing import (
     NodeFence,
 )
 from mooring.kube.reason import Reason
+from mooring.volumes.node_fences import Phase
 
 ABSENCE_S = 40.0
 """Seconds for which a Node must be absent before its machine is fenced: an agent that is alive has registered

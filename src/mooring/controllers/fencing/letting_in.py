@@ -15,17 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from mooring.controllers.fencing.decisions import Action, FenceDecision, do
 from mooring.controllers.fencing.detection import Held
+from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Mechanism, Scope, SessionMechanism
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.volumes.names import RECONSTRUCTED, STATUS_WRITE, split_volume_name, volume_attachment_name
+from mooring.volumes.node_fences import Phase
 from mooring.volumes.statements import last_report
 
 LOOK_S = 5.0
 """Seconds after which a node that answers, and has something left, is looked at again."""
 MOST_NAMES = 5
+LET_IN = "LetIn"
 
 
 def is_told(proof: FenceAttempt, mechanism: Mechanism | None) -> bool:
@@ -37,6 +41,34 @@ def is_wanted(fence: NodeFence) -> bool:
     """Whether it is to be let in when it answers: what a person has ordered, a person takes back."""
     asked = fence.spec.unfence or fence.deleting
     return asked or (bool(fence.status.released_at) and not fence.spec.override)
+
+
+def decide_letting_in(
+    fence: NodeFence,
+    target: FenceTarget,
+    node: Node | None,
+    proof: FenceAttempt,
+    records: Collection[str] | None,
+) -> FenceDecision | None:
+    """What is done so that a node which is shut out is let in, in the same boot; None if nothing is. What was
+    written down once is gone through with: it stays true, and the order may have been given."""
+    status, where = fence.status, f"node {target.node_name}"
+    if node is None or not is_same_boot(node, target):
+        return None
+    if status.let_in_at:
+        message = f"{where} has nothing left of what it was shut out of: {proof.mechanism} lets it in"
+        if status.power_on_at:
+            return do(Action.CLOSE, Phase.UNFENCED, LET_IN, message)
+        return do(Action.UNFENCE, Phase.FENCED, LET_IN, message)
+    message = f"{where} answers, and says that it has unmounted what it was shut out of: that is looked at"
+    if status.letting_in:
+        return do(Action.LOOK_FOR_REST, Phase.FENCED, "LettingIn", message)
+    if records is None or node.ready != "True" or not is_wanted(fence):
+        return None
+    held = what_is_left(target, proof, node, records)
+    if held is not None:
+        return FenceDecision(Action.WAIT, held.reason, Phase.FENCED)
+    return do(Action.STOP_RELEASING, Phase.FENCED, "LettingIn", message)
 
 
 def what_is_left(

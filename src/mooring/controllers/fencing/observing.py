@@ -13,18 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from mooring.controllers.fencing.checking import look_at, sessions_of
-from mooring.controllers.fencing.decide import (
-    Begin,
-    NodeDecision,
-    Phase,
-    decide_node,
-    decide_request,
-    has_begun,
-    is_off,
-    is_same_boot,
-    policies_of,
-    proof_of,
-)
+from mooring.controllers.fencing.decide import has_begun
+from mooring.controllers.fencing.deciding_nodes import decide_node, decide_request
+from mooring.controllers.fencing.decisions import Begin, NodeDecision
 from mooring.controllers.fencing.detection import (
     BUDGET_EXHAUSTED,
     SHORTEST_S,
@@ -36,8 +27,10 @@ from mooring.controllers.fencing.detection import (
     Stakes,
     Verdict,
     loss_of,
+    policies_of,
 )
 from mooring.controllers.fencing.polls import Polls
+from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
 from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
@@ -47,6 +40,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
 from mooring.kube.times import Now, parse_time
+from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.statements import last_report
 
 

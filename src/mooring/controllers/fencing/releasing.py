@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from mooring.controllers.fencing import volume_fences
-from mooring.controllers.fencing.decide import is_same_boot
 from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mooring.controllers.fencing.decide import is_same_boot
+from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.kube.client import Client
 from mooring.kube.disruption import disruption
 from mooring.kube.errors import Conflict, NotFound

@@ -18,13 +18,15 @@ import msgspec
 from mooring.controllers.fencing import gone, metrics, ordering, releasing, removing, volume_fences
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
-from mooring.controllers.fencing.decide import Action, FenceDecision, Phase, is_same_boot, proof_of
+from mooring.controllers.fencing.decisions import Action, FenceDecision
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
-from mooring.controllers.fencing.letting_in import is_told, is_wanted, what_is_left
 from mooring.controllers.fencing.names import FINALIZER
+from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
+from mooring.controllers.fencing.unfencing import Unfencing
 from mooring.controllers.fencing.waits import is_as_written
-from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, Sessions, State
+from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
@@ -33,13 +35,12 @@ from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
 MOST_ATTEMPTS = 20
 """So many are kept in a fence's status."""
-UNFENCE_AGAIN_S = 15.0
-NOTHING_IN_FORCE = {"proof": "", "releasedAt": "", "powerOnAt": "", "lettingIn": False, "letInAt": ""}
 
 
 class Steps:
@@ -69,6 +70,10 @@ class Steps:
         self._look_again = look_again
         self.now = now
         self.log = log
+        self._statuses = Statuses(client, fences, now)
+        self.unfencing = Unfencing(
+            client, kinds, nodes, mechanisms, self._statuses, recorder, look_again, now
+        )
 
     async def carry_out(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, decision: FenceDecision
@@ -89,26 +94,28 @@ class Steps:
             case Action.REOPEN:
                 fence = await self._held(fence)
                 anew = {"round": fence.status.round + 1, "roundEndedAt": "", **NOTHING_IN_FORCE}
-                await self._write(fence, reason, phase, anew)
+                await self._statuses.write(fence, reason, phase, anew)
                 return True
             case Action.VERIFY:
                 return await self._verify(fence, policy, reason)
             case Action.STOP_RELEASING:
-                await self._write(fence, reason, phase, {"lettingIn": True})
+                await self._statuses.write(fence, reason, phase, {"lettingIn": True})
                 return True
             case Action.LOOK_FOR_REST:
-                return await self._look_for_rest(fence, reason)
+                return await self.unfencing.look_for_rest(fence, reason)
             case Action.UNFENCE:
-                return await self._unfence(fence, reason)
+                return await self.unfencing.unfence(fence, reason)
             case Action.CLOSE:
                 return await self._close(fence, reason, phase)
             case Action.END_ROUND:
-                await self._write(fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())})
+                await self._statuses.write(
+                    fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())}
+                )
                 return True
             case Action.WAIT | Action.CANCEL | Action.REFUSE:
                 if reason.code == "AnotherMachine":
                     self.recorder.once(fence, "Warning", reason)
-                await self._write(fence, reason, phase, self._waits(fence, decision))
+                await self._statuses.write(fence, reason, phase, self._waits(fence, decision))
                 if reason.code == HEARD_BY_PEERS and node is not None:
                     self.recorder.once(node, "Warning", reason)
                 return False
@@ -131,7 +138,7 @@ class Steps:
         frozen = {"target": msgspec.to_builtins(self._target(fence, node))}
         covers = policy.name if policy is not None else gone.policy_then(fence, self._mechanisms.items())
         named = {"policy": covers} if covers else {}
-        await self._write(fence, reason, Phase.PENDING, {**frozen, **named})
+        await self._statuses.write(fence, reason, Phase.PENDING, {**frozen, **named})
         return True
 
     async def _held(self, fence: NodeFence) -> NodeFence:
@@ -172,7 +179,7 @@ class Steps:
         )
         kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
         begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
-        return await self._write(fence, decision.reason, Phase.FENCING, begun)
+        return await self._statuses.write(fence, decision.reason, Phase.FENCING, begun)
 
     async def _order(self, fence: NodeFence, step: Step) -> bool:
         """Reads the Node live, gives the order that was written down, judges and writes the answer."""
@@ -259,7 +266,7 @@ class Steps:
             }
             reason = Reason(ended["reason"], ended["message"])
             try:
-                await self._write(fence, reason, Phase.FENCED if proved else Phase.FENCING, more)
+                await self._statuses.write(fence, reason, Phase.FENCED if proved else Phase.FENCING, more)
                 return
             except Conflict:
                 fence = await self.client.get(NodeFence, fence.name)
@@ -276,7 +283,7 @@ class Steps:
         self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
         await self._remove_pods(fence, policy, proof)
         released = {"releasedAt": format_micro_time(self.now()), **_by(policy)}
-        await self._write(fence, reason, Phase.FENCED, released)
+        await self._statuses.write(fence, reason, Phase.FENCED, released)
         metrics.reached(fence, "released", self.now())
         return True
 
@@ -313,7 +320,7 @@ class Steps:
             "attempts": attempts,
             "contradicted": list(doubted),
         }
-        await self._write(fence, reason, Phase.AWAITING_PERSON, ended)
+        await self._statuses.write(fence, reason, Phase.AWAITING_PERSON, ended)
         self.recorder.event(fence, "Warning", *reason)
         return True
 
@@ -327,7 +334,7 @@ class Steps:
         looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
         is_open = look.state is State.OPEN or await volume_fences.was_lifted(self.client, fence, proof)
         if is_open and proof.scope != Scope.POWER:
-            return await self._lifted(fence, proof, look.message, looked)
+            return await self.unfencing.lifted(fence, proof, look.message, looked)
         if look.state is not State.SHUT:
             metrics.not_verified()
             self.recorder.once(
@@ -338,103 +345,8 @@ class Steps:
             await self._remove_pods(fence, policy, proof)
             if proof.scope == Scope.POWER and fence.status.power_on_at:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
-        await self._write(fence, reason, Phase.FENCED, looked)
+        await self._statuses.write(fence, reason, Phase.FENCED, looked)
         return True
-
-    async def _lifted(
-        self, fence: NodeFence, proof: FenceAttempt, said: str, looked: Mapping[str, Any]
-    ) -> bool:
-        """The storage lets the node in: what was released is taken back, and it is shut out again."""
-        lifted = Reason("FenceLifted", f"{proof.mechanism} says that it lets the node in: {said}")
-        await volume_fences.lifted(self.client, fence, proof, lifted, self.recorder)
-        await releasing.withdraw(self.client, fence, self._nodes.accept)
-        await self._write(fence, lifted, Phase.FENCING, {**looked, **NOTHING_IN_FORCE})
-        self.recorder.event(fence, "Warning", *lifted)
-        return True
-
-    async def _look_for_rest(self, fence: NodeFence, reason: Reason) -> bool:
-        """Whether nothing of the old attachments is left: in the API, then at the storage, both read after
-        the fence has stopped releasing anything."""
-        proof, target = proof_of(fence), fence.status.target
-        assert proof is not None and target is not None
-        records = {each.name for each in await releasing.records_of(self.client, target)}
-        node = await self.client.find(Node, target.node_name)
-        if node is not None:
-            self._nodes.accept(node)
-        if node is None or not is_same_boot(node, target):
-            return False  # the cache was late: another boot lets it in, or it is gone
-        held = what_is_left(target, proof, node, records)
-        if held is not None:
-            await self._write(fence, held.reason, Phase.FENCED, {"lettingIn": False})
-            self._look_again(fence.name, held.after)
-            return False
-        found = await self._sessions(proof, target)
-        if found.state is State.OPEN:
-            return await self._lifted(fence, proof, found.message, {})
-        if found.state is not State.SHUT:
-            said = Reason(
-                "SessionsUnknown", f"{proof.mechanism} does not say who is connected: {found.message}"
-            )
-            self._look_again(fence.name, UNFENCE_AGAIN_S)
-            await self._write(fence, said, Phase.FENCED, {})
-            return False
-        await self._write(fence, reason, Phase.FENCED, {"letInAt": format_micro_time(self.now())})
-        return True
-
-    async def _sessions(self, proof: FenceAttempt, target: FenceTarget) -> Sessions:
-        """What the storage has of the node still."""
-        record = self._mechanisms.get(proof.mechanism)
-        try:
-            return await ordering.sessions(
-                await ordering.prepare(self.client, self._kinds, record, proof.mechanism, target, proof.token)
-            )
-        except ordering.NotUsable as error:
-            return Sessions(State.UNKNOWN, str(error))
-
-    async def records(self, fence: NodeFence, node: Node | None) -> set[str] | None:
-        """The VolumeAttachments of a node that answers, and may be let in in the same boot; else None."""
-        proof, target = proof_of(fence), fence.status.target
-        if proof is None or target is None or node is None or node.ready != "True":
-            return None
-        if not is_wanted(fence):
-            return None
-        record = self._mechanisms.get(proof.mechanism)
-        mechanism = self._kinds.get(record.spec.type) if record is not None else None
-        if not is_told(proof, mechanism):
-            return None
-        return {each.name for each in await releasing.records_of(self.client, target)}
-
-    async def _unfence(self, fence: NodeFence, reason: Reason) -> bool:
-        proof, target = proof_of(fence), fence.status.target
-        assert proof is not None and target is not None
-        record = self._mechanisms.get(proof.mechanism)
-        try:
-            given = await ordering.prepare(
-                self.client, self._kinds, record, proof.mechanism, target, proof.token
-            )
-            await self._check_still_so(fence, proof, target)
-            self.client.check_leading()
-            answer = await ordering.unfence(given)
-        except ordering.NotUsable as error:
-            answer = Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
-        if answer.outcome is not Outcome.UNFENCED:
-            failed = Reason("NotUnfenced", f"{proof.mechanism}: {answer.message}")
-            self.recorder.once(fence, "Warning", failed)
-            self._look_again(fence.name, UNFENCE_AGAIN_S)
-            await self._write(fence, failed, Phase.FENCED, {})
-            return False
-        await self._write(fence, reason, Phase.FENCED, {"powerOnAt": format_micro_time(self.now())})
-        return True
-
-    async def _check_still_so(self, fence: NodeFence, proof: FenceAttempt, target: FenceTarget) -> None:
-        """Conflict unless the fence is as it was decided upon, and, where that matters, another boot shows,
-        or it was shown that nothing is left of what this one had."""
-        live = await self.client.get(NodeFence, fence.name)
-        node = await self.client.find(Node, target.node_name)
-        old = node is None or node.status.node_info.boot_id in ("", target.boot_id)
-        old = old and not live.status.let_in_at
-        if live.status.proof != proof.token or (proof.scope != Scope.POWER and old):
-            raise Conflict(f"NodeFence {fence.name} is another by now", status=409, reason="Conflict")
 
     async def _close(self, fence: NodeFence, reason: Reason, phase: str) -> bool:
         if reason.code == "AnotherMachine":
@@ -446,7 +358,7 @@ class Steps:
                 # it was about a boot that is over
                 await releasing.withdraw(self.client, fence, self._nodes.accept)
             await volume_fences.closed(self.client, fence, reason)
-        written = await self._write(fence, reason, phase, {})
+        written = await self._statuses.write(fence, reason, phase, {})
         if FINALIZER in written.metadata.finalizers:
             left = [each for each in written.metadata.finalizers if each != FINALIZER]
             try:
@@ -455,41 +367,6 @@ class Steps:
                 return False
             self._fences.accept(freed)
         return False
-
-    async def _write(self, fence: NodeFence, reason: Reason, phase: str, more: dict[str, Any]) -> NodeFence:
-        """Writes the fence's status, unless that changes nothing."""
-        status = {"phase": phase, "reason": reason.code, "message": reason.message, **more}
-        if (
-            all(getattr(fence.status, each) == status[each] for each in ("phase", "reason", "message"))
-            and not more
-        ):
-            return fence
-        if fence.status.waits_until and reason.code != fence.status.reason:
-            status = {"waitsUntil": "", **status}
-        status |= _conditions(fence, reason, self.now)
-        written = await self.client.revise(fence, {"status": status}, subresource="status")
-        self._fences.accept(written)
-        metrics.counted(self._fences.items(), Phase.OPEN)
-        return written
-
-
-def _conditions(fence: NodeFence, reason: Reason, now: Now) -> dict[str, Any]:
-    """Whether peers keep the fence from being begun, once they have done so."""
-    held = next((each for each in fence.status.conditions if each.type == HEARD_BY_PEERS), None)
-    status = "True" if reason.code == HEARD_BY_PEERS else "False"
-    if held is None and status == "False":
-        return {}
-    same = held is not None and held.status == status
-    if same and held is not None and held.message == reason.message:
-        return {}
-    condition = {
-        "type": HEARD_BY_PEERS,
-        "status": status,
-        "reason": reason.code,
-        "message": reason.message if status == "True" else "no peer's word keeps it from being fenced",
-        "lastTransitionTime": held.last_transition_time if same and held is not None else format_time(now()),
-    }
-    return {"conditions": [condition]}
 
 
 def _by(policy: FencePolicy | None) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from mooring.controllers.fencing.decide import VERIFY_S, Phase, has_begun, pause_after
+from mooring.controllers.fencing.decide import has_begun, pause_after
+from mooring.controllers.fencing.in_force import VERIFY_S
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.times import parse_time
+from mooring.volumes.node_fences import Phase
 
 WRITTEN_ANEW_S = 3.0
 """A time that has moved by no more than this is not written again."""

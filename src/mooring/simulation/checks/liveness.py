@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container, Iterable, Iterator
 
-from mooring.controllers.fencing.decide import proof_of
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
 from mooring.controllers.fencing.names import REQUEST
 from mooring.fence.interface import Scope
@@ -33,6 +32,7 @@ from mooring.simulation.cluster.workloads import DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
 from mooring.volumes.exclusivity import ONE_POD_MODE
+from mooring.volumes.node_fences import proof_of
 
 CALM_S = 180.0
 """Seconds before the end in which only heartbeats may be written; fewer in a short run."""

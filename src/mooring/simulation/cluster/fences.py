@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mooring.controllers.fencing.decide import Phase, proof_of
 from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
 from mooring.fence.interface import Scope
 from mooring.kube.errors import KubeError
@@ -25,6 +24,7 @@ from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.fence_device import UNTRUTHFUL, Manner
 from mooring.volumes.names import FENCE_EVIDENCE
+from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.out_of_service import TAINT
 
 ATTACHMENTS, FENCES = "volumeattachments.storage.k8s.io", "nodefences.fencing.mooring.dev"

@@ -10,9 +10,17 @@ from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import release as judged
 from mooring.controllers.fencing import controller as fencing
-from mooring.controllers.fencing import decide, detection, releasing, steps
+from mooring.controllers.fencing import (
+    decide,
+    deciding_nodes,
+    detection,
+    letting_in,
+    releasing,
+    steps,
+    unfencing,
+)
 from mooring.controllers.fencing.controller import FencingController
-from mooring.controllers.fencing.decide import Action, Phase
+from mooring.controllers.fencing.decisions import Action, do
 from mooring.controllers.fencing.ladder import Judged
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.steps import Steps
@@ -21,6 +29,7 @@ from mooring.kube.reason import Reason
 from mooring.simulation.parts.fence_device import FenceDevice
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
+from mooring.volumes.node_fences import Phase
 
 
 def _counts(when: Any) -> Any:
@@ -88,7 +97,7 @@ def _forgotten(original: Any) -> Any:
 
     def decide_fence(fence: Any, *more: Any, **given: Any) -> Any:
         if fence.deleting and fence.status.phase not in Phase.OVER:
-            return decide._do(Action.CLOSE, Phase.FENCING, "Deleted", "it was deleted")
+            return do(Action.CLOSE, Phase.FENCING, "Deleted", "it was deleted")
         return original(fence, *more, **given)
 
     return decide_fence
@@ -106,7 +115,7 @@ def _free_at_once(original: Any) -> Any:
 
     def in_force(fence: Any, *more: Any, **given: Any) -> Any:
         if fence.status.released_at and fence.status.power_on_at:
-            return decide._do(Action.CLOSE, Phase.UNFENCED, "Mutant", "it was switched on")
+            return do(Action.CLOSE, Phase.UNFENCED, "Mutant", "it was switched on")
         return original(fence, *more, **given)
 
     return in_force
@@ -159,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
         scenarios.FENCES,
         (
             Patch(detection, "is_lost", _lost_at_any_word),
-            Patch(decide, "is_lost", _lost_at_any_word),
+            Patch(deciding_nodes, "is_lost", _lost_at_any_word),
         ),
     ),
     "G3": Mutant(
@@ -191,7 +200,9 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(releasing, "release", _of_any_boot),
             Patch(decide, "is_same_boot", always(True)),
+            Patch(letting_in, "is_same_boot", always(True)),
             Patch(steps, "is_same_boot", always(True)),
+            Patch(unfencing, "is_same_boot", always(True)),
         ),
     ),
     "G6b": Mutant(
@@ -238,7 +249,7 @@ MUTANTS: dict[str, Mutant] = {
         "medik8s/node-healthcheck-operator: a healthy verdict deletes the request",
         ("S18",),
         scenarios.FENCES,
-        (Patch(decide, "_in_force", _free_at_once),),
+        (Patch(decide, "in_force", _free_at_once),),
     ),
     "N1": Mutant(
         "two fences that begin at once do not count one another in the budget",
@@ -252,21 +263,21 @@ MUTANTS: dict[str, Mutant] = {
         "fencing (hazard)",
         ("S17",),
         scenarios.MANY_LOST,
-        (Patch(decide, "over_budget", always(None)),),
+        (Patch(deciding_nodes, "over_budget", always(None)),),
     ),
     "N3": Mutant(
         "a storm is not looked at",
         "kubernetes/kubernetes#28832: the network of the control plane is lost",
         ("S17",),
         scenarios.STORMS,
-        (Patch(decide, "storm", always(None)),),
+        (Patch(deciding_nodes, "storm", always(None)),),
     ),
     "N6": Mutant(
         "what peers say is not looked at: a node that they hear is fenced",
         "fencing (hazard)",
         ("S17",),
         scenarios.HEARD,
-        (Patch(decide, "held_by_peers", always(None)),),
+        (Patch(deciding_nodes, "held_by_peers", always(None)),),
     ),
     "N7": Mutant(
         "a peer's word has expired as soon as it comes in",

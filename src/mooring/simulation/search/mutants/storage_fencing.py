@@ -8,7 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing import covering, decide, releasing, steps, storage_view, volume_fences
+from mooring.controllers.fencing import (
+    covering,
+    deciding_nodes,
+    letting_in,
+    releasing,
+    storage_view,
+    unfencing,
+    volume_fences,
+)
 from mooring.fence.interface import Scope
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
@@ -63,7 +71,7 @@ MUTANTS: dict[str, Mutant] = {
         "fencing (hazard)",
         ("S17",),
         scenarios.COUNTED,
-        (Patch(decide, "held_by_storage", always(None)),),
+        (Patch(deciding_nodes, "held_by_storage", always(None)),),
     ),
     "T8": Mutant(
         "what moved while a storage was looked at twice is not compared: only a node that logs in is seen",
@@ -77,6 +85,6 @@ MUTANTS: dict[str, Mutant] = {
         "csi-addons NetworkFence: unfencing asks for nothing",
         ("S18'",),
         scenarios.SHUT_OUT,
-        (Patch(decide, "what_is_left", always(None)), Patch(steps, "what_is_left", always(None))),
+        (Patch(letting_in, "what_is_left", always(None)), Patch(unfencing, "what_is_left", always(None))),
     ),
 }
