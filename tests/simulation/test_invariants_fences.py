@@ -463,3 +463,20 @@ def test_a_fence_in_force_may_be_looked_at_again_and_one_that_begins_is_work():
     assert not is_no_work(fence(attempt(outcome="NotFenced"), phase="AwaitingPerson", round=0))
     assert not is_no_work(gone(held))
     assert not is_no_work(fence(proved, phase="Unfenced", proof="f-0-0-1", verifiedAt="t"))
+
+
+def heard(*peers: str, reason: str = "HeardByPeers", **status: Any) -> Step:
+    said = {"reason": reason, "message": f"heard by {', '.join(peers)}"}
+    conditions = [{"type": "HeardByPeers", "status": "True", **said}]
+    return fence(phase="Pending", conditions=conditions, **said, **status)
+
+
+def test_a_fence_that_peers_hold_may_tell_which_of_them_hear_the_node_now():
+    """Words are lost on the way between two nodes, and a peer that hears none for once says so."""
+    assert is_no_work(heard("n2", "n3"), heard("n2"))
+    assert not is_no_work(heard("n2")), "it is held from now on"
+    assert not is_no_work(heard("n2"), heard("n2")), "it changes nothing"
+    assert not is_no_work(heard("n2", reason="Storm"), heard("n2"))
+    assert not is_no_work(heard("n2", reason="Storm"), heard("n3", reason="Storm")), "another reason"
+    assert not is_no_work(heard("n2"), heard("n3", policy="p")), "and something else"
+    assert not is_no_work(heard("n2"), gone(heard("n2")))

@@ -9,9 +9,10 @@ import pytest
 from played_mechanism import Manner
 
 from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.silence import LEASES
 from mooring.fence.interface import Answer, Outcome, Scope
 from mooring.kube.client import Client
-from mooring.kube.objects import Node, Secret, VolumeAttachment
+from mooring.kube.objects import Lease, Node, Secret, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import FENCE_EVIDENCE
@@ -474,6 +475,33 @@ def test_nodes_that_are_lost_at_once_are_held(fencing: Any):
             await asyncio.sleep(1000)
         assert not stage.machines.off
         assert not stage.bmc.given
+
+    fencing(story)
+
+
+def test_a_storm_is_over_when_the_lease_of_a_node_that_came_back_is_renewed_after_its_status(fencing: Any):
+    async def renew(stage: Any, number: int) -> None:
+        renewed = {"spec": {"renewTime": f"2026-01-01T00:00:0{number}.000000Z"}}
+        await stage.api.patch(Lease, "b", renewed, LEASES)
+
+    async def story(stage: Any):
+        for name in ("a", "b", "c"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"cooldownSeconds": 0})
+        await stage.api.create(Lease, {"metadata": {"name": "b"}, "spec": {}}, LEASES)
+        async with stage.running():
+            await renew(stage, 1)
+            await asyncio.sleep(5)
+            await asyncio.gather(stage.silent("a"), stage.silent("b"))
+            await asyncio.sleep(100)
+            await stage.report("b")
+            await stage.until_phase("b", "Cancelled")
+            await asyncio.sleep(20)
+            assert not stage.bmc.given, "b may be as silent as before"
+            await renew(stage, 2)
+            await stage.until_phase("a", "Fenced")
+        assert stage.machines.off == {"a"}
 
     fencing(story)
 

@@ -72,7 +72,7 @@ class FencingController(Controller[Key]):
         leases = self.watch(Lease, keep=_renewal, gather=LATE_S)
         leases.add_handler(self._stated)
         self._nodes.add_handler(self._reported)
-        silence = Silence(leases)
+        silence = Silence(leases, returned=self._look_at_waiting)
         self._polls = Polls(random)
         host_agent = HostAgent(client, silence.observed)
         self._kinds = {**mechanisms, host_agent.kind: host_agent}
@@ -124,8 +124,7 @@ class FencingController(Controller[Key]):
             each.spec.node_name == new.name and each.status.phase in Phase.OVER
             for each in self._fences.items()
         ):
-            for key in self._waiting():
-                self.queue.add(key)
+            self._look_at_waiting()
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
         """What a node states about its peers, by its Lease."""
@@ -140,6 +139,10 @@ class FencingController(Controller[Key]):
         lost = [NodeKey(each.name) for each in self._nodes.items() if each.ready == "Unknown"]
         pending = [FenceKey(each.name) for each in self._fences.items() if not has_begun(each)]
         return [*lost, *pending]
+
+    def _look_at_waiting(self) -> None:
+        for key in self._waiting():
+            self.queue.add(key)
 
     def _of_mechanism(self, mechanism: FenceMechanism) -> list[Key]:
         gone = [NodeKey(each.name) for each in mechanism.status.nodes if self._nodes.get(each.name) is None]

@@ -8,7 +8,7 @@ fenced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mooring.kube.informer import Informer
@@ -32,10 +32,12 @@ class Observed(NamedTuple):
 
 
 class Silence:
-    """Feed it with `renewed` as a handler of an informer of Leases."""
+    """`returned` is called when a node is no suspect by its Lease any more. Its Node may have said so before,
+    and then only this shows that a storm is over."""
 
-    def __init__(self, leases: Informer[Lease]) -> None:
+    def __init__(self, leases: Informer[Lease], *, returned: Callable[[], None]) -> None:
         self._leases = leases
+        self._returned = returned
         self._seen: dict[str, float] = {}
         leases.add_handler(self._renewed)
 
@@ -43,10 +45,13 @@ class Silence:
         lease = new or old
         if lease is None or lease.namespace != LEASES:
             return
+        missed = self._missed(lease.name)
         if new is None:
             self._seen.pop(lease.name, None)
         elif old is None or old.spec.renew_time != new.spec.renew_time:
             self._seen[lease.name] = asyncio.get_running_loop().time()
+        if missed and not self._missed(lease.name):
+            self._returned()
 
     def of(self, node: str) -> float:
         """Seconds since its last renewal, or since this process began to look."""

@@ -3,13 +3,16 @@ work that was left (D3).
 
 - A fence in force was seen to hold still, or its machine, which does not come back, was switched on again.
 - The ladder of a fence that a person has to end was begun again.
+- A fence that peers hold told which of them hear the node now: words are lost on their way; and nothing else.
 - A FenceMechanism was asked again about nodes of which it had no word, or has none now; and nothing else.
 """
 
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from mooring.controllers.fencing.detection import HEARD_BY_PEERS
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
 from mooring.fence.interface import State
 from mooring.kube.objects.fencing import FenceMechanism, MechanismNode, NodeFence
@@ -23,11 +26,12 @@ _mechanism = msgspec.json.Decoder(FenceMechanism).decode
 
 
 class LooksAgain:
-    """The account of one trace, from its beginning: what a mechanism has said is compared with what it said
-    before."""
+    """The account of one trace, from its beginning: what a mechanism or a fence has said is compared with
+    what it said before."""
 
     def __init__(self, trace: Trace) -> None:
         self._said: dict[str, dict[str, MechanismNode]] = {}  # mechanism -> node -> what it said
+        self._fences: dict[str, NodeFence] = {}
         self._last = 0  # the event that was such a write last
         trace.listen("store.written", self._note)
 
@@ -42,10 +46,15 @@ class LooksAgain:
 
     def _note(self, event: Event) -> None:
         resource = event.fields["resource"]
-        if resource == FENCES and _holds_still(_fence(event.fields["_body"])):
-            self._last = event.number
+        if resource == FENCES:
+            self._of_fence(_fence(event.fields["_body"]), event)
         elif resource == MECHANISMS:
             self._of_mechanism(_mechanism(event.fields["_body"]), event)
+
+    def _of_fence(self, fence: NodeFence, event: Event) -> None:
+        before, self._fences[fence.name] = self._fences.get(fence.name), fence
+        if _holds_still(fence) or (before is not None and _is_held_by_others(before, fence)):
+            self._last = event.number
 
     def _of_mechanism(self, record: FenceMechanism, event: Event) -> None:
         now = {each.name: each for each in record.status.nodes}
@@ -64,3 +73,15 @@ def _holds_still(fence: NodeFence) -> bool:
     in_vain = status.phase in ("Fencing", "AwaitingPerson") and status.round > 0
     again = in_vain or any(each.reason == SECOND_SOURCE for each in status.attempts)
     return again or (status.phase == "Fenced" and bool(status.proof and status.verified_at))
+
+
+def _is_held_by_others(before: NodeFence, now: NodeFence) -> bool:
+    """Whether the fence is held by peers as before, and by others of them, and nothing else is new."""
+    held = now.status.reason == HEARD_BY_PEERS and before.status.message != now.status.message
+    return held and before.uid == now.uid and _apart_from_words(before) == _apart_from_words(now)
+
+
+def _apart_from_words(fence: NodeFence) -> tuple[object, ...]:
+    status = fence.status
+    conditions = tuple(replace(each, message="") for each in status.conditions)
+    return fence.spec, fence.deleting, replace(status, message="", conditions=conditions)
