@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
+from mooring.kube.objects import ObjectMeta
+from mooring.kube.objects.fencing import NodeFence, NodeFenceSpec, NodeFenceStatus
 from mooring.simulation.checks.invariants import check
+from mooring.simulation.checks.liveness import is_taken_back
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Trace
@@ -480,3 +483,16 @@ def test_a_fence_that_peers_hold_may_tell_which_of_them_hear_the_node_now():
     assert not is_no_work(heard("n2", reason="Storm"), heard("n3", reason="Storm")), "another reason"
     assert not is_no_work(heard("n2"), heard("n3", policy="p")), "and something else"
     assert not is_no_work(heard("n2"), gone(heard("n2")))
+
+
+# --- lost for good (L6)
+
+
+def test_a_fence_that_is_deleted_or_taken_back_before_it_releases_anything_keeps_what_its_node_has():
+    deleted = ObjectMeta(name="f", deletion_timestamp="t")
+    back, released = NodeFenceSpec(unfence=True), NodeFenceStatus(released_at="t")
+    assert is_taken_back(NodeFence(metadata=deleted))
+    assert is_taken_back(NodeFence(spec=back))
+    assert not is_taken_back(NodeFence())
+    assert not is_taken_back(NodeFence(metadata=deleted, status=released))
+    assert not is_taken_back(NodeFence(spec=back, status=released))

@@ -121,7 +121,7 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
     fenced = {
         each.spec.node_name for each in fences if each.status.phase == "Fenced" and each.status.released_at
     }
-    kept = {each.spec.node_name for each in fences if each.spec.unfence and not each.status.released_at}
+    kept = {each.spec.node_name for each in fences if is_taken_back(each)}
     asked = {each.spec.node_name for each in fences if _wants_a_person(each)}
     by_storage = {each.spec.node_name for each in _shut_out(fences)}
     records = (await cluster.api.list(VolumeAttachment)).items
@@ -150,6 +150,11 @@ async def _not_fenced(cluster: SimulatedCluster, pods: list[Pod]) -> AsyncIterat
                 "L6",
                 f"{node} is lost for good, has {', '.join([*owned, *held][:3])}, and is not fenced ({said})",
             )
+
+
+def is_taken_back(fence: NodeFence) -> bool:
+    """Whether a user has taken it back, which its deletion says as well, before it released anything."""
+    return (fence.spec.unfence or fence.deleting) and not fence.status.released_at
 
 
 def _wants_a_person(fence: NodeFence) -> bool:
