@@ -78,23 +78,23 @@ def decide_fence(
         return replace(found, after=min(found.after, LOOK_S)) if waits is not None else found
     begun = has_begun(fence)
     if fence.deleting and not begun:
-        return do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
+        return do(Action.CLOSE, Phase.CANCELLED, Reason("Deleted", "it was deleted before anything was done"))
     if node is not None and not is_same_boot(node, target):
         phase = Phase.UNFENCED if begun else Phase.CANCELLED
         if is_another_machine(node, target):
             message = f"{name_taken(target)}: whether that still runs is not known, and nothing is released"
-            return do(Action.CLOSE, phase, "AnotherMachine", message)
+            return do(Action.CLOSE, phase, Reason("AnotherMachine", message))
         message = f"node {target.node_name} has booted anew: what runs there now is not what was to be fenced"
-        return do(Action.CLOSE, phase, "AnotherBoot", message)
+        return do(Action.CLOSE, phase, Reason("AnotherBoot", message))
     if node is not None and out_of_service(node):
         message = f"node {target.node_name} was declared dead by a person"
-        return do(Action.WAIT, Phase.AWAITING_PERSON, "ConfirmedDead", message)
+        return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("ConfirmedDead", message))
     outstanding = begun and not status.attempts[-1].outcome
     if (fence.spec.unfence or fence.deleting) and not outstanding:
         message = "it is to be taken back, and nothing has shown that it was in force"
-        return do(Action.CLOSE, Phase.CANCELLED, "TakenBack", message)
+        return do(Action.CLOSE, Phase.CANCELLED, Reason("TakenBack", message))
     if begin is not None and begin.action is Begin.NO and not outstanding:
-        return do(Action.CANCEL, Phase.CANCELLED, *begin.reason)
+        return do(Action.CANCEL, Phase.CANCELLED, begin.reason)
     if not begun and begin is not None and begin.action is Begin.HOLD:
         return _held(fence, begin)
     return _climb(fence, target, node, ladder, now)
@@ -135,24 +135,26 @@ def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:
     spec = fence.spec
     if rival:
         message = f"node {spec.node_name} is being fenced already: NodeFence {rival}"
-        return do(Action.REFUSE, Phase.REFUSED, "AlreadyFenced", message)
+        return do(Action.REFUSE, Phase.REFUSED, Reason("AlreadyFenced", message))
     if fence.deleting:
-        return do(Action.CLOSE, Phase.CANCELLED, "Deleted", "it was deleted before anything was done")
+        return do(Action.CLOSE, Phase.CANCELLED, Reason("Deleted", "it was deleted before anything was done"))
     if node is None and not spec.node_uid:
         message = f"there is no node {spec.node_name}, and the request does not say which uid is meant"
-        return do(Action.REFUSE, Phase.REFUSED, "NoSuchNode", message)
+        return do(Action.REFUSE, Phase.REFUSED, Reason("NoSuchNode", message))
     if node is not None and spec.node_uid not in ("", node.uid):
         message = f"node {spec.node_name} has uid {node.uid}, not {spec.node_uid}"
-        return do(Action.REFUSE, Phase.REFUSED, "AnotherNode", message)
+        return do(Action.REFUSE, Phase.REFUSED, Reason("AnotherNode", message))
     boot = node.status.node_info.boot_id if node is not None else ""
     if node is not None and spec.boot_id not in ("", boot):
         message = f"node {spec.node_name} shows boot {boot or '(none)'}, not {spec.boot_id}"
-        return do(Action.REFUSE, Phase.REFUSED, "AnotherBoot", message)
+        return do(Action.REFUSE, Phase.REFUSED, Reason("AnotherBoot", message))
     if node is not None and not boot:
         message = f"node {spec.node_name} tells no boot ID: what a fence of it had cut off could not be told"
-        return do(Action.REFUSE, Phase.REFUSED, "NoBootID", message)
+        return do(Action.REFUSE, Phase.REFUSED, Reason("NoBootID", message))
     return do(
-        Action.FREEZE, Phase.PENDING, "Requested", fence.spec.reason or f"node {spec.node_name} is lost"
+        Action.FREEZE,
+        Phase.PENDING,
+        Reason("Requested", fence.spec.reason or f"node {spec.node_name} is lost"),
     )
 
 
@@ -165,7 +167,7 @@ def _climb(
         message = (
             f"no FencePolicy with a ladder covers {where}: if its machine is certainly off, {_advice(target)}"
         )
-        return do(Action.WAIT, Phase.AWAITING_PERSON, "NoLadder", message)
+        return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("NoLadder", message))
     step = next_step(ladder, status.attempts, status.round, fence.name)
     if step is not None and not status.round_ended_at:
         last = status.attempts[-1] if status.attempts else None
@@ -176,7 +178,7 @@ def _climb(
     said = f"{last.mechanism}: {last.message}"
     message = f"no mechanism has shown that {where} is cut off (last, {said}); if it is surely off, {_advice(target)}"
     if not status.round_ended_at:
-        return do(Action.END_ROUND, Phase.AWAITING_PERSON, last.reason or "LadderEnded", message)
+        return do(Action.END_ROUND, Phase.AWAITING_PERSON, Reason(last.reason or "LadderEnded", message))
     left = pause_after(status.round) - (now - parse_time(status.round_ended_at)).total_seconds()
     if left > 0:
         reason = Reason(last.reason or "LadderEnded", message)

@@ -57,5 +57,5 @@ class FenceDecision(Decision[Action], frozen=True, gc=False):
     left: float = 0.0
 
 
-def do(action: Action, phase: str, code: str, message: str) -> FenceDecision:
-    return FenceDecision(action, Reason(code, message), phase)
+def do(action: Action, phase: str, reason: Reason) -> FenceDecision:
+    return FenceDecision(action, reason, phase)

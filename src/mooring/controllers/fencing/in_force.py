@@ -47,14 +47,14 @@ def in_force(
             f"{proof.mechanism} said that {where} is off, and its agent reports in the same boot: what was released is "
             "withdrawn"
         )
-        return do(Action.WITHDRAW, Phase.AWAITING_PERSON, "Contradicted", message)
+        return do(Action.WITHDRAW, Phase.AWAITING_PERSON, Reason("Contradicted", message))
     asked = fence.spec.unfence or fence.deleting
     if node is None and left and not (proof.absent or asked or status.power_on_at):
         message = (
             f"{where} was cut off ({proof.mechanism}) before its Node was deleted, which says nothing of a later boot: "
             "it is shown once more"
         )
-        return do(Action.REOPEN, Phase.PENDING, "NodeGone", message)
+        return do(Action.REOPEN, Phase.PENDING, Reason("NodeGone", message))
     if not status.released_at and not asked:
         if node is not None and node.ready != "Unknown":
             message = (
@@ -63,7 +63,7 @@ def in_force(
             )
             return FenceDecision(Action.WAIT, Reason("StillShown", message), Phase.FENCED, after=VERIFY_S)
         message = f"{where} is cut off: {proof.message}; {released}"
-        return do(Action.RELEASE, Phase.FENCED, "Fenced", message)
+        return do(Action.RELEASE, Phase.FENCED, Reason("Fenced", message))
     wanted = asked or after_fence == "PowerOn"
     due = VERIFY_S - (now - parse_time(status.verified_at or proof.answered_at)).total_seconds()
     if left and wanted and not asked and is_off(proof) and status.released_at and not status.power_on_at:
@@ -73,9 +73,9 @@ def in_force(
             action = Action.VERIFY if due <= 0 else Action.WAIT
             return FenceDecision(action, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S)
     if fence.deleting and node is None and is_off(proof):
-        return do(Action.CLOSE, Phase.UNFENCED, "NodeGone", f"{where} does not exist any more")
+        return do(Action.CLOSE, Phase.UNFENCED, Reason("NodeGone", f"{where} does not exist any more"))
     if wanted and is_off(proof) and not status.power_on_at:
-        return do(Action.UNFENCE, Phase.FENCED, "SwitchedOn", f"{where} is switched on again")
+        return do(Action.UNFENCE, Phase.FENCED, Reason("SwitchedOn", f"{where} is switched on again"))
     waits = waits or _waits_for(fence, target, proof, released, wanted)
     if due <= 0 or (proof.volumes and releases_pods != status.releases_pods):
         return FenceDecision(Action.VERIFY, waits, Phase.FENCED)
@@ -124,10 +124,12 @@ def _returned(fence: NodeFence, target: FenceTarget, node: Node, proof: FenceAtt
     where = f"node {target.node_name}"
     if not is_off(proof) and not fence.status.power_on_at:
         return do(
-            Action.UNFENCE, Phase.FENCED, "NewBoot", f"{where} has booted anew: {proof.mechanism} lets it in"
+            Action.UNFENCE,
+            Phase.FENCED,
+            Reason("NewBoot", f"{where} has booted anew: {proof.mechanism} lets it in"),
         )
     boot = node.status.node_info.boot_id
-    return do(Action.CLOSE, Phase.UNFENCED, "NewBoot", f"{where} reports in another boot ({boot})")
+    return do(Action.CLOSE, Phase.UNFENCED, Reason("NewBoot", f"{where} reports in another boot ({boot})"))
 
 
 def _replaced(fence: NodeFence, target: FenceTarget, proof: FenceAttempt) -> FenceDecision:
@@ -135,10 +137,10 @@ def _replaced(fence: NodeFence, target: FenceTarget, proof: FenceAttempt) -> Fen
     for the end of that: no boot of another one shows that it has forgotten what it wanted to write."""
     asked = fence.spec.unfence or fence.deleting
     if is_off(proof) or fence.status.power_on_at:
-        return do(Action.CLOSE, Phase.UNFENCED, "AnotherMachine", name_taken(target))
+        return do(Action.CLOSE, Phase.UNFENCED, Reason("AnotherMachine", name_taken(target)))
     if asked:
         message = f"{name_taken(target)}: {proof.mechanism} lets that in, as it was asked for"
-        return do(Action.UNFENCE, Phase.FENCED, "AnotherMachine", message)
+        return do(Action.UNFENCE, Phase.FENCED, Reason("AnotherMachine", message))
     advice = f"once it is certainly off or was started anew: mooring fence release {target.node_name}"
     message = f"{name_taken(target)}: that stays shut out ({proof.mechanism}); {advice}"
     return FenceDecision(Action.WAIT, Reason("AnotherMachine", message), Phase.FENCED, after=VERIFY_S)

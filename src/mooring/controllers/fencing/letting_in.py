@@ -58,17 +58,17 @@ def decide_letting_in(
     if status.let_in_at:
         message = f"{where} has nothing left of what it was shut out of: {proof.mechanism} lets it in"
         if status.power_on_at:
-            return do(Action.CLOSE, Phase.UNFENCED, LET_IN, message)
-        return do(Action.UNFENCE, Phase.FENCED, LET_IN, message)
+            return do(Action.CLOSE, Phase.UNFENCED, Reason(LET_IN, message))
+        return do(Action.UNFENCE, Phase.FENCED, Reason(LET_IN, message))
     message = f"{where} answers, and says that it has unmounted what it was shut out of: that is looked at"
     if status.letting_in:
-        return do(Action.LOOK_FOR_REST, Phase.FENCED, "LettingIn", message)
+        return do(Action.LOOK_FOR_REST, Phase.FENCED, Reason("LettingIn", message))
     if records is None or node.ready != "True" or not is_wanted(fence):
         return None
     held = what_is_left(target, proof, node, records)
     if held is not None:
         return FenceDecision(Action.WAIT, held.reason, Phase.FENCED)
-    return do(Action.STOP_RELEASING, Phase.FENCED, "LettingIn", message)
+    return do(Action.STOP_RELEASING, Phase.FENCED, Reason("LettingIn", message))
 
 
 def what_is_left(
