@@ -97,7 +97,7 @@ def _forgotten(original: Any) -> Any:
 
     def decide_fence(fence: Any, *more: Any, **given: Any) -> Any:
         if fence.deleting and fence.status.phase not in Phase.OVER:
-            return do(Action.CLOSE, Phase.FENCING, "Deleted", "it was deleted")
+            return do(Action.CLOSE, Phase.FENCING, Reason("Deleted", "it was deleted"))
         return original(fence, *more, **given)
 
     return decide_fence
@@ -115,7 +115,7 @@ def _free_at_once(original: Any) -> Any:
 
     def in_force(fence: Any, *more: Any, **given: Any) -> Any:
         if fence.status.released_at and fence.status.power_on_at:
-            return do(Action.CLOSE, Phase.UNFENCED, "Mutant", "it was switched on")
+            return do(Action.CLOSE, Phase.UNFENCED, Reason("Mutant", "it was switched on"))
         return original(fence, *more, **given)
 
     return in_force
