@@ -18,7 +18,7 @@ from mooring.controllers.fencing import ordering
 from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
-from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.controllers.fencing.names import fence_name, new_fence
 from mooring.controllers.fencing.volume_fences import VolumePhase
 from mooring.controllers.fencing.waits import Wait, wait_of
 from mooring.fence.interface import Mechanism, State
@@ -113,11 +113,8 @@ async def request(client: Client, name: str, *, uid: str, by: str, reason: str, 
         "override": True,
         "reason": reason or f"{by} has asked for it at {at}",
     }
-    body = {
-        "metadata": {"name": fence_name(name, node_uid, f"{boot}/{at}"), "finalizers": [FINALIZER]},
-        "spec": spec,
-    }
     try:
+        body = new_fence(fence_name(name, node_uid, f"{boot}/{at}"), spec)
         return await client.create(NodeFence, body)
     except AlreadyExists:
         raise ClusterError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.controllers.fencing.names import FINALIZER, REQUEST, fence_name
+from mooring.controllers.fencing.names import REQUEST, fence_name, new_fence
 from mooring.kube.objects import Node
 from mooring.kube.printable import printable
 
@@ -35,5 +35,4 @@ def asked_fence(node: Node, at: str) -> dict[str, Any]:
         "requestedBy": by,
         "reason": said or f"the {by} asks for it",
     }
-    name = fence_name(node.name, node.uid, f"{boot}/{at}")
-    return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
+    return new_fence(fence_name(node.name, node.uid, f"{boot}/{at}"), spec)

@@ -26,7 +26,7 @@ from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
-from mooring.controllers.fencing.names import FINALIZER, NODE_FINALIZER, REQUEST, fence_name
+from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, new_fence
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
@@ -262,9 +262,8 @@ class FencingController(Controller[Key]):
         if held is not None or self._is_fenced(node):
             return False
         spec = {"nodeName": node, "nodeUID": uid, "bootID": boot_id, "reason": reason.message}
-        body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
         with contextlib.suppress(AlreadyExists):
-            made = await self.client.create(NodeFence, body)
+            made = await self.client.create(NodeFence, new_fence(name, spec))
             self._fences.accept(made)
             self.log.warning("node lost", node=node, fence=name, reason=reason.message)
             return True

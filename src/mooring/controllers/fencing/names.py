@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 FINALIZER = "fencing.mooring.dev/fence"
 """On a NodeFence until the node is free again: its deletion is a request for that."""
@@ -19,3 +20,8 @@ def fence_name(node: str, node_uid: str, boot_id: str) -> str:
     """The name of the one NodeFence of this registration and boot of a node."""
     digest = hashlib.sha256(f"{node_uid}/{boot_id}".encode()).hexdigest()[:10]
     return f"{node[:LONGEST_NODE].rstrip('.-')}-{digest}"
+
+
+def new_fence(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A NodeFence as it is created: with its finalizer, so that it is never deleted away."""
+    return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}

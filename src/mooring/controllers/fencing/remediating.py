@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from mooring.controllers.fencing.conditions import condition
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.keys import RemediationKey
-from mooring.controllers.fencing.names import FINALIZER
+from mooring.controllers.fencing.names import new_fence
 from mooring.controllers.fencing.remediation import (
     REMEDIATION_FINALIZER,
     Remedy,
@@ -87,9 +87,8 @@ class Remediations:
             "requestedBy": by,
             "reason": request.spec.reason or f"{by} asks for it",
         }
-        body = {"metadata": {"name": decision.fence, "finalizers": [FINALIZER]}, "spec": spec}
         with contextlib.suppress(AlreadyExists):
-            self._fences.accept(await self._client.create(NodeFence, body))
+            self._fences.accept(await self._client.create(NodeFence, new_fence(decision.fence, spec)))
 
     async def _take_back(self, name: str) -> None:
         fence = self._fences.get(name)
