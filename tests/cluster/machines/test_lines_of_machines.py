@@ -91,6 +91,8 @@ def test_an_order_that_is_too_long_is_not_sent(short: Path) -> None:
     ("printed", "found"),
     [
         ("sysrq: Resetting\nFailed to exec kernel: No such file or directory", Ending.RESET),
+        ("softdog: Initiating system reboot", Ending.RESET),
+        ("reboot: Restarting system", Ending.RESET),
         ("reboot: System halted", Ending.SHUT_DOWN),
         ("reboot: Power down", Ending.SHUT_DOWN),
         ("Kernel panic - not syncing: sysrq triggered crash", Ending.DIED),

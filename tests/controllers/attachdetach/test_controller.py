@@ -106,3 +106,34 @@ def test_a_report_that_a_look_refuses_is_decided_about_again_soon(
         assert (volume in controller.queue) is again
 
     play(schedule)
+
+
+def test_a_report_that_looks_refuse_while_no_watch_tells_is_tried_ever_more_seldom(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+):
+    """Seed 4000047 of `fencing.yaml`: a Node that is gone, and a watch that is cut off."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        record, asked = await stage.attached(a), 0
+
+        async def report(record: Any, *, locked: bool) -> bool:
+            nonlocal asked
+            asked += 1
+            return False
+
+        monkeypatch.setattr(controller, "_record", lambda volume, node: record)
+        monkeypatch.setattr(controller._handshake, "report", report)
+        monkeypatch.setattr(controller, "_state", lambda volume: state)
+        volume, wanted = "example.com/disk/d1", (Demand("n0", ("default/db-0",), "1", True),)
+        state = VolumeState(volume, False, wanted, (Attachment.of(record),), {})
+        decision = VolumeDecision(Action.REPORT, Reason("Attached", "attached"), "n0", ("default/db-0",))
+        monkeypatch.setattr("mooring.controllers.attachdetach.controller.decide", lambda state: (decision,))
+        running = asyncio.create_task(controller.queue.run(1, controller._reconcile))
+        controller.queue.add(volume)
+        await asyncio.sleep(60)
+        running.cancel()
+        assert 2 < asked < 12
+
+    play(schedule)

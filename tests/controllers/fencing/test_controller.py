@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from played_mechanism import Manner
 
+from mooring.controllers.fencing import releasing
 from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.controllers.fencing.silence import LEASES
 from mooring.fence.interface import Answer, Outcome, Scope
@@ -16,6 +17,7 @@ from mooring.kube.objects import Lease, Node, Secret, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import FENCE_EVIDENCE
+from mooring.volumes.node_fences import proof_of
 from mooring.volumes.out_of_service import SEEN, TAINT, taint_of
 from mooring.volumes.statements import evidence_of
 
@@ -267,6 +269,36 @@ def test_a_release_whose_end_was_not_written_leaves_no_taint_on_the_next_boot(fe
         async with stage.running():
             await stage.until_phase("a", "Unfenced")
             assert not await tainted(stage, "a")
+
+    fencing(story)
+
+
+def test_a_node_that_was_written_on_while_its_volumes_were_released_is_tainted_as_it_is_then(
+    fencing: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """Seed 4000247 of `fencing.yaml`: the same controller had taken its questions off the Node."""
+
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+        fence = await stage.fence("a")
+        proof = proof_of(fence)
+        await stage.api.patch(Node, "a", {"spec": {"taints": None}})
+        listed = releasing.records_of
+
+        async def written_meanwhile(client: Any, target: Any) -> Any:
+            await stage.api.patch(Node, "a", {"metadata": {"labels": {"written": "meanwhile"}}})
+            return await listed(client, target)
+
+        monkeypatch.setattr(releasing, "records_of", written_meanwhile)
+        await releasing.release(stage.api, fence, proof, stage.now, lambda node: None)
+        assert await tainted(stage, "a")
 
     fencing(story)
 

@@ -42,6 +42,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.objects import Node, Object, PersistentVolume, Pod, VolumeAttachment
+from mooring.kube.rests import Rests
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.errors import VolumeError
@@ -130,6 +131,7 @@ class AttachDetachController(Controller[Key]):
         self._waiting_since: dict[str, dict[str, _Since]] = {}
         # volume -> the epoch of a lock that is ahead of its VolumeAttachment, and until when (the loop's
         # time) another controller may still write it there
+        self._refused: Rests[str] = Rests()  # reports that a live look did not allow
         self._settling: dict[str, tuple[int, float]] = {}
 
     async def started(self) -> None:
@@ -167,6 +169,8 @@ class AttachDetachController(Controller[Key]):
                 self.look_again(key, decision.after + SOON_S)
         if all(decision.action is not Action.GRANT for decision in decisions):
             self._settling.pop(key, None)
+        if all(decision.action is not Action.REPORT for decision in decisions):
+            self._refused.end(key)
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -241,8 +245,10 @@ class AttachDetachController(Controller[Key]):
             case Action.REPORT:
                 record = self._record(volume, decision.node)
                 locked = state.locked or (state.lock or Lock()).epoch > 0
-                if not await self._handshake.report(record, locked=locked):
-                    self.queue.add_after(volume, SOON_S)
+                if await self._handshake.report(record, locked=locked):
+                    self._refused.end(volume)
+                else:
+                    self._report_again(volume)
             case Action.DETACH:
                 await self._detach(volume, decision, state)
             case _:
@@ -265,6 +271,13 @@ class AttachDetachController(Controller[Key]):
                 return
         node = self._node(decision.node)
         await self._handshake.grant(self._record(volume, decision.node), node, decision.pods[0])
+
+    def _report_again(self, volume: str) -> None:
+        """A live look has refused what the caches ask for. They will show why, and wake the volume; a watch
+        that is cut off may take minutes, so that looks without an event come ever more seldom."""
+        now = asyncio.get_running_loop().time()
+        self._refused.note(volume, now)
+        self.queue.add_after(volume, max(SOON_S, self._refused.left((volume,), now)))
 
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)

@@ -37,10 +37,7 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     Idempotent. Conflict if another boot reports by now, or the fence releases nothing any more."""
     target = fence.status.target
     assert target is not None
-    node = await client.find(Node, target.node_name)
-    if node is not None and not is_same_boot(node, target):
-        accept(node)
-        raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
+    await _same_boot(client, target, accept)
     shut = await volume_fences.shut(client, fence, proof)
     evidence = Evidence(
         target.node_uid, target.boot_id, proof.ordered_at, f"NodeFence {fence.name}", proof.absent
@@ -56,11 +53,28 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
         if not due and stated is not None and stated.by == evidence.by:
             await _written(client, record, {FENCE_EVIDENCE: None})  # it was lifted, or withdrawn
     await volume_fences.released(client, fence, proof, now)
+    if proof.scope == Scope.POWER:
+        await _taint(client, target, now, accept)
+    return count
+
+
+async def _same_boot(client: Client, target: FenceTarget, accept: Accept) -> Node | None:
+    """The Node, read live; None if there is none. Conflict if another boot reports by now."""
+    node = await client.find(Node, target.node_name)
+    if node is not None and not is_same_boot(node, target):
+        accept(node)
+        raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
+    return node
+
+
+async def _taint(client: Client, target: FenceTarget, now: Now, accept: Accept) -> None:
+    """Taints the Node as out of service, unless it is. It is read anew: the statements have taken a while,
+    and its agent and this controller write on it, too."""
+    node = await _same_boot(client, target, accept)
     held = taint_of(node) if node is not None else None
-    if proof.scope == Scope.POWER and node is not None and (held is None or spent(node)):
+    if node is not None and (held is None or spent(node)):
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=time_to_add(node, now()))
         accept(await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint)))
-    return count
 
 
 async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt) -> None:

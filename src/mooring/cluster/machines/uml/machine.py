@@ -89,8 +89,13 @@ class UmlMachine(OwnKernelMachine):
         return bool(self._helpers)
 
 
+RESETS = ("Failed to exec kernel", "Initiating system reboot", "Restarting system")
+"""The last that is read of a kernel which resets: itself, or its watchdog's timer, in whose interrupt it
+may end before it says the first."""
+
+
 def ending(console: str) -> Ending:
     """How the machine ended, by the last lines that its kernel printed."""
-    if "Failed to exec kernel" in console:
+    if any(each in console for each in RESETS):
         return Ending.RESET
     return Ending.SHUT_DOWN if console.rstrip().endswith(("System halted", "Power down")) else Ending.DIED
