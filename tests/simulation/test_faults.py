@@ -3,7 +3,9 @@ belong to."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,7 +20,9 @@ from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
+from mooring.simulation.parts.peer_wire import LATEST_S, PeerWire
 from mooring.simulation.run import Outcome, play
+from mooring.volumes.peers import door_of
 
 ONE = Scenario(nodes=1, sets={"db": 1}, minutes=12)
 TWO = Scenario(nodes=2, sets={"db": 1}, minutes=12)
@@ -270,3 +274,25 @@ def test_a_tool_takes_the_taint_of_a_fence_off_and_the_fence_sets_it_again():
     outcome = play(0, scenario, plan=plan, observe=lambda trace: trace.listen("store.written", note))
     assert outcome.violations == []
     assert seen[:3] == [True, False, True]
+
+
+@pytest.mark.parametrize(("healed", "arrive"), [(False, range(150, 200)), (True, range(200, 201))])
+def test_words_between_peers_are_lost_until_all_is_healed(healed: bool, arrive: range):
+    """Else a request that peers hold is begun by chance when all is idle (5000251 of `fencing.yaml`)."""
+
+    async def story() -> int:
+        wire, taken = PeerWire(Random(1)), list[bytes]()
+        if healed:
+            wire.heal()
+        async with (
+            wire.door("a")(lambda data, sender: None) as sender,
+            wire.door("b")(lambda data, _: taken.append(data)) as taker,
+        ):
+            to = door_of(taker.where)
+            assert to is not None
+            for _ in range(200):
+                sender.send(b"word", to)
+            await asyncio.sleep(1.5 * LATEST_S)
+        return len(taken)
+
+    assert asyncio.run(story()) in arrive

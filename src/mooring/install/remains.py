@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.controllers.fencing.decide import Phase
-from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.names import is_of_a_fence
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.install.check import EBS
 from mooring.kube.objects import Node, Object, PersistentVolumeClaim, VolumeAttachment
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.printable import counted
-from mooring.volumes.out_of_service import TAINT
 
 PREFIXES = ("mooring.dev/", "fencing.mooring.dev/")
 _NAMED = 5
@@ -74,9 +73,9 @@ def _fences(remains: Remains) -> Iterator[str]:
             )
     for node in remains.objects:
         taints = node.spec.taints if isinstance(node, Node) else ()
-        if any(each.key == TAINT and each.value == TAINT_VALUE for each in taints):
+        for taint in filter(is_of_a_fence, taints):
             yield (
-                f"node {node.name} is out of service by a fence: kubectl taint node {node.name} {TAINT}- "
+                f"node {node.name} has a fence's taint: kubectl taint node {node.name} {taint.key}- "
                 "once it runs again, or is gone for good"
             )
 

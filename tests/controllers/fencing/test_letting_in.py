@@ -16,6 +16,7 @@ from storage_stage import PlayedSessions, StorageStage
 from mooring.controllers.fencing import releasing
 from mooring.controllers.fencing.keys import FenceKey
 from mooring.controllers.fencing.letting_in import what_is_left
+from mooring.controllers.fencing.names import SHUT_OUT
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict
@@ -31,6 +32,7 @@ from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePoli
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import RECONSTRUCTED, STATUS_WRITE, volume_attachment_name
 from mooring.volumes.node_fences import proof_of
+from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.statements import evidence_of
 
 KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)
@@ -186,6 +188,54 @@ def test_a_node_that_is_lost_again_in_the_boot_in_which_it_was_let_in_is_shut_ou
         assert fence is not None
         assert (fence.status.phase, fence.status.let_in_at) == ("Fenced", "")
         assert stage.machines.off == {"a"}
+
+    storage(story)
+
+
+async def closed_to_pods(stage: StorageStage) -> list[tuple[str, str, str]]:
+    taints = (await stage.api.get(Node, "a")).spec.taints
+    return [(each.key, each.value, each.effect) for each in taints if each.effect == "NoSchedule"]
+
+
+def test_a_node_that_is_shut_out_gets_no_new_pods_until_it_is_let_in(storage: Any):
+    async def story(stage: StorageStage) -> None:
+        await shut_out(stage)
+        assert await closed_to_pods(stage) == [(SHUT_OUT, "Storage", "NoSchedule")]
+        await detached(stage)
+        await stage.back()
+        assert await closed_to_pods(stage)
+        await let_in(stage)
+        assert await closed_to_pods(stage) == []
+
+    storage(story)
+
+
+def test_another_boot_of_a_node_that_was_shut_out_gets_pods_again(storage: Any):
+    async def story(stage: StorageStage) -> None:
+        await shut_out(stage)
+        await stage.report("a", "boot-2")
+        async with stage.running(Client(role(stage.server, "fencing"))):
+            await stage.until_phase("a", "Unfenced")
+        assert await closed_to_pods(stage) == []
+
+    storage(story)
+
+
+def test_a_node_that_a_person_says_is_out_of_service_keeps_that_taint_alone(storage: Any):
+    """It gets no pods anyway, and a write of the taints would take the time of a person's from it."""
+
+    async def story(stage: StorageStage) -> None:
+        await shut_out(stage)
+        fence = await stage.fence("a")
+        assert fence is not None
+        proof = proof_of(fence)
+        assert proof is not None
+        theirs = {"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
+        await stage.api.patch(Node, "a", {"spec": {"taints": [theirs]}})
+        await releasing.release(stage.api, fence, proof, stage.now, lambda node: None)
+        assert [each.key for each in (await stage.api.get(Node, "a")).spec.taints] == [TAINT]
+        await releasing.welcome(stage.api, "a", lambda node: None)
+        assert [each.key for each in (await stage.api.get(Node, "a")).spec.taints] == [TAINT]
 
     storage(story)
 

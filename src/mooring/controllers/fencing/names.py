@@ -1,9 +1,12 @@
-"""Names that fences write: the name of a NodeFence, the finalizers, the value of the taint. Pure."""
+"""Names that fences write: the name of a NodeFence, the finalizers, the taints. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
+
+from mooring.kube.objects import Taint
+from mooring.volumes.out_of_service import TAINT
 
 FINALIZER = "fencing.mooring.dev/fence"
 """On a NodeFence until the node is free again: its deletion is a request for that."""
@@ -13,6 +16,9 @@ REQUEST = "fencing.mooring.dev/request"
 """Annotation of a Node: a fence of it is asked for; the value says why. It goes when the fence is made."""
 TAINT_VALUE = "fenced"
 """Of the out-of-service taint that a fence sets: a person's has another."""
+SHUT_OUT = "fencing.mooring.dev/shut-out"
+"""Taint (NoSchedule) of a Node that runs on and is shut out of storage: a pod that came now would wait there
+until the node is let in. Its value is the scope of the fence."""
 LONGEST_NODE = 200
 
 
@@ -25,3 +31,8 @@ def fence_name(node: str, node_uid: str, boot_id: str) -> str:
 def new_fence(name: str, spec: dict[str, Any]) -> dict[str, Any]:
     """A NodeFence as it is created: with its finalizer, so that it is never deleted away."""
     return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
+
+
+def is_of_a_fence(taint: Taint) -> bool:
+    """Whether a fence has set the taint, and takes it off."""
+    return taint.key == SHUT_OUT or (taint.key == TAINT and taint.value == TAINT_VALUE)

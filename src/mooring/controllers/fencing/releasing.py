@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mooring.controllers.fencing import volume_fences
-from mooring.controllers.fencing.names import TAINT_VALUE
+from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, is_of_a_fence
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
@@ -53,8 +53,7 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
         if not due and stated is not None and stated.by == evidence.by:
             await _written(client, record, {FENCE_EVIDENCE: None})  # it was lifted, or withdrawn
     await volume_fences.released(client, fence, proof, now)
-    if proof.scope == Scope.POWER:
-        await _taint(client, target, now, accept)
+    await _taint(client, target, proof.scope, now, accept)
     return count
 
 
@@ -67,14 +66,20 @@ async def _same_boot(client: Client, target: FenceTarget, accept: Accept) -> Nod
     return node
 
 
-async def _taint(client: Client, target: FenceTarget, now: Now, accept: Accept) -> None:
-    """Taints the Node as out of service, unless it is. It is read anew: the statements have taken a while,
-    and its agent and this controller write on it, too."""
+async def _taint(client: Client, target: FenceTarget, scope: str, now: Now, accept: Accept) -> None:
+    """Taints the Node as what the fence shows: out of service, or closed to new pods. It is read anew: the
+    statements have taken a while, and its agent and this controller write on it, too."""
     node = await _same_boot(client, target, accept)
-    held = taint_of(node) if node is not None else None
-    if node is not None and (held is None or spent(node)):
+    if node is None:
+        return
+    if scope == Scope.POWER and (taint_of(node) is None or spent(node)):
+        others = tuple(each for each in node.spec.taints if each != taint_of(node))
         taint = Taint(key=TAINT, value=TAINT_VALUE, effect=EFFECT, time_added=time_to_add(node, now()))
-        accept(await _set_taints(client, node, (*(each for each in node.spec.taints if each != held), taint)))
+    elif scope != Scope.POWER and not {TAINT, SHUT_OUT} & {each.key for each in node.spec.taints}:
+        others, taint = node.spec.taints, Taint(key=SHUT_OUT, value=scope, effect="NoSchedule")
+    else:
+        return
+    accept(await _set_taints(client, node, (*others, taint)))
 
 
 async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt) -> None:
@@ -99,11 +104,13 @@ async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:
 
 
 async def welcome(client: Client, name: str, accept: Accept) -> None:
-    """Takes the taint of a fence off the Node, which has reported under it. A person's stays."""
+    """Takes the taints of a fence off the Node, which has reported under it. A person's stay."""
     node = await client.find(Node, name)
-    taint = taint_of(node) if node is not None else None
-    if node is not None and taint is not None and taint.value == TAINT_VALUE:
-        accept(await _set_taints(client, node, tuple(each for each in node.spec.taints if each != taint)))
+    if node is None:
+        return
+    others = tuple(each for each in node.spec.taints if not is_of_a_fence(each))
+    if others != node.spec.taints:
+        accept(await _set_taints(client, node, others))
 
 
 async def records_of(client: Client, target: FenceTarget) -> list[VolumeAttachment]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
+from mooring.controllers.fencing.names import REQUEST, is_of_a_fence
 from mooring.fence.interface import Scope
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node
@@ -25,7 +25,6 @@ from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.fence_device import UNTRUTHFUL, Manner
 from mooring.volumes.names import FENCE_EVIDENCE
 from mooring.volumes.node_fences import Phase, proof_of
-from mooring.volumes.out_of_service import TAINT
 
 ATTACHMENTS, FENCES = "volumeattachments.storage.k8s.io", "nodefences.fencing.mooring.dev"
 LOOK_S, OFF_S = 20.0, 5.0
@@ -143,7 +142,7 @@ class FencingUsers:
 
         async def take_off() -> None:
             node = await self._api.get(Node, step.on)
-            others = [each for each in node.spec.taints if (each.key, each.value) != (TAINT, TAINT_VALUE)]
+            others = [each for each in node.spec.taints if not is_of_a_fence(each)]
             if len(others) < len(node.spec.taints):
                 await self._api.revise(node, {"spec": {"taints": msgspec.to_builtins(others) or None}})
 

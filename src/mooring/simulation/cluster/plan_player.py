@@ -95,6 +95,8 @@ class PlanPlayer:
             actor.halted = True
         self.array.heal()
         self.fences.heal()
+        if self.cluster.peers is not None:
+            self.cluster.peers.heal()
         if self.cloud is not None:
             self.cloud.heal()
         cluster.log.sync_s = SYNC_S

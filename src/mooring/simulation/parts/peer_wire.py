@@ -32,10 +32,11 @@ class _Door:
 
 
 class PeerWire:
-    """All doors. `cut`: nodes that no word reaches or leaves."""
+    """All doors. `cut`: nodes that no word reaches or leaves; `lost`: the part of the words that is lost."""
 
     def __init__(self, random: Random) -> None:
         self.cut: set[str] = set()
+        self.lost = LOST
         self._random = random
         self._doors: dict[tuple[str, int], _Door] = {}
         self._numbers: dict[str, int] = {}
@@ -56,6 +57,10 @@ class PeerWire:
 
         return opened
 
+    def heal(self) -> None:
+        """No word is lost any more: what a veto of peers holds stays held."""
+        self.lost = 0.0
+
     def silence(self, node: str) -> None:
         """Its machine has no power: who had that door does not answer any more."""
         for where in [where for where, door in self._doors.items() if door.node == node]:
@@ -64,7 +69,7 @@ class PeerWire:
     def carry(self, sender: _Door, data: bytes, to: tuple[str, int]) -> None:
         """Takes one word to its door, if that is there."""
         taker, drawn, late = self._doors.get(to), self._random.random(), self._random.random() * LATEST_S
-        if taker is None or drawn < LOST or not self.cut.isdisjoint((sender.node, taker.node)):
+        if taker is None or drawn < self.lost or not self.cut.isdisjoint((sender.node, taker.node)):
             return
         loop = asyncio.get_running_loop()
         loop.call_later(late, taker.take, data, sender.address, context=taker.context)
