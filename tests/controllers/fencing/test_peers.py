@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from mooring.controllers.fencing.policies import problems_of
+from mooring.controllers.fencing.polls import PATIENCE_S
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Event, Lease, Node
-from mooring.kube.objects.fencing import FencePolicy, FencePolicySpec
+from mooring.kube.objects.fencing import FencePolicy, FencePolicySpec, NodeFence
 from mooring.kube.times import format_micro_time
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.peers import (
@@ -294,6 +295,21 @@ def test_a_person_may_fence_a_node_that_its_peers_hear(fencing: Any):
                 assert not stage.machines.off
                 await fences.request(stage.api, "a", uid="", by="me", reason="", now=stage.now)
                 await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
+def test_a_fence_that_is_asked_for_begins_with_the_last_word_that_it_waits_for(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b={}):
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                began = asyncio.get_running_loop().time()
+                asked = {"nodeName": "a", "requestedBy": "a detector"}
+                await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": asked})
+                await stage.until_phase("a", "Fenced")
+                assert asyncio.get_running_loop().time() - began < PATIENCE_S, "in time that is played"
 
     fencing(story)
 

@@ -132,7 +132,11 @@ class FencingController(Controller[Key]):
         if new is None or not text or new.namespace != LEASES:
             return
         here = asyncio.get_running_loop().time()
-        self._look_at(self._polls.stated(new.name, statements_of(text), here))
+        about = self._polls.stated(new.name, statements_of(text), here)
+        self._look_at(about)
+        for each in self._fences.items():
+            if each.spec.node_name in about and not has_begun(each):
+                self.queue.add(FenceKey(each.name))
 
     def _waiting(self) -> list[Key]:
         """What may be held because of other nodes and fences."""
