@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,18 +199,20 @@ async def speaks(stage: Stage, to: str) -> None:
     await inside(stage, running(SPEAKS, to), ONE)
 
 
+def cut(stage: Stage, mac: str, address: str) -> Order:
+    """An order to cut that link and to leave open the way to the API server."""
+    target = Target(ONE, "uid", "boot", addresses=(address,), macs=(mac,))
+    server = yaml.safe_load(stage.layout.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    pods = f"{address.rsplit('.', 1)[0]}.0/24"
+    return Order(target, "token-1", {"leave-open": f"10.88.0.1:{server.rsplit(':', 1)[1]}", "networks": pods})
+
+
 async def test_what_is_cut_off_by_nftables_is_heard_no_more_by_its_peers_and_reports_to_the_api(
     stage: Stage,
 ) -> None:
     await speaks(stage, await served(stage, TWO))
     assert await heard(stage)
-    mac, address = await link_of(stage, ONE)
-    target = Target(ONE, "uid", "boot", addresses=(address,), macs=(mac,))
-    port = yaml.safe_load(stage.layout.kubeconfig.read_text())["clusters"][0]["cluster"]["server"].rsplit(
-        ":", 1
-    )[1]
-    pods = f"{address.rsplit('.', 1)[0]}.0/24"
-    order = Order(target, "token-1", {"leave-open": f"10.88.0.1:{port}", "networks": pods})
+    order = cut(stage, *await link_of(stage, ONE))
     assert Nft().problems(order) == []
     answer = await Nft().fence(order)
     assert answer.outcome is Outcome.FENCED, answer
@@ -218,6 +221,24 @@ async def test_what_is_cut_off_by_nftables_is_heard_no_more_by_its_peers_and_rep
     assert await stage.ready_nodes(2)
     assert (await Nft().unfence(order)).outcome is Outcome.UNFENCED
     assert await heard(stage)
+
+
+@pytest.mark.parametrize("kind", ["nft", pytest.param("switch-port", marks=soak)])
+async def test_what_is_cut_off_writes_nothing_to_storage_on_the_network_until_the_fence_is_lifted(
+    stage: Stage, kind: str
+) -> None:
+    """And goes on then with what it had not written yet, which is why a fence of the network is lifted only
+    for another boot."""
+    async with appending(stage) as grows:
+        by_nft: tuple[Mechanism, Order] = Nft(), cut(stage, *await link_of(stage, ONE))
+        mechanism, order = by_nft if kind == "nft" else device(stage, kind)
+        answer = await mechanism.fence(order)
+        assert answer.outcome is Outcome.FENCED, answer
+        assert not await grows()
+        await asyncio.sleep(5)
+        assert not await grows()
+        assert (await mechanism.unfence(order)).outcome is Outcome.UNFENCED
+        await stage.until("it writes on", grows)
 
 
 @soak
@@ -356,15 +377,16 @@ async def test_a_machine_whose_registration_was_taken_away_writes_nothing_until_
     await stage.run_in(TWO, f"sg_persist --out --clear --param-rk=0xb2 {path}")
 
 
-@soak
-async def test_what_is_shut_out_of_an_export_writes_nothing_any_more(stage: Stage) -> None:
+@contextlib.asynccontextmanager
+async def appending(stage: Stage) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+    """The first machine appends to a file on an export of the second one all the time; whether that grows,
+    looked at where it is served."""
     (_, client), (_, server) = await link_of(stage, ONE), await link_of(stage, TWO)
     serve = shlex.join(command("guest.nfs_server", "serve", "/srv/played", f"{client}/32,{server}/32"))
-    await inside(
-        stage,
-        f"mkdir -p /srv/played && mount -t tmpfs none /srv/played && nohup {serve} > /run/nfs.log 2>&1 &",
-        TWO,
+    prepare = (
+        f"mkdir -p /srv/played && mount -t tmpfs none /srv/played && nohup {serve} > /run/nfs.log 2>&1 &"
     )
+    await inside(stage, f"mountpoint -q /srv/played || {{ {prepare} }}", TWO)
     mount = f"mkdir -p /mnt/n && mount -t nfs4 -o vers=4.2 {server}:/ /mnt/n"
     await stage.until("it serves", lambda: works(stage, mount))
     await inside(stage, running(APPENDS), ONE)
@@ -376,21 +398,28 @@ async def test_what_is_shut_out_of_an_export_writes_nothing_any_more(stage: Stag
 
     await stage.until("it writes", lambda: works(stage, "test -s /mnt/n/file"))
     assert await grows()
-    mechanism = NfsExport(In(stage, TWO))
-    order = Order(
-        Target(ONE, "uid", "boot", addresses=(client,)), "t", {"export": "/srv/played/export"}, deadline=20
-    )
-    assert (await mechanism.look(order)).state is State.OPEN
-    answer = await mechanism.fence(order)
-    assert answer.outcome is Outcome.FENCED, answer
-    assert int(answer.evidence["expiredClients"]) >= 1
-    assert not await grows()
-    assert (await mechanism.look(order)).state is State.SHUT
-    again = replace(
-        order, parameters={**order.parameters, "options": "rw,sync,no_subtree_check,no_root_squash,fsid=0"}
-    )
-    assert (await mechanism.unfence(again)).outcome is Outcome.UNFENCED
-    await stage.run_in(ONE, "umount -l /mnt/n")
+    try:
+        yield grows
+    finally:
+        await stage.run_in(ONE, "umount -l /mnt/n")
+
+
+@soak
+async def test_what_is_shut_out_of_an_export_writes_nothing_any_more(stage: Stage) -> None:
+    async with appending(stage) as grows:
+        _, client = await link_of(stage, ONE)
+        target = Target(ONE, "uid", "boot", addresses=(client,))
+        mechanism = NfsExport(In(stage, TWO))
+        order = Order(target, "t", {"export": "/srv/played/export"}, deadline=20)
+        assert (await mechanism.look(order)).state is State.OPEN
+        answer = await mechanism.fence(order)
+        assert answer.outcome is Outcome.FENCED, answer
+        assert int(answer.evidence["expiredClients"]) >= 1
+        assert not await grows()
+        assert (await mechanism.look(order)).state is State.SHUT
+        options = "rw,sync,no_subtree_check,no_root_squash,fsid=0"
+        again = replace(order, parameters={**order.parameters, "options": options})
+        assert (await mechanism.unfence(again)).outcome is Outcome.UNFENCED
 
 
 async def works(stage: Stage, script: str) -> bool:

@@ -314,6 +314,31 @@ def test_a_fence_that_is_asked_for_begins_with_the_last_word_that_it_waits_for(f
     fencing(story)
 
 
+def test_of_a_fence_that_was_taken_back_before_it_began_peers_are_asked_nothing_more(fencing: Any):
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS) as peers:
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                asked = {"nodeName": "a", "requestedBy": "a detector"}
+                await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": asked})
+
+                async def is_held() -> bool:
+                    fence = await stage.api.get(NodeFence, "asked")
+                    return fence.status.reason == "HeardByPeers"
+
+                await stage.until(is_held)
+                await stage.api.patch(NodeFence, "asked", {"spec": {"unfence": True}})
+                await stage.until_phase("a", "Cancelled")
+                await asyncio.sleep(5)
+                known = len(peers["b"].answered)
+                await asyncio.sleep(120)
+                assert len(peers["b"].answered) == known
+                assert await questions(stage, "b") == ""
+
+    fencing(story)
+
+
 def test_the_word_of_peers_releases_nothing(fencing: Any):
     async def story(stage: Any):
         from played_mechanism import Manner

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from mooring.controllers.fencing.asking import asked_fence, is_asked
 from mooring.controllers.fencing.checking import checked
-from mooring.controllers.fencing.decide import decide_fence, has_begun
+from mooring.controllers.fencing.decide import decide_fence, has_begun, may_be_reopened
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision
 from mooring.controllers.fencing.detection import SOON_S, Company, policies_of
 from mooring.controllers.fencing.gone import decide_absent, last_known
@@ -135,7 +135,8 @@ class FencingController(Controller[Key]):
         about = self._polls.stated(new.name, statements_of(text), here)
         self._look_at(about)
         for each in self._fences.items():
-            if each.spec.node_name in about and not has_begun(each):
+            waits = each.status.phase not in Phase.OVER and not has_begun(each)
+            if waits and each.spec.node_name in about:
                 self.queue.add(FenceKey(each.name))
 
     def _waiting(self) -> list[Key]:
@@ -314,8 +315,9 @@ class FencingController(Controller[Key]):
             left = await read_what_is_left(self.client, fence.spec.node_name, uid)
         if absent:
             begin = self._about_absent(fence, policy, left)
-        was_let_in = bool(status.let_in_at) and status.phase in Phase.OVER
-        if node is not None and not fence.spec.override and (proof_of(fence) is None or was_let_in):
+        is_over = status.phase in Phase.OVER
+        is_open = may_be_reopened(fence, status.phase) if is_over else proof_of(fence) is None
+        if node is not None and is_open and not fence.spec.override:
             asked = bool(fence.spec.requested_by)
             begin = await (self._observer.about_request(node) if asked else self._observer.decision(node))
         return decide_fence(

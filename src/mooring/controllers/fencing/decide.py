@@ -118,17 +118,19 @@ def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision |
     so."""
     target = fence.status.target
     same = target is not None and (node is None or is_same_boot(node, target))
-    if (
-        (phase == Phase.CANCELLED or fence.status.let_in_at)
-        and same
-        and not (fence.deleting or fence.spec.unfence)
-        and begin is not None
-        and begin.action is not Begin.NO
-    ):
+    if may_be_reopened(fence, phase) and same and begin is not None and begin.action is not Begin.NO:
         return FenceDecision(Action.REOPEN, begin.reason, Phase.PENDING, after=begin.after)
     reason = Reason(fence.status.reason or phase, fence.status.message)
     open_still = FINALIZER in fence.metadata.finalizers
     return FenceDecision(Action.CLOSE if open_still else Action.SETTLED, reason, phase)
+
+
+def may_be_reopened(fence: NodeFence, phase: str) -> bool:
+    """Whether a fence that is over may be begun again under its name: only then is it asked whether the node
+    is to be fenced."""
+    return bool(phase == Phase.CANCELLED or fence.status.let_in_at) and not (
+        fence.deleting or fence.spec.unfence
+    )
 
 
 def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:
