@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.tables import Row, Section
 from mooring.cluster.welcome import welcome
-from mooring.controllers.fencing import ordering
-from mooring.controllers.fencing.checking import target_of
+from mooring.controllers.fencing.checking import look_at
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.names import fence_name, new_fence
 from mooring.controllers.fencing.volume_fences import VolumePhase
 from mooring.controllers.fencing.waits import Wait, wait_of
-from mooring.fence.interface import Mechanism, State
+from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import Node, VolumeAttachment
@@ -217,12 +216,8 @@ def _known(names: Sequence[str], there: set[str], what: str) -> None:
 
 
 async def _try(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Tried:
-    try:
-        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
-    except ordering.NotUsable as error:
-        return Tried(record.name, record.status.scope, node.name, State.UNKNOWN, str(error), {})
-    look = await ordering.look(given)
-    scope = given.mechanism.scope
+    look, mechanism = await look_at(client, kinds, record, node), kinds.get(record.spec.type)
+    scope = mechanism.scope if mechanism is not None else record.status.scope
     return Tried(record.name, scope, node.name, look.state, look.message, look.identity)
 
 

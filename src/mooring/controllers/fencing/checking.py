@@ -9,7 +9,6 @@ long as something is attached there. A look changes nothing (`mooring.fence.inte
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -93,23 +92,14 @@ def _of_then(said: MechanismNode, *, anew: bool) -> MechanismNode:
 
 async def look_at(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Look:
     """What the mechanism says of the node now."""
-    try:
-        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
-    except ordering.NotUsable as error:
-        return Look(State.UNKNOWN, "NotUsable", str(error))
-    return await ordering.look(given)
+    return await ordering.look(client, kinds, record, record.name, target_of(node))
 
 
 async def sessions_of(
     client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node, longest: float
 ) -> Sessions:
     """What the mechanism's storage has of the node now; it is waited for so many seconds at the most."""
-    try:
-        given = await ordering.prepare(client, kinds, record, record.name, target_of(node))
-    except ordering.NotUsable as error:
-        return Sessions(State.UNKNOWN, str(error))
-    order = dataclasses.replace(given.order, deadline=min(given.order.deadline, longest))
-    return await ordering.sessions(ordering.Given(given.mechanism, order))
+    return await ordering.sessions(client, kinds, record, record.name, target_of(node), longest=longest)
 
 
 def target_of(node: Node, identities: Mapping[str, dict[str, str]] | None = None) -> FenceTarget:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import math
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from mooring.fence.interface import (
@@ -124,15 +126,42 @@ async def unfence(given: Given) -> Answer:
     return await _heard(given, given.mechanism.unfence(given.order), _no_answer)
 
 
-async def look(given: Given) -> Look:
+async def look(
+    client: Client,
+    kinds: Mapping[str, Mechanism],
+    record: FenceMechanism | None,
+    name: str,
+    target: FenceTarget,
+    token: str = "",
+) -> Look:
+    """What the mechanism says of the target now. Of one that is not usable, UNKNOWN."""
+    try:
+        given = await prepare(client, kinds, record, name, target, token)
+    except NotUsable as error:
+        return _no_look("NotUsable", str(error))
     return await _heard(given, given.mechanism.look(given.order), _no_look)
 
 
-async def sessions(given: Given) -> Sessions:
-    """Of a mechanism that does not tell, UNKNOWN."""
+async def sessions(
+    client: Client,
+    kinds: Mapping[str, Mechanism],
+    record: FenceMechanism | None,
+    name: str,
+    target: FenceTarget,
+    token: str = "",
+    *,
+    longest: float = math.inf,
+) -> Sessions:
+    """What the mechanism's storage has of the target now; it is waited for `longest` seconds at the most. Of
+    one that is not usable or does not tell, UNKNOWN."""
+    try:
+        given = await prepare(client, kinds, record, name, target, token)
+    except NotUsable as error:
+        return _no_sessions("NotUsable", str(error))
     if not isinstance(given.mechanism, SessionMechanism):
         return _no_sessions("NotTold", f"{given.mechanism.kind} does not tell of sessions")
-    return await _heard(given, given.mechanism.sessions(given.order), _no_sessions)
+    order = replace(given.order, deadline=min(given.order.deadline, longest))
+    return await _heard(given._replace(order=order), given.mechanism.sessions(order), _no_sessions)
 
 
 def _no_sessions(code: str, message: str) -> Sessions:

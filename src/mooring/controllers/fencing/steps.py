@@ -242,13 +242,8 @@ class Steps:
         """What the second sources say."""
 
         async def asked(name: str) -> Look:
-            try:
-                record = self._mechanisms.get(name)
-                return await ordering.look(
-                    await ordering.prepare(self.client, self._kinds, record, name, target, step.token)
-                )
-            except ordering.NotUsable as error:
-                return Look(State.UNKNOWN, "NotUsable", str(error))
+            record = self._mechanisms.get(name)
+            return await ordering.look(self.client, self._kinds, record, name, target, step.token)
 
         looks = await asyncio.gather(*(asked(each) for each in step.confirm_with))
         return dict(zip(step.confirm_with, looks, strict=True))

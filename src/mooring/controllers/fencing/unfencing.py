@@ -11,7 +11,7 @@ from mooring.controllers.fencing import ordering, releasing, volume_fences
 from mooring.controllers.fencing.letting_in import is_told, is_wanted, what_is_left
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
-from mooring.fence.interface import Answer, Mechanism, Outcome, Scope, Sessions, State
+from mooring.fence.interface import Answer, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict
 from mooring.kube.events import Recorder
@@ -75,7 +75,10 @@ class Unfencing:
             await self._statuses.write(fence, held.reason, Phase.FENCED, {"lettingIn": False})
             self._look_again(fence.name, held.after)
             return False
-        found = await self._sessions(proof, target)
+        by = proof.mechanism
+        found = await ordering.sessions(
+            self._client, self._kinds, self._mechanisms.get(by), by, target, proof.token
+        )
         if found.state is State.OPEN:
             return await self.lifted(fence, proof, found.message, {})
         if found.state is not State.SHUT:
@@ -87,18 +90,6 @@ class Unfencing:
             return False
         await self._statuses.write(fence, reason, Phase.FENCED, {"letInAt": format_micro_time(self._now())})
         return True
-
-    async def _sessions(self, proof: FenceAttempt, target: FenceTarget) -> Sessions:
-        """What the storage has of the node still."""
-        record = self._mechanisms.get(proof.mechanism)
-        try:
-            return await ordering.sessions(
-                await ordering.prepare(
-                    self._client, self._kinds, record, proof.mechanism, target, proof.token
-                )
-            )
-        except ordering.NotUsable as error:
-            return Sessions(State.UNKNOWN, str(error))
 
     async def records(self, fence: NodeFence, node: Node | None) -> set[str] | None:
         """The VolumeAttachments of a node that answers, and may be let in in the same boot; else None."""
