@@ -485,6 +485,16 @@ def test_a_fence_that_peers_hold_may_tell_which_of_them_hear_the_node_now():
     assert not is_no_work(heard("n2"), gone(heard("n2")))
 
 
+def test_a_fence_that_the_budget_held_may_be_held_by_peers_from_now_on_and_not_the_other_way_round():
+    budget, asked = heard(reason="BudgetExhausted"), heard(reason="PeersAsked")
+    assert is_no_work(budget, asked)
+    assert is_no_work(budget, asked, heard("n2"))
+    assert is_no_work(budget, heard("n2"))
+    assert not is_no_work(heard("n2"), budget)
+    assert not is_no_work(heard("n2"), asked)
+    assert not is_no_work(budget, heard("n2", policy="p")), "and something else"
+
+
 # --- lost for good (L6)
 
 

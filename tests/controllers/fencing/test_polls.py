@@ -58,6 +58,14 @@ def test_those_that_have_not_answered_are_waited_for_a_while_after_the_first_que
     assert polls.about(LOST, 115.0).patience == 0
 
 
+def test_after_a_pause_in_which_all_words_have_expired_answers_are_waited_for_anew(polls: Polls):
+    """6110006 of `fencing-by-storage.yaml`: the budget had held the fence meanwhile, or the controller stood
+    still. The node was fenced although its peers would have said that they hear it."""
+    polls.stated("b", [stated(polls)], 103.0)
+    polls.ask(LOST, NODES, 130.0, 15.0)
+    assert polls.about(LOST, 131.0).patience == PATIENCE_S - 1
+
+
 def test_a_lease_that_is_seen_again_makes_its_statement_no_younger(polls: Polls):
     said = stated(polls)
     polls.stated("b", [said], 103.0)

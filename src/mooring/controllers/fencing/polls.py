@@ -32,7 +32,8 @@ class _Vote(NamedTuple):
 
 @dataclass
 class _Asked:
-    """About one boot of one node. `first`: when it was first asked, `last`: when with this nonce."""
+    """About one boot of one node. `first`: when it was first asked, or again after a pause in which what had
+    been said grew old; `last`: when with this nonce."""
 
     uid: str
     boot_id: str
@@ -54,8 +55,8 @@ class Polls:
         self._asked: dict[str, _Asked] = {}
 
     def ask(self, node: Node, nodes: Iterable[Node], now: float, every: float) -> set[str]:
-        """Has peers asked about the node, unless that was so less than `every` seconds ago. Returns the nodes
-        whose questions are others now."""
+        """Has peers asked about the node, unless that was so less than `every` seconds ago, half the time for
+        which their words count. Returns the nodes whose questions are others now."""
         boot = node.status.node_info.boot_id
         held = self._asked.get(node.name)
         if held is None or (held.uid, held.boot_id) != (node.uid, boot):
@@ -65,6 +66,8 @@ class Polls:
             return set()
         else:
             changed = set(held.voters)
+            if now - held.last >= 2 * every:
+                held.first = now
         held.last, held.nonce, held.answered = now, f"{self._random.getrandbits(128):032x}", set()
         held.door = node.metadata.annotations.get(DOOR, "")
         zones = {each.name: each.metadata.labels.get(ZONE, "") for each in nodes if _can_be_asked(each)}

@@ -3,7 +3,8 @@ work that was left (D3).
 
 - A fence in force was seen to hold still, or its machine, which does not come back, was switched on again.
 - The ladder of a fence that a person has to end was begun again.
-- A fence that peers hold told which of them hear the node now: words are lost on their way; and nothing else.
+- A fence that peers hold told which of them hear the node now: words are lost on their way; or the budget
+  held it, until a node reported, as each does every few minutes, and now peers do. And nothing else.
 - A FenceMechanism was asked again about nodes of which it had no word, or has none now; and nothing else.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.detection import HEARD_BY_PEERS
+from mooring.controllers.fencing.detection import BUDGET_EXHAUSTED, HEARD_BY_PEERS, PEERS_ASKED
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
 from mooring.fence.interface import State
 from mooring.kube.objects.fencing import FenceMechanism, MechanismNode, NodeFence
@@ -76,12 +77,20 @@ def _holds_still(fence: NodeFence) -> bool:
 
 
 def _is_held_by_others(before: NodeFence, now: NodeFence) -> bool:
-    """Whether the fence is held by peers as before, and by others of them, and nothing else is new."""
-    held = now.status.reason == HEARD_BY_PEERS and before.status.message != now.status.message
-    return held and before.uid == now.uid and _apart_from_words(before) == _apart_from_words(now)
+    """Whether the fence is held by peers as before, and by others of them, or instead of by the budget, and
+    nothing else is new."""
+    held, was = now.status.reason, before.status.reason
+    others = held == was == HEARD_BY_PEERS and before.status.message != now.status.message
+    instead = was in _BEFORE.get(held, ())
+    return (
+        (others or instead) and before.uid == now.uid and _apart_from_words(before) == _apart_from_words(now)
+    )
+
+
+_BEFORE = {PEERS_ASKED: (BUDGET_EXHAUSTED,), HEARD_BY_PEERS: (BUDGET_EXHAUSTED, PEERS_ASKED)}
+"""By what a fence waits for: what it waited for before."""
 
 
 def _apart_from_words(fence: NodeFence) -> tuple[object, ...]:
-    status = fence.status
-    conditions = tuple(replace(each, message="") for each in status.conditions)
-    return fence.spec, fence.deleting, replace(status, message="", conditions=conditions)
+    status = replace(fence.status, reason="", message="", waits_until="", conditions=())
+    return fence.spec, fence.deleting, status
