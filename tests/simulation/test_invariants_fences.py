@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from mooring.controllers.fencing.names import REQUEST, TAINT_VALUE
+from mooring.controllers.fencing.polls import PATIENCE_S
 from mooring.kube.objects import ObjectMeta
 from mooring.kube.objects.fencing import NodeFence, NodeFenceSpec, NodeFenceStatus
 from mooring.simulation.checks.invariants import check
@@ -195,7 +196,8 @@ def test_no_more_nodes_are_ordered_off_at_once_than_the_budget_allows():
     assert found(two, fence_budget=2) == []
     back = [wait(1), node(boot="boot-1", ready="True")]
     assert found([*lost, *ordered(), *back, *ordered("n2")], fence_budget=1) == []
-    assert found([*lost, *ordered(by_hand=True), *ordered("n2")], fence_budget=1) == []
+    assert found([*lost, *ordered(by_hand=True), *ordered("n2")], fence_budget=1) == ["S17"]
+    assert found([*lost, *ordered(), *ordered("n2", by_hand=True)], fence_budget=1) == ["S17"]
 
 
 def test_no_node_is_ordered_off_in_a_storm():
@@ -212,7 +214,7 @@ def test_no_node_is_ordered_off_in_a_storm():
         (Heard.NO, "boot-0", 30.0, []),
         (Heard.YES, "boot-1", 30.0, []),
         (Heard.YES, "boot-0", 20.0, []),  # it may not have been seen yet
-        (Heard.YES, "boot-0", 55.0, []),  # it expires
+        (Heard.YES, "boot-0", 55.0, ["S17"]),  # it expires, and it was not asked again
     ],
 )
 def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after: float, violated: list[str]):
@@ -445,6 +447,21 @@ def is_no_work(*steps: Step) -> bool:
     for step in steps:
         trace(step.actor, step.kind, **step.fields)
     return last[-1]
+
+
+@pytest.mark.parametrize(("given", "violated"), [(PATIENCE_S, []), (1.0, ["S17"])])
+def test_a_peer_whose_word_has_expired_is_asked_again_and_given_its_time(given: float, violated: list[str]):
+    """Seed 6110006 of `fencing-by-storage.yaml`."""
+    leader = written(LEASES, "kube-system/fencing", {"metadata": {}, "spec": {"holderIdentity": "a"}})
+    statement = encoded((Statement("n1", "boot-0", NONCE, Heard.YES),))
+    said = written(LEASES, "kube-node-lease/n2", {"metadata": {"annotations": {STATEMENTS: statement}}})
+    first, second = (
+        node("n2", ready="True", questions=encoded((Question("n1", "boot-0", "10.0.0.1:1", nonce),)))
+        for nonce in (NONCE, "1" * len(NONCE))
+    )
+    steps = [node(), leader, wait(1), first, wait(1), said, wait(300), second, wait(given)]
+    assert found([*steps, *ordered()], veto_expires_s=60.0) == violated
+    assert found([*steps, *ordered(by_hand=True)], veto_expires_s=60.0) == violated, "asked for, too"
 
 
 def test_a_mechanism_that_had_no_word_of_a_node_may_be_asked_again_and_no_other():

@@ -92,6 +92,19 @@ def test_a_fence_that_was_cancelled_is_reopened_unless_it_was_taken_back(spec: d
     assert act(taken_back, node(), LOST) is Action.SETTLED
 
 
+def test_a_fence_is_not_cancelled_while_detectors_may_still_say_that_its_node_is_lost():
+    """After a restart a storage is asked anew, and has to be looked at twice (27 of `fencing-by-storage`)."""
+    soon = NodeDecision(Begin.NO, Reason("NotLost", "1 of 2 detectors say so"), after=8.0, left=8.0)
+    waits = fence(outcome="Unknown")
+    told = replace(waits.status, phase="Pending", attempts=(), reason="Storm", message="several are lost")
+    kept = decide_fence(replace(waits, status=told), node(ready="Unknown"), LADDER, soon, NOW)
+    assert (kept.action, kept.reason.code, kept.after) == (Action.WAIT, "Storm", 8.0)
+    never = replace(soon, left=0.0)
+    assert act(replace(waits, status=told), node(ready="Unknown"), never) is Action.CANCEL
+    assert act(waits, node(ready="Unknown"), never) is Action.CANCEL
+    assert act(waits, node(ready="Unknown"), soon) is not Action.CANCEL, "its ladder goes on"
+
+
 def test_an_order_whose_answer_is_still_to_come_is_heard_out_first():
     assert act(fence(outcome="", spec={"unfence": True}), node()) is Action.ORDER
     assert act(fence(outcome="", spec={}), node(), HEALTHY) is Action.ORDER

@@ -62,6 +62,25 @@ def test_a_detector_that_needs_longer_is_looked_at_again_then():
     assert found.after == 6
 
 
+@pytest.mark.parametrize(
+    ("signals", "required", "after"),
+    [
+        ([signal(LOST, 4, needs=10), signal(LOST, 1, needs=10)], 1, 6),
+        ([signal(LOST, 4, needs=10), signal(LOST, 1, needs=10)], 2, 9),
+        ([signal(LOST), signal(UNKNOWN)], 2, 0),
+        ([signal(LOST), signal(UNKNOWN)._replace(patience=7)], 2, 7),
+        ([signal(LOST), signal(UNKNOWN, needs=30)._replace(patience=7)], 2, 30),
+        ([signal(LOST, 4, needs=10)], 2, 0),
+    ],
+)
+def test_a_node_that_may_be_lost_soon_is_looked_at_when_as_many_detectors_as_it_takes_may_have_said_so(
+    signals: list[Signal], required: int, after: float
+):
+    found = is_lost(signals, policy(quorum=Quorum(required=required)))
+    assert isinstance(found, Held)
+    assert found.after == after
+
+
 def lost(*names: str, fencing: bool = False, zone: str = "", plane: bool = False) -> tuple[Loss, ...]:
     return tuple(Loss(name, zone, plane, fencing) for name in names)
 

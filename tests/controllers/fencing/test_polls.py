@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.polls import PATIENCE_S, Polls
+from mooring.controllers.fencing.polls import LONGEST_S, PATIENCE_S, Polls
 from mooring.kube.objects import Condition, ManagedMeta, Node, NodeStatus
 from mooring.kube.objects.nodes import NodeSystemInfo
 from mooring.volumes.peers import DOOR, Heard, Statement
@@ -53,9 +53,36 @@ def test_a_statement_is_as_old_as_its_arrival(polls: Polls):
 
 
 def test_those_that_have_not_answered_are_waited_for_a_while_after_the_first_question(polls: Polls):
+    for peer in ("b", "c"):
+        polls.stand(peer, 100.0)
     assert polls.about(LOST, 101.0).patience == PATIENCE_S - 1
     polls.ask(LOST, NODES, 115.0, 15.0)
+    polls.stand("b", 115.0)
     assert polls.about(LOST, 115.0).patience == 0
+
+
+def test_a_question_that_cannot_be_written_on_a_node_is_waited_for_longer_and_not_for_ever(polls: Polls):
+    """140 of `fencing.yaml`: the API server refused the controller's writes of that Node for a while."""
+    polls.stand("b", 100.0)
+    assert polls.about(LOST, 100.0 + PATIENCE_S).patience > 0
+    polls.stand("c", 110.0)
+    assert polls.about(LOST, 111.0).patience == PATIENCE_S - 1
+    assert Polls(Random(1)).about(LOST, 111.0).patience == 0
+
+
+def test_a_peer_that_can_be_asked_from_now_on_is_asked_at_once_and_has_its_time(polls: Polls):
+    """158 of `fencing-by-storage.yaml`: none could be asked when it was time to; a veto expired unasked."""
+    for peer in ("b", "c"):
+        polls.stand(peer, 100.0)
+    assert polls.ask(LOST, NODES[:2], 116.0, 15.0) == {"b", "c"}, "one is away"
+    assert polls.ask(LOST, NODES[:2], 118.0, 15.0) == set()
+    assert polls.ask(LOST, NODES, 120.0, 15.0) == {"b", "c"}
+    assert len(polls.questions_for("c")) == 1
+
+
+def test_what_is_never_written_is_not_waited_for_any_more_after_a_while(polls: Polls):
+    assert polls.about(LOST, 99.0 + LONGEST_S).patience == 1
+    assert polls.about(LOST, 100.0 + LONGEST_S).patience == 0
 
 
 def test_after_a_pause_in_which_all_words_have_expired_answers_are_waited_for_anew(polls: Polls):
@@ -63,6 +90,8 @@ def test_after_a_pause_in_which_all_words_have_expired_answers_are_waited_for_an
     still. The node was fenced although its peers would have said that they hear it."""
     polls.stated("b", [stated(polls)], 103.0)
     polls.ask(LOST, NODES, 130.0, 15.0)
+    for peer in ("b", "c"):
+        polls.stand(peer, 130.0)
     assert polls.about(LOST, 131.0).patience == PATIENCE_S - 1
 
 

@@ -227,6 +227,7 @@ class FencingController(Controller[Key]):
         if node.metadata.annotations.get(QUESTIONS, "") != questions:
             asked = {"metadata": {"annotations": {QUESTIONS: questions or None}}}
             self._nodes.accept(await self.client.revise(node, asked))
+        self._polls.stand(node.name, asyncio.get_running_loop().time())
 
     async def _keep(self, node: Node) -> Node:
         """Holds the Node's deletion, or lets it go. Returns the Node as it is then."""

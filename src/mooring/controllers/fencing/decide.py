@@ -93,18 +93,19 @@ def decide_fence(
     if (fence.spec.unfence or fence.deleting) and not outstanding:
         message = "it is to be taken back, and nothing has shown that it was in force"
         return do(Action.CLOSE, Phase.CANCELLED, Reason("TakenBack", message))
-    if begin is not None and begin.action is Begin.NO and not outstanding:
+    if begin is not None and begin.action is Begin.NO and not outstanding and begin.left <= 0:
         return do(Action.CANCEL, Phase.CANCELLED, begin.reason)
-    if not begun and begin is not None and begin.action is Begin.HOLD:
+    if not begun and begin is not None and begin.action is not Begin.FENCE:
         return _held(fence, begin)
     return _climb(fence, target, node, ladder, now)
 
 
 def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
-    """One that is not begun. What its peers have said stays written while they are asked anew, as they are
-    after each restart."""
+    """One that is not begun. What was said stays written while it is asked anew, as it is after each restart:
+    peers, and detectors that may say within a while that the node is lost."""
     status = fence.status
-    if begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING):
+    asked_anew = begin.reason.code == PEERS_ASKED and status.reason in (HEARD_BY_PEERS, PEERS_MISSING)
+    if asked_anew or begin.action is Begin.NO:
         said = Reason(status.reason, status.message)
         return FenceDecision(Action.WAIT, said, Phase.PENDING, after=begin.after)
     vetoed = begin.reason.code in (HEARD_BY_PEERS, SEEN_BY_STORAGE)

@@ -45,7 +45,7 @@ def decide_node(
     policy = policies[0]
     lost = is_lost(signals, policy)
     if isinstance(lost, Held):
-        return NodeDecision(Begin.NO, lost.reason, lost.after, policy=policy.name)
+        return NodeDecision(Begin.NO, lost.reason, lost.after, lost.after, policy.name)
     if policy.spec.paused:
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)

@@ -58,6 +58,13 @@ class Signal(NamedTuple):
     def lost(self) -> bool:
         return self.verdict is Verdict.LOST and self.lasting >= self.detector.for_seconds
 
+    @property
+    def lost_in(self) -> float:
+        """After so many seconds it may count as lost, if nothing else comes; 0: it does, or it will not."""
+        if self.verdict is Verdict.LOST:
+            return max(self.detector.for_seconds - self.lasting, 0.0)
+        return max(self.patience, self.detector.for_seconds) if self.patience > 0 else 0.0
+
 
 class Vote(NamedTuple):
     """A peer's statement about the very boot. `age`: seconds since it came in here. `hears_api`: the node had
@@ -134,17 +141,17 @@ def _selects(policy: FencePolicy, node: Node) -> bool:
 
 
 def is_lost(signals: Sequence[Signal], policy: FencePolicy) -> Reason | Held:
-    """The reason why it counts as lost, or what is missing for that."""
+    """The reason why it counts as lost, or what is missing for that, and after how many seconds that may have
+    come by itself: detectors that have not said so for long enough, or are asked still."""
     lost = [each for each in signals if each.lost]
     healthy = [each for each in _apart_from_storage(signals) if each.verdict is Verdict.HEALTHY]
     quorum = policy.spec.quorum
     if quorum.veto and healthy:
         return Held(Reason("SeenHealthy", "; ".join(each.message for each in healthy)))
-    if len(lost) < max(quorum.required, 1):
-        waiting = [
-            each.detector.for_seconds - each.lasting for each in signals if each.verdict is Verdict.LOST
-        ]
-        after = min((each for each in waiting if each > 0), default=0.0)
+    missing = max(quorum.required, 1) - len(lost)
+    if missing > 0:
+        coming = sorted(each.lost_in for each in signals if each.lost_in > 0)
+        after = coming[missing - 1] if len(coming) >= missing else 0.0
         said = "; ".join(each.message for each in signals) or "no detector says anything"
         words = f"{len(lost)} of {max(quorum.required, 1)} detectors say that it is lost: {said}"
         return Held(Reason("NotLost", words), after)

@@ -20,8 +20,10 @@ from mooring.kube.objects import Node
 from mooring.volumes.peers import DOOR, MOST_PEERS, Heard, Question, Statement, door_of
 
 PATIENCE_S = 8.0
-"""So long are the first answers waited for: three seconds for a peer that hears nothing, the rest for their
-way."""
+"""So long is a peer's first answer waited for, once the question stands on its Node: three seconds for one
+that hears nothing, the rest for their way."""
+LONGEST_S = 3 * PATIENCE_S
+"""And so long is it waited for at the most, where the question cannot be written there."""
 
 
 class _Vote(NamedTuple):
@@ -32,16 +34,18 @@ class _Vote(NamedTuple):
 
 @dataclass
 class _Asked:
-    """About one boot of one node. `first`: when it was first asked, or again after a pause in which what had
-    been said grew old; `last`: when with this nonce."""
+    """About one boot of one node. `last`: when it was asked with this nonce."""
 
     uid: str
     boot_id: str
-    first: float
     last: float = 0.0
     nonce: str = ""
     door: str = ""
     voters: tuple[str, ...] = ()
+    since: dict[str, float] = field(default_factory=dict[str, float])
+    """Peer -> when it was first asked, or again after a pause in which what was said had grown old."""
+    stood: dict[str, float] = field(default_factory=dict[str, float])
+    """Peer -> since when what it was asked then stands on its Node."""
     answered: set[str] = field(default_factory=set[str])
     """Who has answered this nonce."""
     votes: dict[str, _Vote] = field(default_factory=dict[str, _Vote])
@@ -55,24 +59,24 @@ class Polls:
         self._asked: dict[str, _Asked] = {}
 
     def ask(self, node: Node, nodes: Iterable[Node], now: float, every: float) -> set[str]:
-        """Has peers asked about the node, unless that was so less than `every` seconds ago, half the time for
-        which their words count. Returns the nodes whose questions are others now."""
+        """Has peers asked about the node, unless all of them were less than `every` seconds ago: half the
+        time for which their words count. Returns the nodes whose questions are others now."""
         boot = node.status.node_info.boot_id
         held = self._asked.get(node.name)
         if held is None or (held.uid, held.boot_id) != (node.uid, boot):
             changed = self.forget(node.name)
-            held = self._asked[node.name] = _Asked(node.uid, boot, first=now)
-        elif now - held.last < every:
-            return set()
+            held = self._asked[node.name] = _Asked(node.uid, boot)
         else:
             changed = set(held.voters)
-            if now - held.last >= 2 * every:
-                held.first = now
+        voters = _voters_of(node, nodes)
+        if held.nonce and now - held.last < every and changed.issuperset(voters):
+            return set()
+        if now - held.last >= 2 * every:
+            held.since, held.stood = {}, {}
         held.last, held.nonce, held.answered = now, f"{self._random.getrandbits(128):032x}", set()
-        held.door = node.metadata.annotations.get(DOOR, "")
-        zones = {each.name: each.metadata.labels.get(ZONE, "") for each in nodes if _can_be_asked(each)}
-        held.voters = voters_of(node.name, zones) if door_of(held.door) and boot else ()
-        return changed | set(held.voters)
+        held.door, held.voters = node.metadata.annotations.get(DOOR, ""), voters
+        held.since = dict.fromkeys(voters, now) | held.since
+        return changed | set(voters)
 
     def forget(self, node: str) -> set[str]:
         """Nothing more is asked about the node. Returns the nodes whose questions are others now."""
@@ -84,6 +88,12 @@ class Polls:
         mine = sorted(name for name, held in self._asked.items() if peer in held.voters)[:MOST_PEERS]
         found = ((name, self._asked[name]) for name in mine)
         return tuple(Question(name, held.boot_id, held.door, held.nonce) for name, held in found)
+
+    def stand(self, peer: str, now: float) -> None:
+        """What it is asked stands on its Node now, or stood there already."""
+        for held in self._asked.values():
+            if peer in held.voters:
+                held.stood.setdefault(peer, now)
 
     def stated(self, peer: str, statements: Iterable[Statement], now: float) -> set[str]:
         """Takes what the peer's Lease states. Returns the nodes about which that is new."""
@@ -114,7 +124,21 @@ class Polls:
             Vote(peer, each.heard, max(now - each.at, 0.0), each.hears_api)
             for peer, each in sorted(held.votes.items())
         )
-        return Poll(held.voters, max(held.first + PATIENCE_S - now, 0.0), tuple(votes))
+        return Poll(held.voters, max(_ends(held) - now, 0.0), tuple(votes))
+
+
+def _ends(held: _Asked) -> float:
+    """Until when those that have not answered are waited for."""
+    longest = {peer: held.since[peer] + LONGEST_S for peer in held.voters}
+    ends = (min(held.stood.get(peer, end) + PATIENCE_S, end) for peer, end in longest.items())
+    return max(ends, default=0.0)
+
+
+def _voters_of(node: Node, nodes: Iterable[Node]) -> tuple[str, ...]:
+    if not node.status.node_info.boot_id or door_of(node.metadata.annotations.get(DOOR, "")) is None:
+        return ()
+    zones = {each.name: each.metadata.labels.get(ZONE, "") for each in nodes if _can_be_asked(each)}
+    return voters_of(node.name, zones)
 
 
 def _can_be_asked(node: Node) -> bool:

@@ -57,6 +57,7 @@ class BlastRadius(Checker):
         self._by_hand: dict[str, float] = {}
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
+        self._begun: set[str] = set()  # names of fences of which an order was given
         self._fence_of: dict[str, str] = {}  # token -> the name of its fence
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         trace.listen("truth.ordered", self._ordered)
@@ -97,16 +98,14 @@ class BlastRadius(Checker):
             self.wrong(
                 f"{event.actor} is ordered to cut an earlier boot of {node} off, which shows {shown}", event
             )
-        by_hand, first = self._asked.has(self._fence_of.get(token, "")), node not in self._struck
-        others = sorted(self._struck)
-        if by_hand:
-            self._by_hand.setdefault(node, now)
-            return
-        self._struck.setdefault(node, now)
-        report = self._reports[node]
-        silent_until = max(report.unknown_until, report.absent_until)
-        if report.silent_since == math.inf and now - silent_until > VIEW_S:
-            self.wrong(f"{event.actor} is ordered to cut {node} off, which answers", event)
+        fence = self._fence_of.get(token, "")
+        by_hand = self._asked.has(fence)
+        first = node not in self._struck and not (by_hand and fence in self._begun)
+        self._begun.add(fence)
+        others = sorted((self._struck.keys() | self._by_hand.keys()) - {node})
+        (self._by_hand if by_hand else self._struck).setdefault(node, now)
+        if not by_hand:
+            self._check_silent(node, event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
@@ -114,6 +113,12 @@ class BlastRadius(Checker):
             self._storm(node, event)
         if first and (peer := self._vetoes.of(node, event.fields["boot"], now)):
             self.wrong(f"{node} is fenced although {peer} hears it", event)
+
+    def _check_silent(self, node: str, event: Event) -> None:
+        report = self._reports[node]
+        silent_until = max(report.unknown_until, report.absent_until)
+        if report.silent_since == math.inf and event.time - silent_until > VIEW_S:
+            self.wrong(f"{event.actor} is ordered to cut {node} off, which answers", event)
 
     def _storm(self, node: str, event: Event) -> None:
         lost = {

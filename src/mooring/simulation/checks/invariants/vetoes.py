@@ -4,12 +4,16 @@ the fencing controller has certainly seen keeps a node from being fenced.
 It counts a statement only where nothing excuses that it was not heard: the leader is the one that asked, the
 statement was stored longer ago than a view may be late, and its peer has stated nothing else since. Of a node
 that is not ready it was asked since it is not: what was said before that was no answer to this doubt.
+
+A statement expires. But a peer that answers, and has said that it hears the node, has to be asked again and
+given its time before that counts for nothing: a question that never stood on its Node was not asked.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from mooring.controllers.fencing.polls import PATIENCE_S
 from mooring.simulation.checks.invariants.node_reports import LEASES, OF_NODES
 from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.engine.trace import Event, Trace
@@ -18,6 +22,8 @@ from mooring.volumes.peers import QUESTIONS, STATEMENTS, Heard, questions_of, st
 LEADER = "/fencing"
 """Ends the name of the Lease of the controller's leader."""
 EXPIRES_EARLY_S = 10.0
+SHORT_S = PATIENCE_S - 3.0
+"""So long a question has stood at least if its answer was waited for."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -41,6 +47,8 @@ class Vetoes:
         self._unready_since: dict[str, float] = {}
         self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
         """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
+        self._open: dict[tuple[str, str, str], tuple[str, float]] = {}
+        """The same -> the last question that stood there, and since when."""
         if expires:
             trace.listen("store.written", self._written)
 
@@ -55,6 +63,7 @@ class Vetoes:
             text = node.metadata.annotations.get(QUESTIONS, "")
             for each in questions_of(text):
                 self._asked.setdefault(each.nonce, event.time)
+                self._open[each.node, each.boot_id, name] = each.nonce, self._asked[each.nonce]
         elif resource == LEASES and name.startswith(OF_NODES):
             self._stated(name.removeprefix(OF_NODES), event)
         elif resource == LEASES and name.endswith(LEADER):
@@ -75,9 +84,20 @@ class Vetoes:
         found = (
             peer
             for (about, its, peer), said in self._said.items()
-            if (about, its) == (node, boot) and self._holds(said, since, now)
+            if (about, its) == (node, boot)
+            and (self._holds(said, since, now) or self._was_not_asked((about, its, peer), said, since, now))
         )
         return next(found, "")
+
+    def _was_not_asked(
+        self, who: tuple[str, str, str], said: list[tuple[float, str, Heard]], since: float, now: float
+    ) -> bool:
+        """Whether the last that a peer which answers has said, to a question since then, is that it hears the
+        node, and it was given no time to say so again."""
+        (at, last, heard), (nonce, asked) = said[-1], self._open.get(who, ("", 0.0))
+        if heard is not Heard.YES or who[2] in self._unready_since or self._asked.get(last, 0.0) <= since:
+            return False
+        return now - at > self._late and not (nonce != last and now - asked >= SHORT_S)
 
     def _holds(self, said: list[tuple[float, str, Heard]], since: float, now: float) -> bool:
         """Whether a word that was asked since then, and certainly seen, says that it is heard, and no later
