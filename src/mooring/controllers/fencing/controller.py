@@ -42,7 +42,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time
-from mooring.volumes.node_fences import Phase, proof_of
+from mooring.volumes.node_fences import Phase, node_uid_of, proof_of
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
@@ -311,8 +311,7 @@ class FencingController(Controller[Key]):
         if absent or (
             returns and target is not None and status.phase == Phase.FENCED and not status.power_on_at
         ):
-            uid = target.node_uid if target is not None else fence.spec.node_uid
-            left = await read_what_is_left(self.client, fence.spec.node_name, uid)
+            left = await read_what_is_left(self.client, fence.spec.node_name, node_uid_of(fence))
         if absent:
             begin = self._about_absent(fence, policy, left)
         is_over = status.phase in Phase.OVER
