@@ -32,6 +32,7 @@ from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.remediating import Remediations, key_of
 from mooring.controllers.fencing.silence import LATE_S, LEASES, Silence
+from mooring.controllers.fencing.spoken_word import without_void_word
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -291,6 +292,8 @@ class FencingController(Controller[Key]):
             return False
         async with self._beginning if not has_begun(fence) else contextlib.nullcontext():
             node = self._nodes.get(fence.spec.node_name)
+            if node is not None:
+                fence = await without_void_word(self.client, fence)
             policy = self._policy(fence, node)
             decision = await self._decision(fence, node, policy)
             if decision.action is Action.ORDER:
