@@ -49,6 +49,7 @@ from mooring.simulation.cluster.workloads import (
     volume_body,
 )
 from mooring.volumes.claims import claims_of
+from mooring.volumes.errors import StorageFull
 from mooring.volumes.names import NODE_UID
 from mooring.volumes.node_fences import Phase, node_uid_of
 from mooring.volumes.out_of_service import EFFECT, TAINT
@@ -230,8 +231,17 @@ class Users:
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
-        self.cluster.array.create(another)
+        await self._make_disk(another)
         await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+
+    async def _make_disk(self, disk: str) -> None:
+        """As soon as the storage has room for it."""
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            try:
+                self.cluster.array.create(disk)
+                return
+            except StorageFull:
+                await asyncio.sleep(2)
 
     async def _wait_until_detached(self, volume: str) -> None:
         """Near the end of a run: what nothing defines any more may stay attached for `UNDEFINED_S`."""
