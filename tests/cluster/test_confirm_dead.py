@@ -12,8 +12,11 @@ from virtual_server import started
 from mooring.apiserver import Request
 from mooring.cluster.confirm_dead import confirm
 from mooring.cluster.layout import ClusterError
+from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects.apiextensions import CustomResourceDefinition
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.transport import InProcess
 from mooring.volumes.names import NODE_MACHINE, NODE_UID
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
@@ -118,5 +121,45 @@ def test_a_machine_whose_name_another_one_has_is_stated_to_be_dead_and_only_that
             await confirm(client, "n", machine="present", now=now)
         with pytest.raises(ClusterError, match="no volume is attached"):
             await confirm(client, "n", machine="a third", now=now)
+
+    run(story())
+
+
+async def fenced(client: Client, name: str, uid: str, phase: str) -> None:
+    """A fence of node m, which does not exist."""
+    await client.create(NodeFence, {"metadata": {"name": name}, "spec": {"nodeName": "m", "nodeUID": uid}})
+    await client.patch(NodeFence, name, {"status": {"phase": phase}}, subresource="status")
+
+
+def test_of_a_node_that_is_gone_it_is_said_on_its_fence_too_also_when_no_volume_is_left(
+    run: Run, now: Callable[[], datetime]
+) -> None:
+    async def story() -> None:
+        client = await cluster_with("True", now)
+        for body in FENCING_KINDS:
+            await client.create(CustomResourceDefinition, body)
+        await fenced(client, "over", "u", "Unfenced")
+        await fenced(client, "open", "u", "Fenced")
+        assert "stated to be dead" in await confirm(client, "m", now=now)
+        said = [statement_of(await client.get(NodeFence, name)) for name in ("open", "over")]
+        assert [each is not None and (each.node_uid, each.absent) for each in said] == [("u", True), False]
+
+    run(story())
+
+
+def test_which_of_two_registrations_that_are_gone_is_dead_is_to_be_said(
+    run: Run, now: Callable[[], datetime]
+) -> None:
+    async def story() -> None:
+        client = await cluster_with("True", now)
+        for body in FENCING_KINDS:
+            await client.create(CustomResourceDefinition, body)
+        await fenced(client, "one", "u1", "Fenced")
+        await fenced(client, "two", "u2", "Fenced")
+        with pytest.raises(ClusterError, match="--uid"):
+            await confirm(client, "m", now=now)
+        await confirm(client, "m", uid="u2", now=now)
+        said = [statement_of(await client.get(NodeFence, name)) for name in ("one", "two")]
+        assert [each is not None for each in said] == [False, True]
 
     run(story())

@@ -58,8 +58,8 @@ MECHANISMS: dict[str, Mechanism] = {
         "tests/kube/test_workqueue.py::test_backoff_doubles_from_half_a_second_to_122_seconds_until_it_is_forgotten",
     ),
     "what the storage has lost is noticed": Mechanism(
-        "controllers.attacher.verification:denied",
-        answering([]),
+        "controllers.attacher.verification:correction",
+        always({}),
         f"{_CONTROLLERS}/attacher/test_controller.py::test_what_the_storage_has_lost_is_attached_again",
     ),
     "a request that may still take effect is waited for": Mechanism(

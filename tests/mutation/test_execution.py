@@ -28,7 +28,7 @@ def line_of(text: str) -> int:
 
 
 def test_a_statement_is_felt_where_it_stands():
-    statement = "await self._record_lost(record)"
+    statement = "await self._correct(record, status)"
     assert felt_at(of("drop-await", statement)) == {CONTROLLER: {line_of(statement)}}
 
 
@@ -44,7 +44,7 @@ def test_a_constant_is_felt_where_it_is_used():
 
 
 def test_contexts_that_execute_none_of_its_lines_do_not_feel_a_mutant(tmp_path: Path):
-    mutant = of("drop-await", "await self._record_lost(record)")
+    mutant = of("drop-await", "await self._correct(record, status)")
     for number, lines in enumerate(([mutant.line], [mutant.line - 1], [mutant.line])):
         data = CoverageData(str(tmp_path / f"lines.{number}"))
         data.set_context(str(number))

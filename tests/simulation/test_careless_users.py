@@ -72,6 +72,14 @@ def test_a_set_grows_again_while_the_claims_of_its_pods_go():
     assert outcome.counts["truth.deleted"] == 2
 
 
+def test_a_disk_is_made_by_hand_in_the_place_of_another_when_the_storage_has_room_for_it():
+    scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": "scarce"}, minutes=18)
+    full, strip = PlanStep(60, "array-full", "array", 120), PlanStep(70, "strip-claim", "db", 0, 1)
+    outcome = play(0, scenario, plan=(full, strip), lines=True)
+    assert outcome.violations == []
+    assert moment(lines(outcome, "truth.created")[-1]) >= 180
+
+
 @pytest.mark.parametrize("kind", ["static", "scarce"])
 def test_volumes_that_nothing_is_bound_to_are_deleted_and_made_again(kind: str):
     scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": kind}, minutes=18)

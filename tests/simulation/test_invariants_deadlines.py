@@ -213,6 +213,16 @@ def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
     assert len(late(*slow, LIMIT + 100.0 + 122.0 + 15.0)) == 1
 
 
+def test_the_next_pod_of_an_ordered_set_is_waited_for_as_long_as_the_clock_of_the_one_before_is_wrong():
+    spec = {"replicas": 2, "podManagementPolicy": "OrderedReady"}
+    ordered = [*RUNNING, written("statefulsets.apps", "default/db", spec=spec)]
+    limit = LIMITS["made"]
+    for on, more in (("n1", 60.0), ("n2", 0.0)):
+        ahead = [node(name="n2"), step("skew", on), over("skew", on), *ordered]
+        assert late(*ahead, limit + more - 5.0) == []
+        assert len(late(*ahead, limit + more + 15.0)) == 1
+
+
 @pytest.mark.parametrize(
     "story",
     [

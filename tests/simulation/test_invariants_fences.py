@@ -98,15 +98,20 @@ def gone(step: Step) -> Step:
     return Step("store", "store.deleted", step.fields)
 
 
-def order(on: str = "n1", boot: str = "boot-0", token: str = "", targets: str = "") -> Step:
-    reach = {"targets": targets} if targets else {}
-    return Step("bmc", "truth.ordered", {"node": on, "boot": boot, "token": token or f"{on}-1", **reach})
+def order(
+    on: str = "n1", boot: str = "boot-0", token: str = "", targets: str = "", sent: float | None = None
+) -> Step:
+    more = ({"targets": targets} if targets else {}) | ({"sent": sent} if sent is not None else {})
+    return Step("bmc", "truth.ordered", {"node": on, "boot": boot, "token": token or f"{on}-1", **more})
 
 
-def ordered(on: str = "n1", boot: str = "boot-0", *, by_hand: bool = False) -> list[Step]:
-    """Written before, and given."""
+def ordered(
+    on: str = "n1", boot: str = "boot-0", *, by_hand: bool = False, sent: float | None = None
+) -> list[Step]:
+    """Written before, and given; `sent`: when it went out, if that was earlier."""
     name = f"by-hand-{on}" if by_hand else f"f-{on}"
-    return [fence(attempt(f"{name}-1"), on=on, boot=boot, name=name), order(on, boot, f"{name}-1")]
+    given = order(on, boot, f"{name}-1", sent=sent)
+    return [fence(attempt(f"{name}-1"), on=on, boot=boot, name=name), given]
 
 
 def power(on: str, is_on: bool) -> Step:
@@ -159,6 +164,25 @@ def test_an_order_about_a_node_that_answers_is_found_unless_a_user_has_asked_for
     assert found([*answers, *ordered()]) == ["S17"]
     assert found([*answers, *ordered(by_hand=True)]) == []
     assert found([node(), node(ready="True"), wait(20), *ordered()]) == [], "it may be on its way"
+
+
+def test_an_order_goes_by_what_was_so_when_it_was_sent_and_not_when_its_process_went_on():
+    back = [*LOST, wait(30), node(ready="True"), wait(90)]  # silent from 0 s to 60 s, and now it is 150 s
+    assert found([*back, *ordered(sent=59)]) == []
+    assert found([*back, *ordered(sent=84)]) == [], "a view may be late"
+    assert found([*back, *ordered(sent=86)]) == ["S17"]
+
+
+def test_an_order_that_was_sent_before_another_boot_reported_is_none_about_an_earlier_one():
+    another = [*LOST, node(boot="boot-1"), wait(60)]  # since 30 s, and now it is 90 s
+    assert found([*another, *ordered(sent=29)]) == []
+    assert found([*another, *ordered(sent=56)]) == ["S17"]
+
+
+def test_an_order_that_was_sent_before_a_storm_is_none_in_it():
+    lost = [*LOST, node("n2"), wait(60)]  # n2 since 30 s, and now it is 90 s
+    assert found([*lost, *ordered(sent=29)], fence_storm=2) == []
+    assert found([*lost, *ordered(sent=56)], fence_storm=2) == ["S17"]
 
 
 def taken_up() -> list[Step]:

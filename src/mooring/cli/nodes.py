@@ -262,8 +262,9 @@ def confirm_dead(name: str, uid: str, machine: str, kubeconfig: str | None, data
     """States that a node's machine is off and writes nothing any more, so that its volumes may move.
 
     Sets the taint node.kubernetes.io/out-of-service, and writes the statement on the node's
-    VolumeAttachments, also after its Node object is gone. Refused while the node still answers; void once it
-    reports again. Say it only if you know it: if the machine still runs, two nodes may write one volume.
+    VolumeAttachments; after its Node object is gone, on those and its fence. Refused while the node still
+    answers; void once it reports again. Say it only if you know it: if the machine still runs, two nodes
+    may write one volume.
     """
     from mooring.cluster.confirm_dead import confirm
     from mooring.kube.times import wall_clock

@@ -4,13 +4,15 @@ Of a Node that is there: refused while it answers (its Ready must be Unknown at 
 out-of-service taint, by a write with that read's uid and resourceVersion, stamped with the present time,
 which distinguishes it from one set before; and the statement is written on its VolumeAttachments, with the
 boot and the last report that were seen. Of a Node that is gone: the statement alone, on the VolumeAttachments
-that name it, for the uid that they recorded. It is void as soon as the node reports again
+and the fences that name it, for the uid that they recorded: by the one its volumes go, by the other the pods
+that wait for its fence (`controllers.podgc`). It is void as soon as the node reports again
 (`mooring.volumes.statements`). Of a machine whose name another one has taken: the statement alone, on the
 VolumeAttachments that were made for that machine, whatever the Node says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,10 +22,12 @@ from mooring.cluster.layout import ClusterError
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import Node, Taint, VolumeAttachment
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.printable import counted
 from mooring.kube.times import Now, format_time
 from mooring.volumes.machines import are_two, machine_of, recorded_machine
 from mooring.volumes.names import NODE_UID
+from mooring.volumes.node_fences import Phase, node_uid_of
 from mooring.volumes.out_of_service import EFFECT, TAINT, out_of_service, time_to_add
 from mooring.volumes.statements import Statement, annotation, statement_about
 
@@ -39,7 +43,9 @@ async def confirm(
     if machine:
         return await _former(client, node, name, machine, records, Statement("", absent=True, by=by, at=at))
     if node is None:
-        statement = Statement(_uid_of(name, records, uid), absent=True, by=by, at=at)
+        fences = await _fences_under_way(client, name)
+        statement = Statement(_uid_of(name, records, fences, uid), absent=True, by=by, at=at)
+        await _state(client, [each for each in fences if node_uid_of(each) == statement.node_uid], statement)
         count = await _state(client, _of(records, statement.node_uid), statement)
         return (
             f"node {name} (uid {statement.node_uid}), which does not exist any more, is stated to be dead: "
@@ -90,21 +96,35 @@ async def _former(
     return f"machine {machine}, which was node {name} before, is stated to be dead: {counted(count, 'volume')} may move"
 
 
-def _uid_of(name: str, records: list[VolumeAttachment], uid: str) -> str:
-    """The uid that the VolumeAttachments of a Node that is gone have recorded."""
-    recorded = sorted({each.metadata.annotations.get(NODE_UID, "") for each in records})
-    if not records:
+async def _fences_under_way(client: Client, name: str) -> list[NodeFence]:
+    """Those of the node; a cluster that does not know fences has none."""
+    try:
+        found = (await client.list(NodeFence)).items
+    except NotFound:
+        return []
+    return [each for each in found if each.spec.node_name == name and each.status.phase not in Phase.OVER]
+
+
+def _uid_of(name: str, records: list[VolumeAttachment], fences: list[NodeFence], uid: str) -> str:
+    """The uid that the VolumeAttachments and the fences of a Node that is gone have recorded."""
+    recorded = sorted(
+        {
+            *(each.metadata.annotations.get(NODE_UID, "") for each in records),
+            *(node_uid_of(each) for each in fences),
+        }
+    )
+    if not recorded:
         raise ClusterError(
-            f"there is no node {name!r}, and no VolumeAttachment names it: nothing was changed"
+            f"there is no node {name!r}, and no VolumeAttachment and no fence names it: nothing was changed"
         )
     if uid and uid not in recorded:
         raise ClusterError(
-            f"no VolumeAttachment of node {name} was made for uid {uid}, but for {', '.join(recorded) or 'none'}"
+            f"no VolumeAttachment and no fence of node {name} is of uid {uid}, but of {', '.join(recorded) or 'none'}"
         )
     if not uid and len(recorded) > 1:
         raise ClusterError(
-            f"node {name} does not exist any more, and its VolumeAttachments were made for several registrations of it:"
-            f" say which one is dead with --uid ({', '.join(each or '(not recorded)' for each in recorded)})"
+            f"node {name} does not exist any more, and its VolumeAttachments and fences are of several registrations of"
+            f" it: say which one is dead with --uid ({', '.join(each or '(not recorded)' for each in recorded)})"
         )
     return uid or recorded[0]
 
@@ -113,7 +133,9 @@ def _of(records: list[VolumeAttachment], uid: str) -> list[VolumeAttachment]:
     return [each for each in records if each.metadata.annotations.get(NODE_UID, "") in ("", uid)]
 
 
-async def _state(client: Client, records: list[VolumeAttachment], statement: Statement) -> int:
+async def _state(
+    client: Client, records: Sequence[VolumeAttachment] | Sequence[NodeFence], statement: Statement
+) -> int:
     """Writes the statement on each; how many there were. One that has changed meanwhile is written all the
     same: what is stated is about the node."""
     count = 0

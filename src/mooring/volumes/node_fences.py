@@ -32,6 +32,11 @@ def proof_of(fence: NodeFence) -> FenceAttempt | None:
     return next((each for each in found if each.outcome == _FENCED), None)
 
 
+def node_uid_of(fence: NodeFence) -> str:
+    """Which registration of its node it is about; "" if that is not known yet."""
+    return fence.status.target.node_uid if fence.status.target is not None else fence.spec.node_uid
+
+
 def is_off(proof: FenceAttempt) -> bool:
     """Whether it shows that nothing of that boot runs any more, and not only where it cannot write."""
     return proof.scope == _POWER

@@ -1,4 +1,5 @@
-"""What an operator or a fence has stated about a node, as annotations of a VolumeAttachment. Pure.
+"""What an operator or a fence has stated about a node, as annotations of a VolumeAttachment; an operator's
+statement about an absent Node also of its NodeFence, by which its pods go. Pure.
 
 *An operator's statement* names the Node by its uid and, while there is a Node, the boot and the last report
 that the operator could see: when the node reports again, the statement is void. It is compared for equality,
@@ -18,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects.fencing import NodeFence
 from mooring.volumes.names import CONFIRMED_DEAD, FENCE_EVIDENCE, STATUS_WRITE
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -58,7 +60,7 @@ def statement_about(node: Node, by: str, at: str) -> Statement:
     return Statement(node.uid, node.status.node_info.boot_id, last_report(node), by=by, at=at)
 
 
-def statement_of(record: VolumeAttachment) -> Statement | None:
+def statement_of(record: VolumeAttachment | NodeFence) -> Statement | None:
     return _read(record, CONFIRMED_DEAD, Statement)
 
 
@@ -74,7 +76,7 @@ def evidence_annotation(evidence: Evidence) -> dict[str, str]:
     return {FENCE_EVIDENCE: msgspec.json.encode(evidence).decode()}
 
 
-def _read(record: VolumeAttachment, annotation: str, kind: type[T]) -> T | None:
+def _read(record: VolumeAttachment | NodeFence, annotation: str, kind: type[T]) -> T | None:
     """Returns the annotation decoded; None if there is none, or it cannot be read: then it states nothing."""
     text = record.metadata.annotations.get(annotation)
     if not text:

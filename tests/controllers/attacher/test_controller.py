@@ -146,6 +146,20 @@ def test_what_the_storage_has_lost_is_attached_again(play: Play):
     play(story)
 
 
+def test_where_the_storage_says_that_it_is_now_is_recorded_and_it_stays_attached(play: Play):
+    async def story(stage: ControllerStage):
+        controller, record = await attached(stage)
+        stage.array.vanish("d", "n")
+        stage.array.appear("d", "n", "/dev/elsewhere")
+        assert record.status.attachment_metadata == {"devicePath": "/dev/d"}
+        found = await verified(stage, controller)
+        assert (found.status.attached, found.uid) == (True, record.uid)
+        assert found.status.attachment_metadata == {"devicePath": "/dev/elsewhere"}
+        assert await verified(stage, controller) == found, "it is written once"
+
+    play(story)
+
+
 @pytest.mark.parametrize("bulk", [False, True])
 def test_a_storage_that_cannot_be_asked_means_still_attached(
     play: Play, bulk: bool, monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,10 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
-from mooring.controllers.attacher.verification import denied
+from mooring.controllers.attacher.verification import asked as asked_of
+from mooring.controllers.attacher.verification import correction
 from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
-from mooring.kube.objects.storage import VolumeAttachmentSpec
+from mooring.kube.objects.storage import VolumeAttachmentSpec, VolumeAttachmentStatus
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, Attacher, BulkVolumeVerifier
 from mooring.volumes.spec import VolumeSpec
@@ -52,8 +53,9 @@ def lost(answers: Mapping[str, Any]) -> tuple[list[str], list[str], int]:
         (VolumeAttachment(metadata=ObjectMeta(name=node), spec=VolumeAttachmentSpec(node_name=node)), spec)
         for node, spec in (("n0", A), ("n1", B))
     ]
-    found = asyncio.run(denied(plugin, recorded, log))
-    return [record.spec.node_name for record in found], whom, log.warning.call_count
+    found = asyncio.run(asked_of(plugin, recorded, log))
+    lost = [record.spec.node_name for record, said in found if correction(record, said)]
+    return lost, whom, log.warning.call_count
 
 
 def test_what_the_storage_says_is_not_attached_is_lost():
@@ -72,3 +74,21 @@ def test_a_node_for_which_the_storage_does_not_answer_does_not_keep_it_from_the_
 
 def test_a_volume_that_an_answer_leaves_out_is_not_lost():
     assert lost({"all": {"n0": {}, "n1": {B: True}}}) == ([], ["all"], 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        (False, {"attached": False}),
+        (True, {}),
+        ({"devicePath": "/dev/a", "lun": "1"}, {}),
+        ({"devicePath": "/dev/b"}, {"attachmentMetadata": {"devicePath": "/dev/b", "lun": None}}),
+        ({}, {"attachmentMetadata": {"devicePath": None, "lun": None}}),
+    ],
+)
+def test_a_record_is_corrected_by_what_the_storage_says(
+    said: bool | Mapping[str, str], changes: dict[str, Any]
+):
+    """As a merge patch of the status: what is not so any more is taken away."""
+    held = VolumeAttachmentStatus(attached=True, attachment_metadata={"devicePath": "/dev/a", "lun": "1"})
+    assert correction(VolumeAttachment(metadata=ObjectMeta(name="va"), status=held), said) == changes

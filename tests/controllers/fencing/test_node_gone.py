@@ -14,7 +14,7 @@ from mooring.controllers.fencing.names import FINALIZER, fence_name
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, NodeFence
 from mooring.volumes.node_fences import Phase
-from mooring.volumes.statements import evidence_of
+from mooring.volumes.statements import Statement, annotation, evidence_of, statement_of
 
 MACHINE = {"spec": {"providerID": "played:///machine-a"}}
 
@@ -90,6 +90,31 @@ def test_it_is_not_fenced_before_an_agent_that_is_alive_had_the_time_to_register
             await stage.until_phase("a", Phase.CANCELLED)
             await asyncio.sleep(ABSENCE_S * 3)
         assert not stage.machines.off
+
+    fencing(story)
+
+
+def test_a_word_about_a_node_that_is_gone_is_void_once_it_has_registered_anew(fencing: Any):
+    async def said(stage: FencingStage) -> bool:
+        fence = await stage.fence("a")
+        return fence is not None and statement_of(fence) is not None
+
+    async def story(stage: FencingStage) -> None:
+        node = await covered(stage, paused="not now")
+        async with stage.running():
+            await looked_at(stage)
+            await vanishes(stage)
+            fence = await stage.until_phase("a", Phase.PENDING)
+            word = annotation(Statement(node.uid, absent=True))
+            await stage.api.revise(fence, {"metadata": {"annotations": word}}, any_version=True)
+            await asyncio.sleep(ABSENCE_S * 3)
+            assert await said(stage)
+            await stage.node("a")
+
+            async def void() -> bool:
+                return not await said(stage)
+
+            await stage.until(void, seconds=5)
 
     fencing(story)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -19,6 +21,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceSpec, NodeFenceStatus
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, out_of_service, spent, taint_of
+from mooring.volumes.statements import Statement, annotation
 
 
 def pod(node: str = "n", *, deleting: bool = False) -> Pod:
@@ -125,9 +128,29 @@ def test_what_fences_say_of_a_pod_whose_node_is_gone(fences: list[NodeFence], fo
     assert fence_about(pod(), fences) is found
 
 
+def stated(fence: NodeFence, *, uid: str = "u", absent: bool = True) -> NodeFence:
+    """With a person's word that the machine is off, of that registration of its node."""
+    marks = annotation(Statement(uid, absent=absent))
+    metadata = replace(fence.metadata, annotations=marks)
+    return replace(fence, metadata=metadata, spec=replace(fence.spec, node_uid="u"))
+
+
+@pytest.mark.parametrize("fence", [a_fence("AwaitingPerson"), a_fence(scope="Storage"), a_fence("Fencing")])
+def test_a_person_may_say_on_a_fence_under_way_that_the_machine_of_a_node_that_is_gone_is_off(
+    fence: NodeFence,
+):
+    assert fence_about(pod(), [stated(fence)]) is Fence.OFF
+
+
+@pytest.mark.parametrize("word", [{"absent": False}, {"uid": "another"}])
+def test_a_word_about_a_node_that_was_there_or_about_another_one_ends_no_pod(word: dict[str, Any]):
+    assert fence_about(pod(), [stated(a_fence(scope="Storage"), **word)]) is Fence.AWAITED
+
+
 def test_a_fence_says_nothing_of_a_pod_that_is_younger():
     young = replace(pod(), metadata=ObjectMeta(name="p", creation_timestamp="2030-01-01T00:00:11Z"))
     assert fence_about(young, [a_fence()]) is Fence.AWAITED
+    assert fence_about(young, [stated(a_fence(scope="Storage"))]) is Fence.AWAITED
 
 
 @pytest.mark.parametrize("deletion_confirms", [False, True])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
-from typing import assert_never
+from typing import Any, assert_never
 
 from mooring.controllers.attacher import metrics, requests
 from mooring.controllers.attacher.decide import Action, decide
@@ -22,7 +22,7 @@ from mooring.controllers.attacher.definitions import Definitions, plugin_name
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.slots import Slots
-from mooring.controllers.attacher.verification import denied, is_verified
+from mooring.controllers.attacher.verification import asked, correction, is_verified
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -173,16 +173,18 @@ class AttacherController(Controller[Key]):
             except VolumeError as error:  # its plugin, or its definition, is not there to ask
                 self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
         for plugin, ours in recorded.items():
-            for record in await denied(plugin, ours, self.log):
-                await self._record_lost(record)
+            for record, said in await asked(plugin, ours, self.log):
+                if status := correction(record, said):
+                    await self._correct(record, status)
 
-    async def _record_lost(self, record: VolumeAttachment) -> None:
+    async def _correct(self, record: VolumeAttachment, status: dict[str, Any]) -> None:
         now = self._records.get(record.name)
         if now is None or now.metadata.resource_version != record.metadata.resource_version:
             return  # written since: the storage's answer is about an earlier state
-        self.log.warning("NotAttachedAnyMore", record=record.name, node=record.spec.node_name)
+        code = "AttachedElsewhere" if status.get("attached", True) else "NotAttachedAnyMore"
+        self.log.warning(code, record=record.name, node=record.spec.node_name)
         try:
-            patch = {"status": {"attached": False}}
+            patch = {"status": status}
             self._records.accept(await self.client.revise(record, patch, subresource="status"))
         except (Conflict, NotFound):  # written or deleted since, and the cache is stale
             return

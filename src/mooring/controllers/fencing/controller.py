@@ -32,6 +32,7 @@ from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.remediating import Remediations, key_of
 from mooring.controllers.fencing.silence import LATE_S, LEASES, Silence
+from mooring.controllers.fencing.spoken_word import without_void_word
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -42,7 +43,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time
-from mooring.volumes.node_fences import Phase, proof_of
+from mooring.volumes.node_fences import Phase, node_uid_of, proof_of
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
@@ -292,6 +293,8 @@ class FencingController(Controller[Key]):
             return False
         async with self._beginning if not has_begun(fence) else contextlib.nullcontext():
             node = self._nodes.get(fence.spec.node_name)
+            if node is not None:
+                fence = await without_void_word(self.client, fence)
             policy = self._policy(fence, node)
             decision = await self._decision(fence, node, policy)
             if decision.action is Action.ORDER:
@@ -312,8 +315,7 @@ class FencingController(Controller[Key]):
         if absent or (
             returns and target is not None and status.phase == Phase.FENCED and not status.power_on_at
         ):
-            uid = target.node_uid if target is not None else fence.spec.node_uid
-            left = await read_what_is_left(self.client, fence.spec.node_name, uid)
+            left = await read_what_is_left(self.client, fence.spec.node_name, node_uid_of(fence))
         if absent:
             begin = self._about_absent(fence, policy, left)
         is_over = status.phase in Phase.OVER

@@ -14,8 +14,9 @@ from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
-from mooring.volumes.node_fences import Phase, is_off, proof_of
+from mooring.volumes.node_fences import Phase, is_off, node_uid_of, proof_of
 from mooring.volumes.out_of_service import out_of_service
+from mooring.volumes.statements import statement_of
 
 QUARANTINE_S = 40.0
 """Seconds for which a Node must be absent before its pods count as orphaned."""
@@ -30,26 +31,29 @@ class Fence(Enum):
 
     NONE = "None"  # no fence of it is under way
     AWAITED = "Awaited"
-    OFF = "Off"  # it has shown since then that nothing of the machine runs
+    OFF = "Off"  # it has shown since then, or a person has said, that nothing of the machine runs
 
 
 def fence_about(pod: Pod, fences: Iterable[NodeFence]) -> Fence:
     """What fences say of the pod's node, whose Node is gone. One that shows less than that the machine is off
-    (its storage shuts it out) is waited for: processes run on. A pod that is younger than the fence is of
-    another registration of the name; both times are the API server's."""
+    (its storage shuts it out) is waited for: processes run on, unless a person has stated otherwise on it. A
+    pod that is younger than the fence is of another registration of the name; both times are the API
+    server's."""
     mine = [each for each in fences if each.spec.node_name == pod.spec.node_name]
     under_way = [each for each in mine if each.status.phase not in Phase.OVER]
     if not under_way:
         return Fence.NONE
     created = pod.metadata.creation_timestamp or ""
-    off = any(
-        (proof := proof_of(each)) is not None
-        and is_off(proof)
-        and proof.absent
-        and created <= (each.metadata.creation_timestamp or "")
-        for each in under_way
-    )
-    return Fence.OFF if off else Fence.AWAITED
+    older = (each for each in under_way if created <= (each.metadata.creation_timestamp or ""))
+    return Fence.OFF if any(map(_says_off, older)) else Fence.AWAITED
+
+
+def _says_off(fence: NodeFence) -> bool:
+    """Whether it has shown, or a person has stated on it, that nothing of the machine runs: either after its
+    Node was gone."""
+    proof, stated = proof_of(fence), statement_of(fence)
+    shown = proof is not None and is_off(proof) and proof.absent
+    return shown or (stated is not None and stated.absent and stated.node_uid == node_uid_of(fence))
 
 
 class Action(Enum):
@@ -75,7 +79,8 @@ def decide(
         return _WAITS_FOR_NODE
     if node is None and fence is Fence.OFF:
         return _remove(
-            "fenced", f"node {pod.spec.node_name} no longer exists, and its machine was cut off since"
+            "fenced",
+            f"node {pod.spec.node_name} no longer exists, and its machine is off: its fence, or a person, says so",
         )
     if node is None and fence is Fence.AWAITED:
         return Decision(Action.KEEP, Reason("FenceAwaited", _awaited(pod.spec.node_name)))

@@ -27,6 +27,7 @@ from mooring.kube.objects import (
     StatefulSet,
     VolumeAttachment,
 )
+from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.quantity import format_bytes, parse_bytes
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
@@ -48,7 +49,9 @@ from mooring.simulation.cluster.workloads import (
     volume_body,
 )
 from mooring.volumes.claims import claims_of
+from mooring.volumes.errors import StorageFull
 from mooring.volumes.names import NODE_UID
+from mooring.volumes.node_fences import Phase, node_uid_of
 from mooring.volumes.out_of_service import EFFECT, TAINT
 from mooring.volumes.statements import Statement, annotation
 
@@ -228,8 +231,17 @@ class Users:
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
-        self.cluster.array.create(another)
+        await self._make_disk(another)
         await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+
+    async def _make_disk(self, disk: str) -> None:
+        """As soon as the storage has room for it."""
+        for _ in range(AS_LONG_AS_IT_TAKES):
+            try:
+                self.cluster.array.create(disk)
+                return
+            except StorageFull:
+                await asyncio.sleep(2)
 
     async def _wait_until_detached(self, volume: str) -> None:
         """Near the end of a run: what nothing defines any more may stay attached for `UNDEFINED_S`."""
@@ -331,7 +343,7 @@ class Users:
 
     async def confirm_dead(self, node: str) -> None:
         """As a careful operator does it, while the machine is off: of a node that does not answer by the
-        taint, of one that is gone by a statement on its VolumeAttachments."""
+        taint, of one that is gone by a statement on its VolumeAttachments and fences."""
         for _ in range(AS_LONG_AS_IT_TAKES):
             if node in self.cluster.powered or await self._confirmed(node):
                 return
@@ -350,11 +362,16 @@ class Users:
 
     async def _state_dead(self, node: str) -> None:
         self.cluster.trace("user", "plan.declared", node=node, out=True)
-        for record in (await self.api.list(VolumeAttachment)).items:
-            if record.spec.node_name == node:
-                uid = record.metadata.annotations.get(NODE_UID, "")
+        records = (await self.api.list(VolumeAttachment)).items
+        fences = (await self.api.list(NodeFence)).items if self.cluster.scenario.fencing else ()
+        uids = [
+            *((each, each.metadata.annotations.get(NODE_UID, "")) for each in records),
+            *((each, node_uid_of(each)) for each in fences if each.status.phase not in Phase.OVER),
+        ]
+        for each, uid in uids:
+            if each.spec.node_name == node:
                 patch = {"metadata": {"annotations": annotation(Statement(uid, absent=True))}}
-                await self.api.revise(record, patch, any_version=True)
+                await self.api.revise(each, patch, any_version=True)
 
     async def _declare(self, node: str, out: bool) -> None:
         found = await self.api.get(Node, node)

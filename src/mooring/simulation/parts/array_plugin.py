@@ -102,10 +102,12 @@ class _Attacher(Attacher, Detacher):
 
     async def volumes_are_attached(
         self, specs: Sequence[VolumeSpec], node_name: str
-    ) -> Mapping[VolumeSpec, bool]:
-        return {
-            spec: self._array.says_attached(self._plugin.get_volume_name(spec), node_name) for spec in specs
-        }
+    ) -> Mapping[VolumeSpec, bool | Attachment]:
+        return {spec: self._says(self._plugin.get_volume_name(spec), node_name) for spec in specs}
+
+    def _says(self, disk: str, node_name: str) -> bool | Attachment:
+        attached = self._array.says_attached(disk, node_name)
+        return {DEVICE_PATH: self._array.path(disk, node_name)} if attached else False
 
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
         return attachment[DEVICE_PATH]

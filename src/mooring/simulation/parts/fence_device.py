@@ -154,12 +154,12 @@ class FenceDevice:
         return read
 
     async def fence(self, order: Order) -> Answer:
-        node = order.target.node
+        node, sent = order.target.node, round(asyncio.get_running_loop().time(), 3)
         before = await self.look_or_nothing(order)
         if wrong := self._wrong(order, before):
             return wrong
         ordered = {"node": node, "boot": order.target.boot_id, "token": order.token, **self._reach()}
-        self._trace(self.kind, "truth.ordered", **ordered)
+        self._trace(self.kind, "truth.ordered", **ordered, sent=sent)
         manner, seconds = self._manner(node)
         self._carry_out(node, manner, seconds)
         if manner in (Manner.LOST, Manner.UNANSWERED):

@@ -153,9 +153,10 @@ class Attacher(DeviceMounter):
     @abstractmethod
     async def volumes_are_attached(
         self, specs: Sequence[VolumeSpec], node_name: str
-    ) -> Mapping[VolumeSpec, bool]:
-        """Returns what the storage says about each of `specs`. Raises if the storage cannot
-        be asked: then nothing is known."""
+    ) -> Mapping[VolumeSpec, bool | Attachment]:
+        """Returns what the storage says about each of `specs`: whether it is attached, or, if the storage
+        tells, what `attach` would return of it now. Raises if the storage cannot be asked: then nothing is
+        known."""
 
     @abstractmethod
     async def wait_for_attach(self, spec: VolumeSpec, attachment: Attachment, timeout_s: float) -> str:
@@ -183,8 +184,9 @@ class BulkVolumeVerifier(ABC):
     @abstractmethod
     async def bulk_verify_volumes(
         self, volumes_by_node: Mapping[str, Sequence[VolumeSpec]]
-    ) -> Mapping[str, Mapping[VolumeSpec, bool]]:
-        """Returns by node what is attached. If it raises, everything counts as still attached."""
+    ) -> Mapping[str, Mapping[VolumeSpec, bool | Attachment]]:
+        """Returns by node what is attached, as `volumes_are_attached` does. If it raises, everything counts
+        as still attached."""
 
 
 class Provisioner(ABC):

@@ -39,7 +39,9 @@ class BlastRadius(Checker):
     """S17: fences strike no more nodes at once than the policy's budget allows, none in a storm, none that
     answers, and none that a peer hears whose word is a veto, unless a user has asked for it; none that its
     storage has told to read or write; no fence says that it was asked for, and was not; and no order is given
-    that was not written before, or about a boot in whose place another one reports."""
+    that was not written before, or about a boot in whose place another one reports. What an order could know
+    is what was so when it was sent: a process that is paused after that sends it on its way when it goes
+    on."""
 
     name = "S17"
 
@@ -89,12 +91,13 @@ class BlastRadius(Checker):
 
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
+        sent = event.fields.get("sent", now)
         self.guarded += 1
         self._forget_those_back(now)
         if self._written.get(token) != (node, event.fields["boot"]):
             self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
         shown, since = self._shown.get(node, ("", now))
-        if shown != event.fields["boot"] and now - since > VIEW_S:
+        if shown != event.fields["boot"] and sent - since > VIEW_S:
             self.wrong(
                 f"{event.actor} is ordered to cut an earlier boot of {node} off, which shows {shown}", event
             )
@@ -105,26 +108,26 @@ class BlastRadius(Checker):
         others = sorted((self._struck.keys() | self._by_hand.keys()) - {node})
         (self._by_hand if by_hand else self._struck).setdefault(node, now)
         if not by_hand:
-            self._check_silent(node, event)
+            self._check_silent(node, sent, event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
         if first:
-            self._storm(node, event)
-        if first and (peer := self._vetoes.of(node, event.fields["boot"], now)):
+            self._storm(node, sent, event)
+        if first and (peer := self._vetoes.of(node, event.fields["boot"], sent)):
             self.wrong(f"{node} is fenced although {peer} hears it", event)
 
-    def _check_silent(self, node: str, event: Event) -> None:
+    def _check_silent(self, node: str, sent: float, event: Event) -> None:
         report = self._reports[node]
         silent_until = max(report.unknown_until, report.absent_until)
-        if report.silent_since == math.inf and event.time - silent_until > VIEW_S:
+        if report.silent_since == math.inf and sent - silent_until > VIEW_S:
             self.wrong(f"{event.actor} is ordered to cut {node} off, which answers", event)
 
-    def _storm(self, node: str, event: Event) -> None:
+    def _storm(self, node: str, sent: float, event: Event) -> None:
         lost = {
             name
             for name, each in self._reports.items()
-            if event.time - each.unknown_since > VIEW_S and name not in self._dead
+            if sent - each.unknown_since > VIEW_S and name not in self._dead
         }
         lost -= (self._struck.keys() - {node}) | self._by_hand.keys()
         limit = self._settings.fence_storm

@@ -83,25 +83,28 @@ def _needs_its_volume(original: Any) -> Any:
 
 
 def _error_means_no(original: Any) -> Any:
-    async def denied(plugin: Any, recorded: Any, log: Any) -> list[VolumeAttachment]:
-        found: list[VolumeAttachment] = []
+    async def asked(plugin: Any, recorded: Any, log: Any) -> list[tuple[VolumeAttachment, Any]]:
+        found: list[tuple[VolumeAttachment, Any]] = []
         for record, spec in recorded:
             try:
                 answer = await plugin.new_attacher().volumes_are_attached([spec], record.spec.node_name)
             except Exception:
                 answer = {spec: False}
-            found += [] if answer[spec] else [record]
+            found.append((record, answer[spec]))
         return found
 
-    return denied
+    return asked
 
 
 def _forget(original: Any) -> Any:
-    async def tell_lost(self: Any, record: VolumeAttachment) -> None:
+    async def correct(self: Any, record: VolumeAttachment, status: dict[str, Any]) -> None:
+        if status.get("attached", True):
+            await original(self, record, status)
+            return
         await _drop_finalizer(self, record)
         await self.client.delete(VolumeAttachment, record.name, uid=record.uid)
 
-    return tell_lost
+    return correct
 
 
 async def _drop_finalizer(self: Any, record: VolumeAttachment) -> None:
@@ -128,10 +131,10 @@ def _knows_of_no_asking(original: Any) -> Any:
 
 
 def _all_denied(original: Any) -> Any:
-    async def denied(plugin: Any, recorded: Any, log: Any) -> list[VolumeAttachment]:
-        return [record for record, _ in recorded]
+    async def asked(plugin: Any, recorded: Any, log: Any) -> list[tuple[VolumeAttachment, bool]]:
+        return [(record, False) for record, _ in recorded]
 
-    return denied
+    return asked
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -168,7 +171,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#45569, #50281",
         ("S13",),
         scenarios.STORAGE,
-        (Patch(controller, "denied", _error_means_no), Patch(AttacherController, "_record_lost", _forget)),
+        (Patch(controller, "asked", _error_means_no), Patch(AttacherController, "_correct", _forget)),
     ),
     "B56": Mutant(
         "whatever the storage answers to a detach counts as detached",
@@ -182,7 +185,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes-csi/external-attacher#215, #697",
         ("S13",),
         scenarios.VERIFIED,
-        (Patch(controller, "denied", _all_denied),),
+        (Patch(controller, "asked", _all_denied),),
     ),
     "X4": Mutant(
         "an attacher that takes a Lease over knows nothing of detaches that the former holder asked for",

@@ -97,7 +97,8 @@ class Deadlines(Checker):
             return
         self.guarded += 1
         slow = self._faults.slowness(wait.nodes, event.time)
-        bound = self._bounds[wait.kind] + (slow + LAST_DELAY_S if slow else 0.0)
+        skewed = max((self._faults.skew(each, 0.0) for each in wait.clocks), default=0.0)
+        bound = self._bounds[wait.kind] + (slow + LAST_DELAY_S if slow else 0.0) + skewed
         if self.worst is None or age / bound > self.worst.share:
             words = WAITS[wait.kind][0].format(wait.about)
             self.worst = WorstWait(words, event.time, round(age, 3), bound, cause if until > 0 else "")

@@ -23,12 +23,14 @@ NONE: Nodes = frozenset()
 
 
 class Wait(NamedTuple):
-    """`kind` names its bound; `nodes`: those whose faults explain that it lasts."""
+    """`kind` names its bound; `nodes`: those whose faults explain that it lasts; `clocks`: those by whose
+    clock something is to have been so for a while first."""
 
     kind: str
     about: str
     nodes: Nodes = NONE
     uid: str = ""
+    clocks: Nodes = NONE
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -207,21 +209,23 @@ def _of_sets(world: World) -> Iterator[Wait]:
 
 
 def _of_ordered_set(world: World, namespace: str, name: str, replicas: int) -> Iterator[Wait]:
-    """One pod after the other: the next is made when those before it are ready, and the last goes when all
-    that stay are."""
+    """One pod after the other: the next is made when those before it are ready, for as long as the set says,
+    and the last goes when all that stay are. Since when a pod is ready, its node says."""
+    clocks = NONE
     for pod in (f"{namespace}/{name}-{number}" for number in range(replicas)):
         body = world.pods.get(pod)
         if body is None:
             suffix = "-" + pod.rpartition("/")[2]
             if not any(claim.going for at, claim in world.claims.items() if at.endswith(suffix)):
-                yield Wait("made", pod)
+                yield Wait("made", pod, clocks=clocks)
             return
         if body.ready != "True" or body.going:
             return
+        clocks |= {body.spec.node_name}
     condemned = [
         (pod, body)
         for pod, body in world.pods.items()
         if pod.startswith(f"{namespace}/{name}-") and int(pod.rpartition("-")[2]) >= replicas
     ]
     if condemned and not any(body.going for _, body in condemned):
-        yield Wait("scaled-away", max(pod for pod, _ in condemned))
+        yield Wait("scaled-away", max(pod for pod, _ in condemned), clocks=clocks)
