@@ -251,6 +251,7 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     assert found(steps, veto_expires_s=60.0) == violated
     well_since = [node(ready="True"), wait(1), node()]
     assert found([*steps[:6], *well_since, *steps[6:]], veto_expires_s=60.0) == [], "of an earlier doubt"
+    assert found([*steps[:6], gone(node()), *steps[6:]], veto_expires_s=60.0) == [], "of a Node that is gone"
 
 
 def asked_of(boot: str = "boot-0") -> Step:

@@ -283,6 +283,7 @@ async def _volumes(
         if leaked := sorted(cluster.ec2.volumes().keys() - handles):
             yield "S9", f"volumes of the driver without a PersistentVolume: {', '.join(leaked)}"
     held = {volume for volume, node in recorded.items() if node in cluster.silent}
+    held |= {claims[key].spec.volume_name for key in still_used & claims.keys()}
     leaked = sorted(disk for disk in cluster.array.disks - volumes - held if disk.startswith("pvc-"))
     if cluster.ec2 is None and leaked:
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"

@@ -51,6 +51,7 @@ class Vetoes:
         """The same -> the last question that stood there, and since when."""
         if expires:
             trace.listen("store.written", self._written)
+            trace.listen("store.deleted", self._deleted)
 
     def _written(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
@@ -70,6 +71,11 @@ class Vetoes:
             holder = _decode(event.fields["_body"]).spec.holder_identity
             if holder != self._leader:
                 self._leader, self._led_since = holder, event.time
+
+    def _deleted(self, event: Event) -> None:
+        """Of a Node that is gone no peer is asked: its deletion is a person's word."""
+        if event.fields["resource"] == "nodes":
+            self._said = {who: said for who, said in self._said.items() if who[0] != event.fields["name"]}
 
     def _stated(self, peer: str, event: Event) -> None:
         text = object_of(event).metadata.annotations.get(STATEMENTS, "")
