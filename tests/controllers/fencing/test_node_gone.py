@@ -232,6 +232,33 @@ def test_a_pause_holds_it_and_it_begins_when_that_ends(fencing: Any):
     fencing(story)
 
 
+def test_what_a_detector_has_asked_for_is_held_by_its_policy_when_the_node_is_gone_too(fencing: Any):
+    """207 of `storage-shuts-nodes-out.yaml`: peers had held it; a Node was deleted, and was there again at
+    once under another uid. Its machine, which ran, was cut off in between."""
+
+    async def story(stage: FencingStage) -> None:
+        await covered(stage)
+        async with stage.running():
+            await looked_at(stage)
+            await stage.pause("a trial")
+            asked = {"nodeName": "a", "requestedBy": "a detector"}
+            await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": asked})
+            await stage.until_phase("a", Phase.PENDING)
+            await asyncio.sleep(1)
+            await vanishes(stage)
+            await asyncio.sleep(ABSENCE_S / 2)
+            await stage.pause("")
+            await asyncio.sleep(ABSENCE_S / 2 - 5)
+            assert not stage.machines.off, "it may be back at once"
+            await stage.pause("a trial")
+            await asyncio.sleep(ABSENCE_S * 3)
+            assert not stage.machines.off
+            await stage.pause("")
+            await stage.until_phase("a", Phase.FENCED)
+
+    fencing(story)
+
+
 def test_what_a_mechanism_saw_that_was_described_otherwise_is_no_word_that_the_machine_was_on(fencing: Any):
     async def story(stage: FencingStage) -> None:
         await covered(stage)

@@ -73,20 +73,23 @@ def decide_absent(
     fence: NodeFence, policy: FencePolicy | None, company: Company, left: Sequence[str], absent_for: float
 ) -> NodeDecision | None:
     """Whether a node may be fenced that has no Node any more. None where that is not the question: a person
-    or another's detector has asked for it, or it has begun. `policy`: the one that covered it. `left`: what
-    it has still, in words. `absent_for`: seconds for which this process has seen no Node."""
-    begun = has_begun(fence) and fence.status.phase != Phase.CANCELLED
-    if fence.spec.requested_by or fence.spec.override or begun:
+    has ordered it, or it has begun. What another's detector has asked for needs no reason; all else of the
+    policy holds it as well, and a Node that comes back at once has peers that can be asked. `policy`: the one
+    that covered it. `left`: what it has still, in words. `absent_for`: seconds for which this process has
+    seen no Node."""
+    begun, asked_for = has_begun(fence) and fence.status.phase != Phase.CANCELLED, fence.spec.requested_by
+    if fence.spec.override or begun or (asked_for and policy is None):
         return None
     gone = f"there is no Node {fence.spec.node_name} any more"
     if policy is None:
         message = f"{gone}, and no FencePolicy is known that covered it: it is not fenced by itself"
         return NodeDecision(Begin.NO, Reason("NodeGone", message))
-    if not left:
+    if not left and not asked_for:
         return NodeDecision(Begin.NO, Reason("NothingLeft", f"{gone}, and nothing is left there"))
     wait = ABSENCE_S - absent_for
     if wait > 0:
         reason = Reason("NodeDeleted", f"{gone}: it is fenced if it stays away")
         return NodeDecision(Begin.HOLD, reason, wait, wait, policy.name)
-    asked = Reason("NodeDeleted", f"{gone}, and {left[0]} is left there")
+    why = f"{left[0]} is left there" if left else f"{asked_for} asked for its fence"
+    asked = Reason("NodeDeleted", f"{gone}, and {why}")
     return begins_now(asked, policy, (), company, Loss(fence.spec.node_name, "", False, False), None)
