@@ -182,6 +182,7 @@ class FencingController(Controller[Key]):
         node = self._nodes.get(name)
         if node is None:
             self._look_at(self._polls.forget(name))
+            self._observer.forget(name)
             await self._look_at_absent(name)
             return
         self._absent_since.pop(name, None)

@@ -29,6 +29,7 @@ from mooring.controllers.fencing.detection import (
     loss_of,
     policies_of,
 )
+from mooring.controllers.fencing.lasting import Lasting
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.silence import Silence
@@ -39,7 +40,7 @@ from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
-from mooring.kube.times import Now, parse_time
+from mooring.kube.times import Now
 from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.statements import last_report
 
@@ -71,7 +72,7 @@ class Observer:
         self._silence = silence
         self._polls = polls
         self._tell = tell
-        self._now = now
+        self._lasting = Lasting(now)
         self._storm_at: dict[str, float] = {}
         """Policy -> when (the loop's time) there was last a storm."""
         self._priority: dict[str, int] = {}
@@ -151,7 +152,7 @@ class Observer:
         found = next((each for each in node.status.conditions if each.type == type_), None)
         status = found.status if found is not None else "Unknown"
         at = found.last_transition_time if found is not None else None
-        since = self._since(at)
+        since = self._lasting.of(node, type_, found)
         if detector.type == "Condition":
             verdict = Verdict.LOST if found is not None and status == detector.status else Verdict.UNKNOWN
         else:
@@ -195,10 +196,12 @@ class Observer:
         begun since."""
         ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
         unknown = ready.last_transition_time if ready is not None and ready.status == "Unknown" else None
-        return max(self._silence.of(node.name), self._since(unknown))
+        return max(self._silence.of(node.name), self._lasting.since(unknown))
 
-    def _since(self, time: str | None) -> float:
-        return max((self._now() - parse_time(time)).total_seconds(), 0.0) if time else 0.0
+    def forget(self, name: str) -> None:
+        """Its Node is gone. What its peers were asked is another matter."""
+        self._leave_line(name)
+        self._lasting.forget(name)
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
