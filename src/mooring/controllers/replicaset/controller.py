@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar, assert_never
 
 from mooring.controllers.replicaset.decide import Action, Owner, PodDecision, counts, decide, selector_of
+from mooring.controllers.replicaset.short_lived import ShortLived
 from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -32,23 +34,31 @@ class ReplicaSetController(Controller[str]):
         self._owners = self.watch(self.kind, lambda owner: [owner.key], indexers={"namespace": _namespace})
         self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
         self._adopter = Adopter(client, self._pods)
+        self._short_lived = ShortLived()
 
     async def reconcile(self, key: str) -> None:
         """Adopts, releases, creates and deletes pods, then updates the status."""
         owner = self._owners.get(key)
         if owner is None:
+            self._short_lived.forget(key)
             return
         pods = (*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace))
         try:
             ours = await self._adopter.settle(owner, selector_of(owner), filter(counts, pods))
+            self._short_lived.look(key, ours, asyncio.get_running_loop().time())
             await self._carry_out(owner, decide(owner, ours))
         finally:
             await self._update_status(owner)
 
     async def _carry_out(self, owner: Owner, decisions: Sequence[PodDecision]) -> None:
         created = 0
+        rest = self._short_lived.left(owner.key, asyncio.get_running_loop().time())
+        if rest > 0:
+            self.queue.add_after(owner.key, rest)
         for decision in decisions:
             match decision.action:
+                case Action.CREATE if rest > 0:
+                    pass
                 case Action.CREATE:
                     created += 1
                     if created <= MOST_AT_ONCE:
@@ -70,9 +80,11 @@ class ReplicaSetController(Controller[str]):
             self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         self._pods.accept(created)
+        self._short_lived.made(owner.key, created.uid)
         self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
 
     async def _delete(self, owner: Owner, pod: Pod) -> None:
+        self._short_lived.deleted(owner.key, pod.uid)
         try:
             await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
         except ApiError as error:
