@@ -80,6 +80,19 @@ def test_a_disk_is_made_by_hand_in_the_place_of_another_when_the_storage_has_roo
     assert moment(lines(outcome, "truth.created")[-1]) >= 180
 
 
+def test_what_becomes_of_a_volume_goes_by_whose_it_was_made_and_not_by_who_has_it():
+    """A workload whose own volumes are emptied for the next claim has got another one's, which stay as they
+    are."""
+    kinds = {"a": "static", "b": "recycled"}
+    scenario = Scenario(nodes=2, sets={"a": 1, "b": 3}, workloads=kinds, minutes=18)
+    outcome = play(
+        0, scenario, plan=tuple(PlanStep(60 + at, "strip-claim", "b", 0, at) for at in range(3)), lines=True
+    )
+    assert outcome.violations == []
+    assert lines(outcome, "truth.created", "volume=a-disk-1.")
+    assert not lines(outcome, "truth.created", "volume=b-disk-0.")
+
+
 @pytest.mark.parametrize("kind", ["static", "scarce"])
 def test_volumes_that_nothing_is_bound_to_are_deleted_and_made_again(kind: str):
     scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": kind}, minutes=18)

@@ -179,6 +179,14 @@ def test_an_order_that_was_sent_before_another_boot_reported_is_none_about_an_ea
     assert found([*another, *ordered(sent=56)]) == ["S17"]
 
 
+def test_an_order_whose_process_was_paused_does_not_count_what_was_struck_meanwhile():
+    lost = [node(), node("n2"), wait(30), *ordered("n2"), wait(60)]  # n2 at 30 s, and now it is 90 s
+    assert found([*lost, *ordered(sent=29)], fence_budget=1) == []
+    assert found([*lost, *ordered(sent=31)], fence_budget=1) == ["S17"]
+    at_once = [node(), node("n2"), wait(30), *ordered("n2", sent=28), *ordered(sent=27)]
+    assert found(at_once, fence_budget=1) == ["S17"], "one that was on its way is not paused"
+
+
 def test_an_order_that_was_sent_before_a_storm_is_none_in_it():
     lost = [*LOST, node("n2"), wait(60)]  # n2 since 30 s, and now it is 90 s
     assert found([*lost, *ordered(sent=29)], fence_storm=2) == []

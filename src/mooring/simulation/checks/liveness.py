@@ -8,7 +8,7 @@ Read from the API at the end of a run, and compared with the truth of array and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Iterable, Iterator
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping
 
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
 from mooring.controllers.fencing.names import REQUEST
@@ -103,8 +103,7 @@ async def complaints(cluster: SimulatedCluster, quiet: QuietPeriod) -> AsyncIter
     bereft = {name for name, pod in apart.items() if not useful.issuperset(claims_of(pod))}
     for complaint in _others(apart, wanted | waiting, deployments, bereft):
         yield complaint
-    still_used = {key for name in kept for key in claims_of(everything[name])}
-    async for complaint in _volumes(cluster, list(pods.values()), still_used):
+    async for complaint in _volumes(cluster, list(pods.values()), [everything[name] for name in kept]):
         yield complaint
     if quiet.written:
         yield (
@@ -248,10 +247,10 @@ def _others(
         yield "L1", f"no pod of Deployment {app} is ready"
 
 
-async def _volumes(
-    cluster: SimulatedCluster, pods: list[Pod], still_used: set[str]
-) -> AsyncIterator[Complaint]:
-    """`still_used`: claims of pods that silence keeps; what such a machine has, no user can tidy up."""
+async def _volumes(cluster: SimulatedCluster, pods: list[Pod], kept: list[Pod]) -> AsyncIterator[Complaint]:
+    """`kept`: pods that silence keeps; what such a machine has, no user can tidy up. One that waits elsewhere
+    for one of its volumes may have the others there."""
+    still_used = {key for pod in kept for key in claims_of(pod)}
     claims = {claim.key: claim for claim in (await cluster.api.list(PersistentVolumeClaim)).items}
     used = {key for pod in pods for key in claims_of(pod)}
     for claim in claims.values():
@@ -266,6 +265,7 @@ async def _volumes(
         for key in claims_of(pod)
         if key in claims
     }
+    waiting = had_while_waiting(kept, claims, cluster.silent) - desired.items()
     records = (await cluster.api.list(VolumeAttachment)).items
     recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
     for what, places in (
@@ -273,7 +273,11 @@ async def _volumes(
         ("recorded", recorded),
         ("mounted", dict(cluster.array.mounted)),
     ):
-        seen = {volume: node for volume, node in places.items() if node not in cluster.silent}
+        seen = {
+            volume: node
+            for volume, node in places.items()
+            if node not in cluster.silent and (volume, node) not in waiting
+        }
         if seen != desired:
             yield "L3", f"wanted {_places_text(desired)}, and {what} is {_places_text(seen)}"
     made = (await cluster.api.list(PersistentVolume)).items
@@ -287,6 +291,20 @@ async def _volumes(
     leaked = sorted(disk for disk in cluster.array.disks - volumes - held if disk.startswith("pvc-"))
     if cluster.ec2 is None and leaked:
         yield "S9", f"disks without a PersistentVolume: {', '.join(leaked)}"
+
+
+def had_while_waiting(
+    kept: Iterable[Pod], claims: Mapping[str, PersistentVolumeClaim], silent: Container[str]
+) -> set[tuple[str, str]]:
+    """Volume and node, where a pod that waits for one of its volumes, which a silent machine keeps, may have
+    the others."""
+    return {
+        (claims[key].spec.volume_name, pod.spec.node_name)
+        for pod in kept
+        if not pod.deleting and pod.spec.node_name not in silent
+        for key in claims_of(pod)
+        if key in claims
+    }
 
 
 def _ready(pod: Pod) -> bool:

@@ -44,6 +44,7 @@ from mooring.simulation.cluster.workloads import (
     STATIC_CLASS,
     TENANTS,
     bodies,
+    maker_of,
     scarce,
     static_disks,
     volume_body,
@@ -220,8 +221,9 @@ class Users:
             self.replace_volume(claim.spec.volume_name, step)
 
     def replace_volume(self, volume: str, step: PlanStep) -> None:
-        """Begins to make another volume in the place of one that was made by hand."""
-        if self._kind(step.on) in STATIC - RECYCLED and volume:
+        """Begins to make another volume in the place of one that was made by hand, and is not emptied for the
+        next claim: whatever workload has had it."""
+        if self._kind(maker_of(volume)) in STATIC - RECYCLED:
             make = self._make_again if step.how == 2 else self._make_another
             self.cluster.user.start(make(volume))
 

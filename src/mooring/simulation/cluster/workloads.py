@@ -102,6 +102,11 @@ def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
     return [f"{name}-disk-{number}" for number in range(replicas if few else max(replicas, MOST))]
 
 
+def maker_of(disk: str) -> str:
+    """The workload for which a disk was made by hand."""
+    return disk.partition("-disk-")[0]
+
+
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
 

@@ -92,6 +92,7 @@ class BlastRadius(Checker):
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
         sent = event.fields.get("sent", now)
+        paused = now - sent > VIEW_S
         self.guarded += 1
         self._forget_those_back(now)
         if self._written.get(token) != (node, event.fields["boot"]):
@@ -105,7 +106,8 @@ class BlastRadius(Checker):
         by_hand = self._asked.has(fence)
         first = node not in self._struck and not (by_hand and fence in self._begun)
         self._begun.add(fence)
-        others = sorted((self._struck.keys() | self._by_hand.keys()) - {node})
+        struck = {**self._by_hand, **self._struck}
+        others = sorted(each for each, at in struck.items() if each != node and not (paused and at > sent))
         (self._by_hand if by_hand else self._struck).setdefault(node, now)
         if not by_hand:
             self._check_silent(node, sent, event)
