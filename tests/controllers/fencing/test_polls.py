@@ -85,14 +85,23 @@ def test_what_is_never_written_is_not_waited_for_any_more_after_a_while(polls: P
     assert polls.about(LOST, 100.0 + LONGEST_S).patience == 0
 
 
-def test_after_a_pause_in_which_all_words_have_expired_answers_are_waited_for_anew(polls: Polls):
+@pytest.mark.parametrize("pause", [23.0, 130.0])
+def test_after_a_pause_answers_are_waited_for_anew(polls: Polls, pause: float):
     """6110006 of `fencing-by-storage.yaml`: the budget had held the fence meanwhile, or the controller stood
     still. The node was fenced although its peers would have said that they hear it."""
     polls.stated("b", [stated(polls)], 103.0)
-    polls.ask(LOST, NODES, 130.0, 15.0)
+    now = 100.0 + pause
+    polls.ask(LOST, NODES, now, 15.0)
     for peer in ("b", "c"):
-        polls.stand(peer, 130.0)
-    assert polls.about(LOST, 131.0).patience == PATIENCE_S - 1
+        polls.stand(peer, now)
+    assert polls.about(LOST, now + 1).patience == PATIENCE_S - 1
+
+
+def test_a_peer_that_says_nothing_is_not_waited_for_for_ever(polls: Polls):
+    """However often it is asked, and be it that the question is never written."""
+    for asked in range(105, 160, 5):
+        polls.ask(LOST, NODES, float(asked), 5.0)
+    assert polls.about(LOST, 160.0).patience == 0
 
 
 def test_a_lease_that_is_seen_again_makes_its_statement_no_younger(polls: Polls):

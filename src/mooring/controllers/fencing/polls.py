@@ -43,7 +43,7 @@ class _Asked:
     door: str = ""
     voters: tuple[str, ...] = ()
     since: dict[str, float] = field(default_factory=dict[str, float])
-    """Peer -> when it was first asked, or again after a pause in which what was said had grown old."""
+    """Peer -> when it was first asked, or again after a pause: one may have been away meanwhile."""
     stood: dict[str, float] = field(default_factory=dict[str, float])
     """Peer -> since when what it was asked then stands on its Node."""
     answered: set[str] = field(default_factory=set[str])
@@ -71,7 +71,9 @@ class Polls:
         voters = _voters_of(node, nodes)
         if held.nonce and now - held.last < every and changed.issuperset(voters):
             return set()
-        if now - held.last >= 2 * every:
+        if (
+            now - held.last >= every + PATIENCE_S
+        ):  # something else held the fence, or this process stood still
             held.since, held.stood = {}, {}
         held.last, held.nonce, held.answered = now, f"{self._random.getrandbits(128):032x}", set()
         held.door, held.voters = node.metadata.annotations.get(DOOR, ""), voters
