@@ -495,6 +495,7 @@ def test_a_peer_whose_word_has_expired_is_asked_again_and_given_its_time(given: 
     steps = [node(), leader, wait(1), first, wait(1), said, wait(300), second, wait(given)]
     assert found([*steps, *ordered()], veto_expires_s=60.0) == violated
     assert found([*steps, *ordered(by_hand=True)], veto_expires_s=60.0) == violated, "asked for, too"
+    assert found([*steps, gone(second), *ordered()], veto_expires_s=60.0) == [], "who is gone is not asked"
 
 
 def test_a_mechanism_that_had_no_word_of_a_node_may_be_asked_again_and_no_other():

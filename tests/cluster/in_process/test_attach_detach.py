@@ -245,7 +245,7 @@ def test_a_statement_about_a_node_that_is_gone_releases_its_volumes(play: Play):
         await asyncio.sleep(300)
         assert not await cluster.running("app-0", other_than=node)
         (record,) = await cluster.records()
-        with pytest.raises(ClusterError, match="no VolumeAttachment of node"):
+        with pytest.raises(ClusterError, match="no VolumeAttachment and no fence of node"):
             await confirm(cluster.api, node, uid="another", now=cluster.now)
         output = await confirm(cluster.api, node, by="me", now=cluster.now)
         assert "1 volume may move" in output
@@ -270,7 +270,7 @@ def test_a_statement_about_a_node_that_is_there_is_written_on_its_attachments(pl
 def test_nothing_is_stated_of_a_node_that_nothing_names(play: Play):
     async def story(cluster: InProcessCluster):
         await cluster.start()
-        with pytest.raises(ClusterError, match="no VolumeAttachment names it"):
+        with pytest.raises(ClusterError, match="no VolumeAttachment and no fence names it"):
             await confirm(cluster.api, "nobody", now=cluster.now)
 
     play(story)
