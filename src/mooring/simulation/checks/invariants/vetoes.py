@@ -73,7 +73,7 @@ class Vetoes:
                 self._leader, self._led_since = holder, event.time
 
     def _deleted(self, event: Event) -> None:
-        """Of a Node that is gone no peer is asked: its deletion is a person's word. Nor is it asked itself."""
+        """Of a Node that is gone no peer is asked: its deletion is a person's word. Nor is that asked."""
         if event.fields["resource"] == "nodes":
             self._said = {who: said for who, said in self._said.items() if who[0] != event.fields["name"]}
             self._unready_since.setdefault(event.fields["name"], event.time)
