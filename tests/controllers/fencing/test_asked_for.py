@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from crashes import ended_at
 from fencing_stage import FencingStage
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from mooring.controllers.fencing.asking import LONGEST, asked_fence
 from mooring.controllers.fencing.names import REQUEST
+from mooring.kube.errors import AlreadyExists
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FencePolicy, NodeFence
@@ -118,9 +120,35 @@ def test_a_controller_that_dies_at_any_await_has_its_successor_make_one_fence_of
     assert steps >= 2
 
 
+def test_a_fence_that_a_request_without_an_answer_has_made_is_found_and_no_second_one_is_made(fencing: Any):
+    """5000406 of `storage-shuts-nodes-out.yaml`: it was made a minute later, when the second one was over."""
+
+    async def story(stage: FencingStage) -> None:
+        await covered(stage, paused="maintenance")
+        await asked(stage)
+        controller = stage.controller()
+        await stage.fill(controller, Node, FencePolicy)
+        node = await stage.api.get(Node, "a")
+        await stage.api.create(NodeFence, asked_fence(node, ()))  # its caches do not show it
+        with pytest.raises(AlreadyExists):
+            await controller.reconcile(NodeKey("a"))
+        await controller.reconcile(NodeKey("a"))
+        assert len(await fences(stage)) == 1
+        assert await is_taken_up(stage)
+
+    fencing(story)
+
+
+def test_the_next_request_has_another_name():
+    node = Node(metadata=ObjectMeta(name="a", uid="u", annotations={REQUEST: "why"}))
+    first = asked_fence(node, ())["metadata"]["name"]
+    assert asked_fence(node, ())["metadata"]["name"] == first
+    assert asked_fence(node, {first})["metadata"]["name"] != first
+
+
 @given(st.text(max_size=3000))
 def test_whatever_the_annotation_says_is_one_bounded_line(said: str):
     node = Node(metadata=ObjectMeta(name="a", uid="u", annotations={REQUEST: said}))
-    reason = asked_fence(node, "2026-01-01T00:00:00.000000Z")["spec"]["reason"]
+    reason = asked_fence(node, ())["spec"]["reason"]
     assert 0 < len(reason) <= LONGEST
     assert len(reason.splitlines()) == 1

@@ -9,6 +9,8 @@ Node's annotations, and so have itself fenced, and no other.
 
 from __future__ import annotations
 
+from collections.abc import Container
+from itertools import count
 from typing import Any
 
 from mooring.controllers.fencing.names import REQUEST, fence_name, new_fence
@@ -24,8 +26,9 @@ def is_asked(node: Node) -> bool:
     return REQUEST in node.metadata.annotations
 
 
-def asked_fence(node: Node, at: str) -> dict[str, Any]:
-    """The NodeFence that the Node's annotation asks for, as it is to be created. `at`: the time now."""
+def asked_fence(node: Node, known: Container[str]) -> dict[str, Any]:
+    """The NodeFence that the Node's annotation asks for, as it is to be created. `known`: the names of those
+    that there are; one of an earlier request stays as a record."""
     by, boot = f"annotation {REQUEST} of Node {node.name}", node.status.node_info.boot_id
     said = printable(node.metadata.annotations[REQUEST])[:LONGEST]
     spec = {
@@ -35,4 +38,5 @@ def asked_fence(node: Node, at: str) -> dict[str, Any]:
         "requestedBy": by,
         "reason": said or f"the {by} asks for it",
     }
-    return new_fence(fence_name(node.name, node.uid, f"{boot}/{at}"), spec)
+    names = (fence_name(node.name, node.uid, f"{boot}/asked {number}") for number in count(1))
+    return new_fence(next(name for name in names if name not in known), spec)

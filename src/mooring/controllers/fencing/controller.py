@@ -42,7 +42,7 @@ from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now, format_micro_time
+from mooring.kube.times import Now
 from mooring.volumes.node_fences import Phase, node_uid_of, proof_of
 from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
 from mooring.volumes.plugin_manager import PluginManager
@@ -214,9 +214,14 @@ class FencingController(Controller[Key]):
 
     async def _take_up_request(self, node: Node) -> Node:
         """Makes the fence that the Node's annotation asks for, unless one is under way, and takes the
-        annotation off. Returns the Node as it is then."""
+        annotation off. Returns the Node as it is then. Raises AlreadyExists if the cache is late."""
         if not self._is_fenced(node.name):
-            made = await self.client.create(NodeFence, asked_fence(node, format_micro_time(self.now())))
+            body = asked_fence(node, {each.name for each in self._fences.items()})
+            try:
+                made = await self.client.create(NodeFence, body)
+            except AlreadyExists:  # made before, by a request without an answer: it is decided anew
+                self._fences.accept(await self.client.get(NodeFence, body["metadata"]["name"]))
+                raise
             self._fences.accept(made)
             self.log.warning("fence asked for", node=node.name, fence=made.name, reason=made.spec.reason)
         taken = await self.client.revise(node, {"metadata": {"annotations": {REQUEST: None}}})
