@@ -24,6 +24,7 @@ from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.informer import Informer
 from mooring.kube.leaderelection import LeaderElector, Timing
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
@@ -51,6 +52,7 @@ from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
+from mooring.simulation.parts.failed_requests import tell_of_failures
 from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
 from mooring.simulation.parts.machine import CLOCK_DRIFT, Machine
 from mooring.simulation.parts.network import Link, Network
@@ -156,6 +158,15 @@ class SimulatedCluster:
         for _, controller in self._controllers:
             yield controller
 
+    def caches(self) -> Iterator[tuple[str, Informer[Any]]]:
+        """The caches of all controllers and agents that run, each with its owner's name."""
+        for controller in self.living():
+            yield from ((controller.name, cache) for cache in controller.caches)
+        for name, agent in self.agents.items():
+            actor = self.nodes[name].actor
+            if actor is not None and not actor.halted:
+                yield from ((name, cache) for cache in agent.caches)
+
     def parts(self) -> list[Part]:
         """All but the API server."""
         return [*self.processes.values(), *self.nodes.values()]
@@ -189,6 +200,7 @@ class SimulatedCluster:
                 trace=self.trace,
                 mechanisms=self.devices,
             )
+            tell_of_failures(made, self.trace, part.name)
             former = [
                 each for each in self._controllers if each[0] is part.actor and each[1].name == made.name
             ]

@@ -51,6 +51,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
     processes.ErrorsAreExpected,
+    processes.FailuresAreTold,
     processes.ReadsItsWrites,
     workloads.CountedOnce,
     workloads.EvictionsAreRemembered,
