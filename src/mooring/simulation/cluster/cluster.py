@@ -76,6 +76,7 @@ class _NamedObject(msgspec.Struct, frozen=True):
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
+    message: str = ""
     involved_object: _Name = _Name()
 
 
@@ -344,7 +345,8 @@ class SimulatedCluster:
 
     def _event_sent(self, name: str, request: Request) -> None:
         event = msgspec.json.decode(request.body, type=_Event)
-        self.trace(name, "told.event", about=event.involved_object.name, reason=event.reason)
+        about, message = event.involved_object.name, event.message
+        self.trace(name, "told.event", about=about, reason=event.reason, _message=message)
 
     def _late_create(self, name: str, request: Request) -> None:
         if request.path.endswith("/volumeattachments"):

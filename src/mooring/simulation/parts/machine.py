@@ -162,6 +162,7 @@ class PlayedRuntime:
             node=self._node,
             container=container,
             disks=disks,
+            **({"absent": absent} if (absent := _absent(spec)) and what == "started" else {}),
         )
 
     async def remove_sandbox(self, uid: str) -> None:
@@ -191,6 +192,11 @@ def disks_of(spec: SandboxSpec) -> list[str]:
     """The disks among a sandbox's volumes: `<root>/pods/<uid>/volumes/<plugin>/<volume>`."""
     paths = (Path(directory) for directory in spec.volumes.values())
     return sorted(disk for path in paths if (disk := _disk_at(path)))
+
+
+def _absent(spec: SandboxSpec) -> str:
+    """The sandbox's volumes that are not set up where it is told to find them."""
+    return ",".join(sorted(name for name, at in spec.volumes.items() if not Path(at).exists()))
 
 
 def _disk_at(path: Path) -> str:

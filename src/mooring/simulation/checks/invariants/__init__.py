@@ -17,6 +17,7 @@ from mooring.simulation.checks.invariants import (
     statefulsets,
     storage_fences,
     timers,
+    words,
     workloads,
     writes,
 )
@@ -73,6 +74,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     looks.LooksAgain,
     writes.SaysUponWhat,
     writes.ChangesSomething,
+    words.WhatIsSaidIsSo,
     Deadlines,
 )
 
