@@ -58,6 +58,10 @@ def says(attached: bool, **more: Any) -> tuple[str, dict[str, Any]]:
     return written(RECORDS, "va", body)
 
 
+def tells(message: str) -> tuple[str, dict[str, Any]]:
+    return "told.event", {"about": "x", "reason": "R", "_message": message}
+
+
 def claim(uid: str, volume: str, name: str = "default/c") -> tuple[str, dict[str, Any]]:
     body = {"metadata": {"uid": uid}, "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
     return written("persistentvolumeclaims", name, body)
@@ -313,6 +317,14 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S37": (
         [claim("c", "v"), with_claim(), ("truth.started", POD | {"disks": ""})],
         [claim("c", "v"), with_claim(), ("truth.started", POD)],
+    ),
+    "S38": (
+        [node(tainted=False), tells("volume v: node n1 does not exist any more; say so")],
+        [
+            node(tainted=False),
+            gone("nodes", "n1"),
+            tells("volume v: node n1 does not exist any more; say so"),
+        ],
     ),
     "S19": ([answered(5), asks(4)], [answered(5), asks(5), asks(4, life="x 2")]),
     "S20": (
@@ -946,3 +958,25 @@ def test_a_node_is_let_in_in_its_boot_only_when_nothing_of_what_it_was_shut_out_
 ):
     shut = ("truth.shut-out", SHUT_BOOT)
     assert [each for each in found([*before, shut, *after], actor="n1") if each == "S18'"] == expected
+
+
+def test_a_container_does_not_start_before_its_volumes_are_set_up():
+    assert found([("truth.started", POD | {"absent": "data"})]) == ["S37"]
+
+
+@pytest.mark.parametrize(
+    ("events", "so"),
+    [
+        ([node(tainted=False), tells("node n1 does not answer")], True),
+        ([node(tainted=False, ready="True"), tells("node n1 does not answer")], False),
+        ([node(tainted=True), tells("node n1 was declared out of service")], True),
+        ([node(tainted=False), tells("node n1 was declared out of service")], False),
+        ([tells("Successfully provisioned volume v")], False),
+        ([tells("could not attach: is this really EC2's endpoint?")], False),
+        ([says(True), tells('AttachVolume.Attach succeeded for volume "v" ')], True),
+        ([says(False), tells('AttachVolume.Attach succeeded for volume "v" ')], False),
+        ([tells("anything else")], True),
+    ],
+)
+def test_what_an_event_says_is_so(events: Events, so: bool):
+    assert ("S38" in found(events)) is not so

@@ -11,6 +11,7 @@ from mooring.simulation.checks.invariants import Checks
 from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.workloads import BROKEN
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage_targets import target_of
 
@@ -104,11 +105,11 @@ CASES: dict[str, tuple[list[Event], list[Event]]] = {
 }
 
 
-def late(*story: Event | float) -> list[str]:
+def late(*story: Event | float, settings: Settings | None = None) -> list[str]:
     """What is waited for too long; numbers let so many seconds pass, in which only Leases are written."""
     moment = [0.0]
     trace = Trace(lambda: moment[0])
-    checks = Checks(trace, Settings())
+    checks = Checks(trace, settings or Settings())
     for each in story:
         if not isinstance(each, float | int):
             kind, fields = each
@@ -323,6 +324,26 @@ def test_a_slow_mount_explains_what_was_begun_under_it():
 def test_the_timer_of_a_forced_detach_counts_for_storage_that_is_known_to_cut_a_node_off():
     assert Settings.of_scenario(Scenario(driver="ebs")).force_detach_after_s == 360
     assert Settings.of_scenario(Scenario(driver="csi", storage="cloud")).force_detach_after_s == 0
+
+
+def test_what_no_pod_uses_on_a_silent_node_is_given_up_when_the_policys_timer_has_run_out():
+    policy = Settings(force_detach_after_s=60.0)
+    limit, silent = bounds(policy)["timed-out"], [OFF, node("Unknown"), record(attached=True)]
+    assert late(*silent, limit - 10, settings=policy) == []
+    assert len(late(*silent, limit + 15, settings=policy)) == 1
+    assert late(*silent, limit + 15) == [], "there is no timer"
+    used = [OFF, node("Unknown"), claim(), pod("n1", going=True), record(attached=True)]
+    assert late(*used, limit + 15, settings=policy) == [], "a pod is there"
+
+
+def test_a_pod_whose_template_has_a_mistake_need_not_become_ready():
+    broken = written(
+        "pods",
+        "default/db-0",
+        metadata={"uid": "a", "annotations": {BROKEN: "yes"}},
+        spec={"nodeName": "n1"},
+    )
+    assert late(node(), broken, LIMITS["running"] + 15) == []
 
 
 def test_the_next_pod_of_a_name_is_waited_for_anew():

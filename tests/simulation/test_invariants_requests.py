@@ -15,7 +15,7 @@ from mooring.volumes.names import ATTACH_REQUESTED_AT, VOLUME_NAME, VOLUMES_ATTA
 CONTROLLER = "x 1 attachdetach-controller"
 RECORD = "volumeattachments"
 UID, OTHER_UID = "13cb3e3a-c02d-49f3-b0d8-6ee62c56c26f", "a5c5e829-073d-450b-aaf3-34abb07521d6"
-JUDGED = ("S32", "S33", "S34", "S36")
+JUDGED = ("S32", "S33", "S34", "S36", "P3")
 Events = list[tuple[str, dict[str, Any]]]
 
 
@@ -81,6 +81,21 @@ def test_a_status_that_one_controller_alone_writes_needs_no_version_and_no_other
     assert found(asks(life="x 1 attacher", sub="status", version=None, uid=False)) == ["S32"]
     assert found(asks(sub="status", version=None)) == ["S32"]
     assert found(asks(method="DELETE", resource="pods", version=None)) == [], "a pod ends by its identity"
+
+
+def test_what_a_controller_writes_alone_fails_for_nothing_that_others_write():
+    status = asks(life="x 1 statefulset-controller", resource="statefulsets", sub="status")
+    assert found(status) == ["S32"]
+    assert found((status[0], status[1] | {"version": None})) == []
+
+
+def worked(request: str = "", path: str = "") -> tuple[str, dict[str, Any]]:
+    return "told.worked", {"controller": "c", "key": "k", "request": request, "path": path}
+
+
+def test_work_that_leaves_a_request_failed_does_not_end_as_if_all_were_well():
+    assert found(worked("PATCH pods", "/api/v1/pods/a")) == ["P3"]
+    assert found(worked()) == [], "it was tried again, or the work ended with the error"
 
 
 def test_the_attacher_erases_what_is_over_in_any_version_and_writes_nothing_so():

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mooring.controllers.attachdetach.index import VolumeIndex
+from mooring.controllers.attacher.definitions import Definitions
 from mooring.kube.informer import Informer
 from mooring.node.registration import Registration
 from mooring.simulation.checks.liveness import is_about_silence
@@ -39,6 +40,36 @@ def test_a_change_that_marks_no_volume_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(VolumeIndex, "_of_record", lambda index, record: [])
     outcome = play(1, CALM)
     assert any(each.startswith("D2 ") and "was missed" in each for each in outcome.violations)
+
+
+def test_a_watch_that_loses_changes_is_found(monkeypatch: pytest.MonkeyPatch):
+    apply: Any = Informer.apply
+
+    def loses_some(cache: Any, event: Any) -> None:
+        if event.object is not None and int(event.resource_version) % 5 == 0:
+            cache._advance(int(event.resource_version))
+        else:
+            apply(cache, event)
+
+    monkeypatch.setattr(Informer, "apply", loses_some)
+    outcome = play(1, CALM)
+    assert any(each.startswith("D4 ") for each in outcome.violations)
+
+
+def test_a_run_compares_caches_with_the_store_many_times():
+    assert play(1, CALM).guarded["D4"] > 20
+
+
+def test_what_is_read_live_though_a_cache_has_it_is_found(monkeypatch: pytest.MonkeyPatch):
+    csi = msgspec.structs.replace(CALM, driver="csi", minutes=20)
+    assert play(1, csi).violations == []
+    spec: Any = Definitions.spec
+
+    async def always_live(definitions: Any, record: Any, *, live: bool = False) -> Any:
+        return await spec(definitions, record, live=True)
+
+    monkeypatch.setattr(Definitions, "spec", always_live)
+    assert play(1, csi).invariants == ["L20"]
 
 
 def test_what_an_agent_writes_of_idle_pods_when_it_starts_anew_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -8,6 +8,7 @@ import msgspec
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.simulation.checks.records import OVER, of_claims, of_nodes, of_records, of_volumes
+from mooring.volumes.matching import PRE_RESIZE_CAPACITY
 
 PROTECTED = ["kubernetes.io/pvc-protection"]
 ERROR = {"time": "2026-01-01T00:00:00Z", "message": "no"}
@@ -29,15 +30,17 @@ def node(has: tuple[str, ...], uses: tuple[str, ...], uid: str = "u") -> Node:
     return msgspec.convert({"metadata": {"name": "n1", "uid": uid}, "status": status}, Node)
 
 
-def claim(**more: Any) -> PersistentVolumeClaim:
+def claim(capacity: str = "1Gi", **more: Any) -> PersistentVolumeClaim:
     metadata = {"name": "c", "namespace": "default", "uid": "c", "finalizers": PROTECTED}
     metadata |= {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} | more
     spec, status = {"volumeName": "v"}, {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}
+    status |= {"capacity": {"storage": capacity} if capacity else {}}
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, PersistentVolumeClaim)
 
 
 def volume(uid: str = "c", phase: str = "Bound", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Any:
     spec = {"claimRef": {"namespace": "default", "name": "c", "uid": uid}, "accessModes": modes}
+    spec |= {"capacity": {"storage": "1Gi"}}
     body = {"metadata": {"name": "v", "uid": "v"}, "spec": spec, "status": {"phase": phase}}
     return {"v": msgspec.convert(body, PersistentVolume)}
 
@@ -72,6 +75,17 @@ def test_a_claim_that_is_bound_and_its_volume_say_the_same_of_each_other():
     for other in (volume(uid="d"), volume(phase="Released"), volume(modes=("ReadWriteMany",))):
         assert len([*of_claims([claim()], other)]) == 1
     assert len([*of_claims([claim(annotations={})], volume())]) == 1
+
+
+def test_a_claim_has_what_its_volume_has_or_less_while_its_file_system_grows():
+    assert len([*of_claims([claim("")], volume())]) == 1
+    assert len([*of_claims([claim("512Mi")], volume())]) == 1
+    growing = msgspec.structs.replace(
+        volume()["v"],
+        metadata=msgspec.structs.replace(volume()["v"].metadata, annotations={PRE_RESIZE_CAPACITY: "512Mi"}),
+    )
+    assert [*of_claims([claim("512Mi")], {"v": growing})] == []
+    assert len([*of_claims([claim("2Gi")], {"v": growing})]) == 1
 
 
 def test_a_claim_that_is_bound_is_protected_and_kept_by_nothing_else():

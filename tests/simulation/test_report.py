@@ -68,11 +68,8 @@ def test_figures_of_parts_of_a_campaign_add_up():
     for part in parts:
         added.add(part)
     assert [*rows(added)] == [*rows(whole)]
-    assert (added.recoveries, added.away, added.counts) == (
-        whole.recoveries,
-        whole.away,
-        dict(sorted(whole.counts.items())),
-    )
+    assert (added.recoveries, added.counts) == (whole.recoveries, dict(sorted(whole.counts.items())))
+    assert added.away == pytest.approx(whole.away)
 
 
 def test_within_how_many_seconds_a_share_of_the_pods_was_back():

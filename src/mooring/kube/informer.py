@@ -19,7 +19,7 @@ after 410 and asks for bookmarks, streaming lists and pages (docs/decisions/http
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Generic, TypeVar
 
@@ -123,6 +123,23 @@ class Informer(Generic[T]):
                 here, there = _members(kept.get(value, ())), _members(anew.get(value, ()))
                 if here != there:
                     found.append(f"{self.kind.__name__}s by {name} {value!r}: {here}, and not {there}")
+        return found
+
+    def untrue(self, last: Mapping[str, tuple[int, bool]]) -> list[str]:
+        """What is otherwise here than it was in the API at `version`. `last`: of each key the version of its
+        last change, and whether it was there afterwards; what has changed later, or is another namespace's,
+        is not compared, and what selectors leave out is not missed. For checks."""
+        what, found = self.kind.__name__, list[str]()
+        whole = not (self._label_selector or self._field_selector or self._namespace)
+        for key, (version, there) in last.items() if self._listed else ():
+            held = self._objects.get(key)
+            if version > self._version or (held is not None and _version_of(held) == version and there):
+                continue
+            if held is not None:
+                now = f"of version {version}" if there else f"gone since version {version}"
+                found.append(f"{what} {key} is {now}, and kept in version {_version_of(held)}")
+            elif there and whole:
+                found.append(f"{what} {key} is of version {version}, and not kept")
         return found
 
     @property

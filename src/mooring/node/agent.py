@@ -196,6 +196,11 @@ class Agent:
             now=now,
         )
 
+    @property
+    def caches(self) -> tuple[Informer[Pod], Informer[Node]]:
+        """What it knows of its pods and of its Node."""
+        return self._pods, self._registration.nodes
+
     def _content_changed(self, pod_uid: str, unique_name: str) -> None:
         self._volumes.content_changed(pod_uid, unique_name)
 

@@ -14,13 +14,15 @@ from typing import Any
 
 import msgspec
 
-from mooring.simulation.checks import records
+from mooring.simulation.checks import records, templates
 from mooring.simulation.checks.availability import Availability, Gap
+from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaints
 from mooring.simulation.checks.memory import Memory
+from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.cluster import SimulatedCluster
@@ -198,7 +200,9 @@ async def _story(
     checks = state.checks = Checks(cluster.trace, Settings.of_scenario(scenario))
     state.violations, state.coverage = checks.violations, Coverage(cluster.trace, scenario, checks)
     checks.follow(Recomputed(cluster.trace, cluster.living, checks.found))
+    checks.follow(CachesAreTrue(cluster.trace, cluster.caches, checks.found))
     quiet, memory, player = QuietPeriod(cluster), Memory(cluster), PlanPlayer(cluster)
+    reads = QuietReads(cluster, quiet)
     await cluster.start()
     await player.users.create_workloads()
     player.manifests.write_all()
@@ -208,7 +212,8 @@ async def _story(
     await _until(scenario.end_s)
     await _complain(state, complaints(cluster, quiet))
     await _complain(state, records.complaints(cluster))
-    for invariant, message in memory.complaints():
+    await _complain(state, templates.complaints(cluster))
+    for invariant, message in (*memory.complaints(), *reads.complaints()):
         state.violations.append(
             Violation(invariant, message, asyncio.get_running_loop().time(), state.trace.number)
         )

@@ -161,6 +161,12 @@ def test_a_broken_pod_of_the_old_template_does_not_keep_the_new_one_away():
     broken = pod(1, "Pending", ready=False, waiting="CrashLoopBackOff")
     assert steps(stateful_set(2), pod(0), broken, revision="r1") == []
     assert steps(stateful_set(2), pod(0), broken, revision="r2") == [(Action.DELETE, 1)]
+
+
+def test_a_broken_pod_of_the_old_template_goes_also_while_pods_after_it_are_missing():
+    broken = pod(1, "Pending", ready=False, waiting="CrashLoopBackOff")
+    assert steps(stateful_set(3), pod(0), broken, revision="r1") == []
+    assert steps(stateful_set(3), pod(0), broken, revision="r2") == [(Action.DELETE, 1)]
     starting = pod(1, "Pending", ready=False, waiting="ContainerCreating")
     assert steps(stateful_set(2), pod(0), starting, revision="r2") == []
 

@@ -51,8 +51,9 @@ class History:
     trimming."""
 
     def __init__(self) -> None:
-        # The first `_dead` entries are forgotten already. They are cut off a thousand at a time: to shorten a
-        # list at its front moves all the rest, and a full window forgets one entry with each write.
+        # The first `_dead` entries are forgotten already. They are cut off a thousand at a time, or an
+        # eighth of what is left: to shorten a list at its front moves all the rest, and a full window forgets
+        # one entry with each write.
         self._changes: list[Change] = []
         self._versions: list[int] = []
         self._dead = 0
@@ -76,7 +77,7 @@ class History:
         """Forgets the oldest change and returns it."""
         change = self._changes[self._dead]
         self._dead += 1
-        if self._dead >= _TRIM:
+        if self._dead >= min(_TRIM, (len(self._changes) - self._dead) // 8):
             del self._changes[: self._dead], self._versions[: self._dead]
             self._trimmed, self._dead = self._trimmed + self._dead, 0
         return change

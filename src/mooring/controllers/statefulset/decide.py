@@ -144,14 +144,14 @@ def _roll(
     be unavailable, less those that are, wherever they are. A pod that is not healthy anyway is replaced
     without waiting for others."""
     strategy = stateful_set.spec.update_strategy
-    if strategy.type != "RollingUpdate" or any(ordinal not in pods.by_ordinal for ordinal in wanted):
+    if strategy.type != "RollingUpdate":
         return []
     first, most = wanted.start + strategy.rolling_update.partition, most_unavailable(stateful_set)
     spare = most - sum(not pods.healthy(ordinal) for ordinal in wanted)
     steps: list[PodDecision] = []
     for ordinal in reversed(wanted[max(first - wanted.start, 0) :]):
-        pod, healthy = pods.by_ordinal[ordinal], pods.healthy(ordinal)
-        if pod.deleting or pod.metadata.labels.get(REVISION) == revision:
+        pod, healthy = pods.by_ordinal.get(ordinal), pods.healthy(ordinal)
+        if pod is None or pod.deleting or pod.metadata.labels.get(REVISION) == revision:
             continue
         if (healthy and spare <= 0) or (broken_only and not _is_broken(pod)):
             continue

@@ -52,7 +52,7 @@ class QuietPeriod:
     def __init__(self, cluster: SimulatedCluster) -> None:
         scenario = cluster.scenario
         self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
-        self._from = scenario.end_s - self.calm_s
+        self.begins = scenario.end_s - self.calm_s
         self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
         self._silent = cluster.silent
         self.written: list[str] = []
@@ -62,14 +62,14 @@ class QuietPeriod:
         cluster.trace.listen("told.event", self._note_event)
 
     def _note(self, event: Event) -> None:
-        if event.time <= self._from or event.fields["resource"] in HEARTBEATS or event in self._again:
+        if event.time <= self.begins or event.fields["resource"] in HEARTBEATS or event in self._again:
             return
         if not is_about_silence(event, self._silent):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
     def _note_event(self, event: Event) -> None:
         """Events about pods that wait for a volume which another node rightly holds may go on."""
-        if event.time > self._from and not (self._shared or self._silent):
+        if event.time > self.begins and not (self._shared or self._silent):
             self.written.append(f"an event: {event.fields['reason']} of {event.fields['about']}")
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from mooring.kube.quantity import parse_bytes
 from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.cluster import SimulatedCluster
-from mooring.volumes.matching import BIND_COMPLETED
+from mooring.volumes.matching import BIND_COMPLETED, PRE_RESIZE_CAPACITY
 from mooring.volumes.names import (
     DETACH_REQUESTED_AT,
     DETACHED,
@@ -82,12 +83,24 @@ def of_claims(
             yield f"claim {claim.name} is bound, and volume {volume.name} is not bound to it"
         if claim.metadata.annotations.get(BIND_COMPLETED) != "yes":
             yield f"claim {claim.name} is bound, and does not say that this is complete"
+        if not _is_capacity(claim, volume):
+            has, what = claim.status.capacity, volume.spec.capacity
+            yield f"claim {claim.name} says that it has {has}, and its volume has {what}"
         if claim.status.access_modes != volume.spec.access_modes:
             yield f"claim {claim.name} has other access modes than its volume"
         if left := sorted(set(claim.metadata.finalizers) - PROTECTION):
             yield f"claim {claim.name} is bound, and is still kept by {', '.join(left)}"
         if "kubernetes.io/pvc-protection" not in claim.metadata.finalizers:
             yield f"claim {claim.name} is bound, and nothing protects it"
+
+
+def _is_capacity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Whether the claim says what its volume has; less, while its file system is still to grow."""
+    said, there = claim.status.capacity.get("storage"), volume.spec.capacity.get("storage", 0)
+    if said is None:
+        return False
+    grows = bool(claim.status.conditions) or PRE_RESIZE_CAPACITY in volume.metadata.annotations
+    return parse_bytes(said) == parse_bytes(there) or (grows and parse_bytes(said) < parse_bytes(there))
 
 
 def of_volumes(volumes: Iterable[PersistentVolume], claims: Iterable[PersistentVolumeClaim]) -> Iterator[str]:

@@ -26,7 +26,15 @@ from mooring.kube.objects import (
 )
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept
-from mooring.simulation.cluster.workloads import NAMESPACE, STATIC_CLASS, volume_body
+from mooring.simulation.cluster.workloads import (
+    BROKEN,
+    EDITION,
+    MADE_FOR,
+    NAMESPACE,
+    STATIC_CLASS,
+    volume_body,
+)
+from mooring.simulation.parts.machine import FAILS, RUNS
 from mooring.volumes.claims import claims_of
 
 HOLD = "example.com/hold"
@@ -232,7 +240,11 @@ class CarelessUsers:
                 continue
             await self._cluster.as_user(lambda n=name: self._api.delete(PersistentVolumeClaim, n, NAMESPACE))
             body = {
-                "metadata": {"name": name, "labels": dict(claim.metadata.labels)},
+                "metadata": {
+                    "name": name,
+                    "labels": dict(claim.metadata.labels),
+                    "annotations": {MADE_FOR: claim.metadata.annotations.get(MADE_FOR)},
+                },
                 "spec": {
                     "accessModes": list(claim.spec.access_modes),
                     "storageClassName": claim.spec.storage_class_name,
@@ -250,6 +262,29 @@ class CarelessUsers:
                 return
             except KubeError:
                 await asyncio.sleep(POLL_S)
+
+    async def break_set(self, step: PlanStep) -> None:
+        """Gives a StatefulSet a template whose containers fail, and mends it after a while."""
+
+        async def give(command: str, broken: str | None) -> None:
+            found = await self._api.get(StatefulSet, step.on, NAMESPACE)
+            container = found.spec.template["spec"]["containers"][0] | {"command": [command]}
+            annotations = {BROKEN: broken, EDITION: f"{step.at:.3f} {command}"}
+            template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
+            await self._api.patch(StatefulSet, step.on, {"spec": {"template": template}}, NAMESPACE)
+
+        await self._insist(lambda: give(FAILS, "yes"))
+        await asyncio.sleep(step.value)
+        await self._insist(lambda: give(RUNS, None))
+
+    async def strip_labels(self, step: PlanStep) -> None:
+        """Takes from a pod the labels that name its identity; how odd: and its owner."""
+        labels = {"statefulset.kubernetes.io/pod-name": None, "apps.kubernetes.io/pod-index": None}
+        pod = await self._users.pod(step)
+        if pod is not None and not pod.deleting:
+            owners = {"ownerReferences": None} if step.how % 2 else {}
+            patch = {"metadata": {"labels": labels} | owners}
+            await self._cluster.as_user(lambda: self._api.revise(pod, patch, any_version=True))
 
     async def shrink_set(self, step: PlanStep) -> None:
         """Scales a StatefulSet down, deletes the claims of the pods that go, and scales it up again while

@@ -24,6 +24,7 @@ from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.informer import Informer
 from mooring.kube.leaderelection import LeaderElector, Timing
 from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
@@ -51,6 +52,7 @@ from mooring.simulation.parts.array_plugin import Array
 from mooring.simulation.parts.ebs_driver import PROCESS as EBS
 from mooring.simulation.parts.ebs_driver import EbsProcess
 from mooring.simulation.parts.ec2 import Ec2
+from mooring.simulation.parts.failed_requests import tell_of_failures
 from mooring.simulation.parts.fence_device import FenceDevice, Power, uuid_of
 from mooring.simulation.parts.machine import CLOCK_DRIFT, Machine
 from mooring.simulation.parts.network import Link, Network
@@ -74,6 +76,7 @@ class _NamedObject(msgspec.Struct, frozen=True):
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
+    message: str = ""
     involved_object: _Name = _Name()
 
 
@@ -156,6 +159,15 @@ class SimulatedCluster:
         for _, controller in self._controllers:
             yield controller
 
+    def caches(self) -> Iterator[tuple[str, Informer[Any]]]:
+        """The caches of all controllers and agents that run, each with its owner's name."""
+        for controller in self.living():
+            yield from ((controller.name, cache) for cache in controller.caches)
+        for name, agent in self.agents.items():
+            actor = self.nodes[name].actor
+            if actor is not None and not actor.halted:
+                yield from ((name, cache) for cache in agent.caches)
+
     def parts(self) -> list[Part]:
         """All but the API server."""
         return [*self.processes.values(), *self.nodes.values()]
@@ -189,6 +201,7 @@ class SimulatedCluster:
                 trace=self.trace,
                 mechanisms=self.devices,
             )
+            tell_of_failures(made, self.trace, part.name)
             former = [
                 each for each in self._controllers if each[0] is part.actor and each[1].name == made.name
             ]
@@ -332,7 +345,8 @@ class SimulatedCluster:
 
     def _event_sent(self, name: str, request: Request) -> None:
         event = msgspec.json.decode(request.body, type=_Event)
-        self.trace(name, "told.event", about=event.involved_object.name, reason=event.reason)
+        about, message = event.involved_object.name, event.message
+        self.trace(name, "told.event", about=about, reason=event.reason, _message=message)
 
     def _late_create(self, name: str, request: Request) -> None:
         if request.path.endswith("/volumeattachments"):

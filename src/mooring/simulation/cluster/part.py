@@ -11,6 +11,7 @@ from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.failed_requests import note_answer, note_failure
 from mooring.simulation.parts.network import Link, Network
 from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM, RenewalTracer, request_tracer
 
@@ -45,7 +46,8 @@ class Part:
         self.name, self.cluster = name, cluster
         self.link = Link(cluster.network, name, token, stream(cluster.seed, f"link {name}"))
         self._trace_request, self._trace_answer = request_tracer(cluster.trace, name, cluster.asker)
-        self.link.on_request, self.link.on_answer = self._requested, self._trace_answer
+        self.link.on_request, self.link.on_answer = self._requested, self._answered
+        self.link.on_failure = note_failure
         self._renewals: RenewalTracer | None = None
         self.life = 0
         self.actor: Actor | None = None
@@ -58,10 +60,10 @@ class Part:
     def trace_renewals(self) -> None:
         """Tells the trace of the renewals of its Lease, too: of a node that ends its pods without them."""
         self._renewals = RenewalTracer(self.cluster.trace, self.name)
-        self.link.on_answer = self._answered
 
     def _answered(self, request: Request, response: Response) -> None:
         self._trace_answer(request, response)
+        note_answer(request, response)
         if self._renewals is not None:
             self._renewals.answered(request, response)
 

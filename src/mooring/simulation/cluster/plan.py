@@ -121,10 +121,12 @@ ACTIONS: dict[str, str] = {
     "grow-claim": "set",  # it asks for more
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "update-set": "set",  # its template changes
+    "break-set": "set",  # its template has a mistake, which is mended after a while
+    "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
 }
-LASTING = ("hold", "shrink-set", "remove-manifest")
+LASTING = ("hold", "shrink-set", "remove-manifest", "break-set")
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
@@ -151,6 +153,8 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
     "update-set": {"workloads": UPDATED},
+    "break-set": {"workloads": ("ordered", "plain", "disk")},
+    "strip-labels": {"workloads": ("ordered", "plain", "disk", "guarded", "scratch")},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},
     "delete-mirror": {"workloads": ("manifests",)},

@@ -213,11 +213,15 @@ class PlanPlayer:
             await asyncio.sleep(on_s)
 
     async def _lose_machine(self, step: PlanStep) -> None:
-        """It never comes back. An operator declares it dead, or (how odd) none does."""
+        """It never comes back. An operator declares it dead, or (how odd) none does; but users may delete its
+        pods by force."""
         if not self._lost(step.on):
             return
         if step.how % 2:
             self.cluster.silent.add(step.on)
+            if step.how % 4 == 3:
+                await asyncio.sleep(DECLARE_AFTER_S)
+                await self.users.force_delete_pods_of(step.on)
             return
         await asyncio.sleep(DECLARE_AFTER_S)
         await self.users.confirm_dead(step.on)

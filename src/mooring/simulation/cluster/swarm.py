@@ -10,7 +10,7 @@ Knows nothing of how a fault is played.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations, cycle, islice
 from random import Random
@@ -47,6 +47,12 @@ NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
 HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
+GIVEN_TO: Mapping[str, str] = {
+    "growing": "grow-claim",
+    "tenant": "delete-namespace",
+    "ordered": "break-set",
+}
+"""Workloads that are there for one action: where users do anything, it is not left out."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
 CALM_MINUTES = 8.0
@@ -92,6 +98,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
+    own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
+    scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
         {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()
     )

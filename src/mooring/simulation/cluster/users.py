@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from mooring.controllers.fencing.names import TAINT_VALUE as BY_FENCE
-from mooring.kube.errors import KubeError
+from mooring.kube.errors import KubeError, NotFound
 from mooring.kube.objects import (
     DaemonSet,
     Deployment,
@@ -153,6 +154,20 @@ class Users:
             if pod is not None:
                 self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
                 await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0)
+
+        await self.cluster.as_user(delete)
+
+    async def force_delete_pods_of(self, node: str) -> None:
+        """All that are shown on a node, by force, whether or not the machine is off."""
+
+        async def delete() -> None:
+            for pod in (await self.api.list(Pod)).items:
+                if pod.spec.node_name == node:
+                    self.cluster.trace("user", "plan.forced", pod=pod.name, uid=pod.uid)
+                    with suppress(NotFound):
+                        await self.api.delete(
+                            Pod, pod.name, pod.namespace, uid=pod.uid, grace_period_seconds=0
+                        )
 
         await self.cluster.as_user(delete)
 

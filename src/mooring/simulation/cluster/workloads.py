@@ -22,7 +22,7 @@ from mooring.kube.objects import (
     StatefulSet,
 )
 from mooring.simulation.parts.array_plugin import DISK
-from mooring.simulation.parts.machine import ENDS
+from mooring.simulation.parts.machine import ENDS, RUNS
 from mooring.volumes.exclusivity import ONE_POD_MODE
 
 Body = dict[str, Any]
@@ -50,6 +50,10 @@ TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
 EDITION = "example.com/edition"
 """Which edition of its manifest a static pod is of."""
+TIER, MADE_FOR = "example.com/tier", "example.com/made-for"
+"""A label and an annotation of templates, which pods and claims have from them."""
+BROKEN = "example.com/broken"
+"""Says of a template that its containers cannot run: a user has made a mistake."""
 EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
 """The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
 PROGRESS_S = 60
@@ -294,7 +298,7 @@ def _claim(name: str, storage_class: str, mode: str = ONE_NODE_MODE) -> Body:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
+def _pod(claims: Mapping[str, str], command: str = RUNS) -> Body:
     """A pod that is evicted soon from a node that does not answer. `claims`: volume -> claim."""
     tolerations = [
         {
@@ -317,6 +321,7 @@ def _pod(claims: Mapping[str, str], command: str = "run") -> Body:
 def _set(name: str, replicas: int, templates: Mapping[str, str], mode: str = ONE_NODE_MODE) -> Body:
     """A StatefulSet; `templates`: volume -> its claims' class; `mode`: their access mode."""
     labels = {"app": name}
+    marked = {"labels": labels | {TIER: "back"}, "annotations": {MADE_FOR: name}}
     pod = _pod({})
     pod["containers"][0]["volumeMounts"] = [
         {"name": volume, "mountPath": f"/{volume}"} for volume in templates
@@ -326,9 +331,10 @@ def _set(name: str, replicas: int, templates: Mapping[str, str], mode: str = ONE
         "serviceName": name,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "template": {"metadata": marked, "spec": pod},
         "volumeClaimTemplates": [
-            _claim(volume, storage_class, mode) for volume, storage_class in templates.items()
+            {"metadata": {"name": volume, **marked}, "spec": _claim(volume, storage_class, mode)["spec"]}
+            for volume, storage_class in templates.items()
         ],
     }
     return {"metadata": {"name": name}, "spec": spec}

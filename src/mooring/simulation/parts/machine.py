@@ -40,9 +40,12 @@ from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
 
+RUNS, FAILS = "run", "fail"
+"""Commands of containers that run until they are told to end, and that fail as soon as they have begun."""
 HARDWARE = Hardware(cpus=2, memory_kib=8 * 1024 * 1024, architecture="amd64", kernel="6.12.0")
 ENDS = "end"
-"""A container with this command ends by itself; any other runs until it is told to end."""
+"""A container with this command ends by itself."""
+FAILS_S = 0.5
 SELF_FENCE_S = 48.0
 """So long without an acknowledged renewal, and a node with a watchdog ends its pods: it renews every 36 s."""
 CLOCK_DRIFT = 0.01
@@ -96,6 +99,8 @@ class PlayedRuntime:
         self._update(uid, containers={**sandbox.containers, spec.name: record})
         if spec.argv[:1] == (ENDS,):
             self._later(RUNS_S, uid, 0)
+        elif spec.argv[:1] == (FAILS,):
+            self._later(FAILS_S, uid, 1)
 
     async def signal_container(self, uid: str, container: str, number: int) -> None:
         self._array.journal(self._node, "truth.signalled", uid=uid, container=container)
@@ -157,6 +162,7 @@ class PlayedRuntime:
             node=self._node,
             container=container,
             disks=disks,
+            **({"absent": absent} if (absent := _absent(spec)) and what == "started" else {}),
         )
 
     async def remove_sandbox(self, uid: str) -> None:
@@ -186,6 +192,11 @@ def disks_of(spec: SandboxSpec) -> list[str]:
     """The disks among a sandbox's volumes: `<root>/pods/<uid>/volumes/<plugin>/<volume>`."""
     paths = (Path(directory) for directory in spec.volumes.values())
     return sorted(disk for path in paths if (disk := _disk_at(path)))
+
+
+def _absent(spec: SandboxSpec) -> str:
+    """The sandbox's volumes that are not set up where it is told to find them."""
+    return ",".join(sorted(name for name, at in spec.volumes.items() if not Path(at).exists()))
 
 
 def _disk_at(path: Path) -> str:

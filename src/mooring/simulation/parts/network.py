@@ -268,7 +268,7 @@ class _List(msgspec.Struct):
 
 class Link:
     """The transport of one part. `on_request` is told of each request before it is sent; it may halt the
-    part. `interceptor` decides what happens at single points."""
+    part; `on_failure` of each that gets no answer. `interceptor` decides what happens at single points."""
 
     def __init__(self, network: Network, name: str, token: str, random: Random) -> None:
         self.name, self.random = name, random
@@ -276,6 +276,7 @@ class Link:
         self.conditions = LinkConditions()
         self.on_request: Callable[[Request], None] = lambda request: None
         self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
+        self.on_failure: Callable[[Request], None] = lambda request: None
         self.interceptor: Interceptor | None = None
         self._network = network
 
@@ -300,6 +301,7 @@ class Link:
             self.on_answer(request, answer)
             return answer
         except Unreachable as error:
+            self.on_failure(request)
             raise Unreachable(f"{request.method} {request.path}: {error}") from None
         finally:
             self._network.answered(reply)

@@ -42,6 +42,7 @@ class _Body(msgspec.Struct):
     preconditions: _Preconditions = msgspec.field(default_factory=_Preconditions)
 
 
+_READ = re.compile(r"/(?:api|apis/[^/]+)/v[^/]+/(?:namespaces/[^/]+/)?([a-z]+)(?:/([^/]+))?$")
 _LOOK = re.compile(r"/volumeattachments/([^/]+)$")
 _RENEWAL = re.compile(r"/namespaces/kube-node-lease/leases/[^/]+$")
 
@@ -55,7 +56,16 @@ def request_tracer(
     """What to call with each request, and with each answer. A JSON patch carries no preconditions and is left
     out."""
 
+    def note_read(request: Request) -> None:
+        read = None if request.stream else _READ.search(request.path)
+        if read is not None:
+            who = f"{life()} {ASKING_CONTROLLER.get()}"
+            trace(actor, "asked.read", life=who, resource=read[1], name=read[2] or "")
+
     def note_request(request: Request) -> None:
+        if request.method == "GET":
+            note_read(request)
+            return
         found = _named(request)
         if found is None:
             return

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells
 from mooring.simulation.checks.invariants import CHECKERS
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, PROCESSES
 from mooring.simulation.cluster.swarm import WAYS
 
-ALWAYS = frozenset({"P1", "P2"})
+ALWAYS = frozenset({"P1", "P2", "P3"})
 """Looked at all the time."""
 INVARIANTS = (
     *dict.fromkeys(each.name for each in CHECKERS if each.name not in ALWAYS),
     Recomputed.name,
+    CachesAreTrue.name,
 )
 STRUCK = {"part": ("node", *PROCESSES, "ebs"), "process": PROCESSES, "set": ("workload",)}
 """What is struck by a fault, or an action, on one of these."""

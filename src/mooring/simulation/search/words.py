@@ -89,6 +89,8 @@ STEPS: Mapping[str, str] = {
     "grow-claim": "a claim of {on} grows",
     "delete-namespace": "the namespace of {on} is deleted",
     "update-set": "{on} is updated",
+    "break-set": "{on} gets a template that fails",
+    "strip-labels": "a pod of {on} loses labels",
     "shrink-set": "{on} shrinks, and grows again",
     "fence-node": "a user asks to fence {on}",
     "delete-fence": "fences of {on} are deleted",

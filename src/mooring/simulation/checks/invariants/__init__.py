@@ -17,6 +17,7 @@ from mooring.simulation.checks.invariants import (
     statefulsets,
     storage_fences,
     timers,
+    words,
     workloads,
     writes,
 )
@@ -51,6 +52,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     processes.NothingAcknowledgedIsLost,
     processes.PartsGoOn,
     processes.ErrorsAreExpected,
+    processes.FailuresAreTold,
     processes.ReadsItsWrites,
     workloads.CountedOnce,
     workloads.EvictionsAreRemembered,
@@ -72,6 +74,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     looks.LooksAgain,
     writes.SaysUponWhat,
     writes.ChangesSomething,
+    words.WhatIsSaidIsSo,
     Deadlines,
 )
 

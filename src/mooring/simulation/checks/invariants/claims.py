@@ -181,8 +181,9 @@ class ProtectedWhileUsed(Checker):
 
 
 class RunsWithItsVolumes(Checker):
-    """S37: a container starts only with the volumes of all claims that its pod names and that are bound; but
-    for claims that were made anew since the pod got its node."""
+    """S37: a container starts only with the volumes of all claims that its pod names and that are bound, each
+    of its volumes set up where it is told to find it; but for claims that were made anew since the pod got
+    its node."""
 
     name = "S37"
 
@@ -213,6 +214,8 @@ class RunsWithItsVolumes(Checker):
             self._claims.pop(event.fields["name"], None)
 
     def _started(self, event: Event) -> None:
+        if absent := event.fields.get("absent"):
+            self.wrong(f"{event.fields['pod']} starts, and its volumes {absent} are not set up", event)
         namespace, pod = self._pods.get(event.fields["uid"], ("", None))
         if pod is None:
             return

@@ -82,6 +82,27 @@ def _each(error: BaseException) -> Iterator[BaseException]:
         yield from _each(part)
 
 
+class FailuresAreTold(Checker):
+    """P3: work on a key does not end as if all were well after a request of its own has failed, and nothing
+    was read or written of that object since: the key would not be tried again."""
+
+    name = "P3"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._told: set[tuple[str, str]] = set()
+        trace.listen("told.worked", self._worked)
+
+    def _worked(self, event: Event) -> None:
+        self.guarded += 1
+        controller, key, request = (event.fields[each] for each in ("controller", "key", "request"))
+        if request and (controller, request) not in self._told:
+            self._told.add((controller, request))
+            self.wrong(
+                f"{controller} is done with {key}, and {request} of {event.fields['path']} has failed", event
+            )
+
+
 class ReadsItsWrites(Checker):
     """S19: no part writes an object upon a state that is older than the one that its own last write
     returned."""

@@ -58,6 +58,7 @@ def acts(settings: Settings) -> dict[str, Act]:
         ),
         "fence": Act(LOOK_S, "a fence of a Node that is gone is looked at again after so long"),
         "set": Act(AGAIN_S, "a StatefulSet looks again after so long"),
+        "timer": Act(settings.force_detach_after_s, "the policy's timer of a forced detach"),
         "tolerated": Act(settings.evict_after_s, "pods tolerate a silent node for so long"),
         "pace": Act(EVERY_S, "nodes of a zone are tainted one after the other"),
     }
@@ -80,6 +81,10 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "scaled-away": ("pod {}, which was scaled away, is deleted", ("set", "requests", "backoff")),
     "attached": ("{}: attached", ONE_AFTER_THE_OTHER),
     "given-up": ("{}: what no pod uses there is given up", ("requests", "backoff")),
+    "timed-out": (
+        "{}: what no pod uses on a silent node is given up by the policy's timer",
+        ("timer", "requests", "backoff"),
+    ),
     "detached": ("{}: detached", ("storage", "validity", "requests", "backoff")),
     "left-behind": (
         "{}, whose PersistentVolume is gone: detached",

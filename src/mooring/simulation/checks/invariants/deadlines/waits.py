@@ -2,8 +2,9 @@
 
 Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim, or
 whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
-consumer; what a machine has that does not answer, and of which no operator has said that it is dead; a pod
-whose node its storage shuts out of one of its volumes.
+consumer; what a machine has that does not answer, and of which no operator has said that it is dead, unless
+the policy's timer releases it; a pod whose node its storage shuts out of one of its volumes, or whose
+template has a mistake.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mooring.simulation.checks.invariants.deadlines.world import World
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.workloads import STATIC_CLASS
+from mooring.simulation.cluster.workloads import BROKEN, STATIC_CLASS
 
 Nodes = frozenset[str]
 NONE: Nodes = frozenset()
@@ -44,7 +45,7 @@ def waits(world: World, settings: Settings) -> Iterator[Wait]:
     for name, pod in world.pods.items():
         if (wait := _of_pod(world, settings, users, places, name, pod)) is not None:
             yield wait
-    yield from _of_records(world, users, places)
+    yield from _of_records(world, settings, users, places)
     for volume, node in sorted(world.mounted):
         if not _uses(users.get(volume, ()), node):
             yield Wait("unmounted", f"{volume} on {node}", frozenset((node,)))
@@ -70,7 +71,7 @@ def _of_pod(
         return None if world.is_being_fenced(node) else Wait("orphaned", name, NONE, uid)
     if pod.going:
         return _of_ending_pod(world, name, pod)
-    if pod.ended:
+    if pod.ended or BROKEN in pod.metadata.annotations:
         return None
     if node and world.report(node).node is not None and not world.answers(node):
         return (
@@ -126,7 +127,7 @@ def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> b
     return any(other != name and not pod.going and pod.spec.node_name != node for other, pod in users)
 
 
-def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
+def _of_records(world: World, settings: Settings, users: Users, places: Places) -> Iterator[Wait]:
     for record in world.records.values():
         volume, node = record.volume_name, record.spec.node_name
         where, dead = f"{volume} on {node}", world.is_dead(node) and not world.is_left(record)
@@ -136,6 +137,8 @@ def _of_records(world: World, users: Users, places: Places) -> Iterator[Wait]:
         elif not _uses(users.get(volume, ()), node):
             if world.answers(node) or dead:
                 yield Wait("given-up", where, concerned, uid)
+            elif settings.force_detach_after_s:
+                yield Wait("timed-out", where, NONE, uid)
         elif not record.status.attached and world.answers(node):
             others = {each for each in places.get(volume, ()) if not world.is_dead(each)}
             yield Wait("attached", where, concerned | others, uid)

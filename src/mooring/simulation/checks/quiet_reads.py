@@ -1,0 +1,56 @@
+"""L20: in the last three minutes no part reads anything live, but for the few that look again and again.
+
+What a cache holds is not read: a part that has nothing to do asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mooring.simulation.checks.invariants.objects import VOLUMES, object_of
+from mooring.simulation.checks.invariants.writes import writer_of
+from mooring.simulation.checks.liveness import Complaint, QuietPeriod
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.engine.trace import Event
+from mooring.volumes.attachment_lock import ATTACHED_TO
+
+LOOKS_LIVE: Mapping[tuple[str, str], str] = {
+    ("attacher", "csinodes"): "verifies what is attached: by the name that the driver has for the node",
+    ("node-agent", "persistentvolumeclaims"): "of a pod that waits, and is tried again",
+}
+"""Reader and resource, each with the reason why that is read while all is quiet."""
+READS_LIVE = ("fencing-controller",)
+"""Readers that decide upon nothing that a cache has, and look as often as there is something to fence."""
+VERIFIER = ("attacher", VOLUMES)
+"""It verifies what is attached: of CSI volumes without a lock from its cache, of others live."""
+
+
+class QuietReads:
+    """L20, on one run."""
+
+    def __init__(self, cluster: SimulatedCluster, quiet: QuietPeriod) -> None:
+        self._quiet, self._silent = quiet, cluster.silent
+        self._cached: dict[
+            str, bool
+        ] = {}  # PersistentVolume -> whether the attacher may have it from a cache
+        self._read: dict[tuple[str, str], int] = {}
+        cluster.trace.listen("asked.read", self._note)
+        cluster.trace.listen("store.written", self._written)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] == VOLUMES:
+            volume = object_of(event)
+            locked = ATTACHED_TO in volume.metadata.annotations
+            self._cached[event.fields["name"]] = volume.spec.csi is not None and not locked
+
+    def _note(self, event: Event) -> None:
+        what = writer_of(event), event.fields["resource"]
+        if event.time <= self._quiet.begins or what in LOOKS_LIVE or what[0] in READS_LIVE:
+            return
+        if what != VERIFIER or self._cached.get(event.fields["name"], False):
+            self._read[what] = self._read.get(what, 0) + 1
+
+    def complaints(self) -> Iterator[Complaint]:
+        """What was read. Of a machine that is silent for good it may be looked again whether it still is."""
+        for (who, resource), times in self._read.items() if not self._silent else ():
+            yield "L20", f"{who} reads {resource} while all is quiet: {times} times"
