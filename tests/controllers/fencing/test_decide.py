@@ -92,6 +92,15 @@ def test_a_fence_that_was_cancelled_is_reopened_unless_it_was_taken_back(spec: d
     assert act(taken_back, node(), LOST) is Action.SETTLED
 
 
+@pytest.mark.parametrize("code", ["AnotherBoot", "AnotherMachine"])
+def test_a_fence_whose_boot_was_seen_to_be_over_is_not_begun_again_when_the_node_is_gone(code: str):
+    """100 of `fencing.yaml`: an earlier boot of a node was ordered off that had been shown in a later one."""
+    over = fence(outcome="Unknown")
+    over = replace(over, status=replace(over.status, phase="Cancelled", reason=code))
+    assert act(over, None, LOST) is Action.SETTLED
+    assert act(replace(over, status=replace(over.status, reason="NotLost")), None, LOST) is Action.REOPEN
+
+
 def test_a_fence_is_not_cancelled_while_detectors_may_still_say_that_its_node_is_lost():
     """After a restart a storage is asked anew, and has to be looked at twice (27 of `fencing-by-storage`)."""
     soon = NodeDecision(Begin.NO, Reason("NotLost", "1 of 2 detectors say so"), after=8.0, left=8.0)

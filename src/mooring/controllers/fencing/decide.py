@@ -128,10 +128,10 @@ def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision |
 
 def may_be_reopened(fence: NodeFence, phase: str) -> bool:
     """Whether a fence that is over may be begun again under its name: only then is it asked whether the node
-    is to be fenced."""
-    return bool(phase == Phase.CANCELLED or fence.status.let_in_at) and not (
-        fence.deleting or fence.spec.unfence
-    )
+    is to be fenced. One whose boot was seen to be over stays so, also when its Node is gone."""
+    status, given_up = fence.status, fence.deleting or fence.spec.unfence
+    over = phase == Phase.CANCELLED and status.reason not in ("AnotherBoot", "AnotherMachine")
+    return (over or bool(status.let_in_at)) and not given_up
 
 
 def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:

@@ -68,8 +68,8 @@ def tell_of_failures(controller: Controller[Any], trace: Trace, process: str) ->
         _WORK[task] = work
         try:
             await begin(key)
-        except Exception:
-            work.failed.clear()  # the key is tried again
+        except BaseException:
+            work.failed.clear()  # the key is tried again, or the controller ends
             raise
         finally:
             del _WORK[task]

@@ -82,6 +82,10 @@ def _each(error: BaseException) -> Iterator[BaseException]:
         yield from _each(part)
 
 
+MECHANISMS_READ = {("fencing-controller", each) for each in ("GET leases", "GET secrets")}
+"""A fence mechanism whose reading fails does not know: that is its answer, and it is looked at again."""
+
+
 class FailuresAreTold(Checker):
     """P3: work on a key does not end as if all were well after a request of its own has failed, and nothing
     was read or written of that object since: the key would not be tried again."""
@@ -96,7 +100,7 @@ class FailuresAreTold(Checker):
     def _worked(self, event: Event) -> None:
         self.guarded += 1
         controller, key, request = (event.fields[each] for each in ("controller", "key", "request"))
-        if request and (controller, request) not in self._told:
+        if request and (controller, request) not in self._told | MECHANISMS_READ:
             self._told.add((controller, request))
             self.wrong(
                 f"{controller} is done with {key}, and {request} of {event.fields['path']} has failed", event
