@@ -496,6 +496,9 @@ def test_a_peer_whose_word_has_expired_is_asked_again_and_given_its_time(given: 
     assert found([*steps, *ordered()], veto_expires_s=60.0) == violated
     assert found([*steps, *ordered(by_hand=True)], veto_expires_s=60.0) == violated, "asked for, too"
     assert found([*steps, gone(second), *ordered()], veto_expires_s=60.0) == [], "who is gone is not asked"
+    third = node("n2", ready="True", questions=encoded((Question("n1", "boot-0", "10.0.0.1:1", "2" * 32),)))
+    again = [wait(PATIENCE_S), third, *ordered()]
+    assert found([*steps, *again], veto_expires_s=60.0) == [], "and did not answer before"
 
 
 def test_a_mechanism_that_had_no_word_of_a_node_may_be_asked_again_and_no_other():

@@ -48,7 +48,7 @@ class Vetoes:
         self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
         """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
         self._open: dict[tuple[str, str, str], tuple[str, float]] = {}
-        """The same -> the last question that stood there, and since when."""
+        """The same -> the question that stands there, and since when one does that was not answered."""
         if expires:
             trace.listen("store.written", self._written)
             trace.listen("store.deleted", self._deleted)
@@ -62,15 +62,23 @@ class Vetoes:
             else:
                 self._unready_since.setdefault(name, event.time)
             text = node.metadata.annotations.get(QUESTIONS, "")
-            for each in questions_of(text):
-                self._asked.setdefault(each.nonce, event.time)
-                self._open[each.node, each.boot_id, name] = each.nonce, self._asked[each.nonce]
+            stands = {(each.node, each.boot_id, name): each.nonce for each in questions_of(text)}
+            for who, nonce in stands.items():
+                self._asked.setdefault(nonce, event.time)
+                self._opened(who, nonce)
+            self._open = {who: it for who, it in self._open.items() if who[2] != name or who in stands}
         elif resource == LEASES and name.startswith(OF_NODES):
             self._stated(name.removeprefix(OF_NODES), event)
         elif resource == LEASES and name.endswith(LEADER):
             holder = _decode(event.fields["_body"]).spec.holder_identity
             if holder != self._leader:
                 self._leader, self._led_since = holder, event.time
+
+    def _opened(self, who: tuple[str, str, str], nonce: str) -> None:
+        before, since = self._open.get(who, ("", 0.0))
+        answered = not before or any(before == known for _, known, _ in self._said.get(who, ()))
+        if nonce != before:
+            self._open[who] = nonce, self._asked[nonce] if answered else since
 
     def _deleted(self, event: Event) -> None:
         """Of a Node that is gone no peer is asked: its deletion is a person's word. Nor is that asked."""
