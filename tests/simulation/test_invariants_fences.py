@@ -250,7 +250,8 @@ def test_no_node_is_ordered_off_in_a_storm():
     ],
 )
 def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after: float, violated: list[str]):
-    leader = written(LEASES, "kube-system/fencing", {"metadata": {}, "spec": {"holderIdentity": "a"}})
+    lease = {"holderIdentity": "a", "leaseDurationSeconds": 30}
+    leader = written(LEASES, "kube-system/fencing", {"metadata": {}, "spec": lease})
     question = encoded((Question("n1", boot, "10.0.0.1:1", NONCE),))
     statement = encoded((Statement("n1", boot, NONCE, heard),))
     said = written(LEASES, "kube-node-lease/n2", {"metadata": {"annotations": {STATEMENTS: statement}}})
@@ -260,6 +261,10 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     well_since = [node(ready="True"), wait(1), node()]
     assert found([*steps[:6], *well_since, *steps[6:]], veto_expires_s=60.0) == [], "of an earlier doubt"
     assert found([*steps[:6], gone(node()), *steps[6:]], veto_expires_s=60.0) == [], "of a Node that is gone"
+    leads_on = [wait(1), leader, wait(1), leader]
+    assert found([*steps[:6], *leads_on, *steps[6:]], veto_expires_s=70.0) == violated
+    leads_anew = [wait(16), leader]
+    assert found([*steps[:6], *leads_anew, *steps[6:]], veto_expires_s=90.0) == [], "it has asked none yet"
 
 
 def asked_of(boot: str = "boot-0") -> Step:
@@ -496,6 +501,8 @@ def test_a_peer_whose_word_has_expired_is_asked_again_and_given_its_time(given: 
     assert found([*steps, *ordered()], veto_expires_s=60.0) == violated
     assert found([*steps, *ordered(by_hand=True)], veto_expires_s=60.0) == violated, "asked for, too"
     assert found([*steps, gone(second), *ordered()], veto_expires_s=60.0) == [], "who is gone is not asked"
+    back = [node("n2"), wait(30), second, *ordered()]
+    assert found([*steps, *back], veto_expires_s=60.0) == [], "it was silent until now"
     third = node("n2", ready="True", questions=encoded((Question("n1", "boot-0", "10.0.0.1:1", "2" * 32),)))
     again = [wait(PATIENCE_S), third, *ordered()]
     assert found([*steps, *again], veto_expires_s=60.0) == [], "and did not answer before"

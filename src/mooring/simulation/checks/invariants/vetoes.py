@@ -22,12 +22,15 @@ from mooring.volumes.peers import QUESTIONS, STATEMENTS, Heard, questions_of, st
 LEADER = "/fencing"
 """Ends the name of the Lease of the controller's leader."""
 EXPIRES_EARLY_S = 10.0
+GIVES_UP = 0.5
+"""After so much of its Lease's duration without a renewal a leader may have given up."""
 SHORT_S = PATIENCE_S - 3.0
 """So long a question has stood at least if its answer was waited for."""
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel", frozen=True):
     holder_identity: str = ""
+    lease_duration_seconds: float = 0.0
 
 
 class _Lease(msgspec.Struct, frozen=True):
@@ -42,9 +45,10 @@ class Vetoes:
 
     def __init__(self, trace: Trace, expires: float, late: float) -> None:
         self._expires, self._late = expires, late
-        self._leader, self._led_since = "", 0.0
+        self._leader, self._led_since, self._led_until = "", 0.0, 0.0
         self._asked: dict[str, float] = {}  # nonce -> when it stood on a Node first
         self._unready_since: dict[str, float] = {}
+        self._ready_since: dict[str, float] = {}
         self._said: dict[tuple[str, str, str], list[tuple[float, str, Heard]]] = {}
         """Node, its boot, and peer -> when it stated what first, by the question's nonce."""
         self._open: dict[tuple[str, str, str], tuple[str, float]] = {}
@@ -57,10 +61,11 @@ class Vetoes:
         resource, name = event.fields["resource"], event.fields["name"]
         if resource == "nodes":
             node = object_of(event)
-            if node.ready == "True":
-                self._unready_since.pop(name, None)
-            else:
-                self._unready_since.setdefault(name, event.time)
+            now, other = self._ready_since, self._unready_since
+            if node.ready != "True":
+                now, other = other, now
+            now.setdefault(name, event.time)
+            other.pop(name, None)
             text = node.metadata.annotations.get(QUESTIONS, "")
             stands = {(each.node, each.boot_id, name): each.nonce for each in questions_of(text)}
             for who, nonce in stands.items():
@@ -70,9 +75,14 @@ class Vetoes:
         elif resource == LEASES and name.startswith(OF_NODES):
             self._stated(name.removeprefix(OF_NODES), event)
         elif resource == LEASES and name.endswith(LEADER):
-            holder = _decode(event.fields["_body"]).spec.holder_identity
-            if holder != self._leader:
-                self._leader, self._led_since = holder, event.time
+            self._renewed(_decode(event.fields["_body"]).spec, event.time)
+
+    def _renewed(self, lease: _LeaseSpec, now: float) -> None:
+        """One that has not renewed it for so long has ended its work, and begins anew under its old name."""
+        gave_up = now - self._led_until > GIVES_UP * lease.lease_duration_seconds
+        if lease.holder_identity != self._leader or gave_up:
+            self._leader, self._led_since = lease.holder_identity, now
+        self._led_until = now
 
     def _opened(self, who: tuple[str, str, str], nonce: str) -> None:
         before, since = self._open.get(who, ("", 0.0))
@@ -84,7 +94,7 @@ class Vetoes:
         """Of a Node that is gone no peer is asked: its deletion is a person's word. Nor is that asked."""
         if event.fields["resource"] == "nodes":
             self._said = {who: said for who, said in self._said.items() if who[0] != event.fields["name"]}
-            self._unready_since.setdefault(event.fields["name"], event.time)
+            self._ready_since.pop(event.fields["name"], None)
 
     def _stated(self, peer: str, event: Event) -> None:
         text = object_of(event).metadata.annotations.get(STATEMENTS, "")
@@ -108,11 +118,12 @@ class Vetoes:
         self, who: tuple[str, str, str], said: list[tuple[float, str, Heard]], since: float, now: float
     ) -> bool:
         """Whether the last that a peer which answers has said, to a question since then, is that it hears the
-        node, and it was given no time to say so again."""
+        node, and it was given no time to say so again. That it answers has to be known for a while."""
         (at, last, heard), (nonce, asked) = said[-1], self._open.get(who, ("", 0.0))
-        if heard is not Heard.YES or who[2] in self._unready_since or self._asked.get(last, 0.0) <= since:
+        if heard is not Heard.YES or self._asked.get(last, 0.0) <= since:
             return False
-        return now - at > self._late and not (nonce != last and now - asked >= SHORT_S)
+        known = now - max(at, self._ready_since.get(who[2], now)) > self._late
+        return known and not (nonce != last and now - asked >= SHORT_S)
 
     def _holds(self, said: list[tuple[float, str, Heard]], since: float, now: float) -> bool:
         """Whether a word that was asked since then, and certainly seen, says that it is heard, and no later
