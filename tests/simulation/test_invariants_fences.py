@@ -301,6 +301,7 @@ VETO = {"vetoing_storages": frozenset({"storage"})}
         (WRITES, 2.0, []),  # it may not be known yet
         (WRITES, 31.0, []),  # it expires
         ([*WRITES, node(ready="True"), node()], 5.0, []),  # it has answered
+        ([node(ready="True"), *told(1), node(), *told(2)], 5.0, []),  # the first was told while it answered
         ([*told(1), asked_of(), *told(2)], 5.0, []),  # it has not answered between
         ([*told(1), fault("kill", "fencing"), *told(2)], 5.0, []),
     ],

@@ -46,6 +46,7 @@ class ToldCounts:
         self._told: dict[tuple[str, str], _Told] = {}
         self._moved: dict[tuple[str, str], _Moved] = {}
         self._phases: dict[str, str] = {}  # of NodeFences
+        self._unknown: set[str] = set()  # nodes that do not answer
         if storages:
             trace.listen("truth.asked-of", self._ask)
             trace.listen("truth.told", self._tell)
@@ -57,7 +58,10 @@ class ToldCounts:
         if event.fields["resource"] != "nodes":
             return
         name, gone = event.fields["name"], event.kind == "store.deleted"
-        if gone or object_of(event).ready != "Unknown":
+        if not gone and object_of(event).ready == "Unknown":
+            self._unknown.add(name)
+        else:
+            self._unknown.discard(name)
             for key in [each for each in self._told.keys() | self._moved.keys() if each[1] == name]:
                 self._told.pop(key, None)
                 self._moved.pop(key, None)
@@ -71,6 +75,8 @@ class ToldCounts:
     def _tell(self, event: Event) -> None:
         key, boot, moved = (event.actor, event.fields["node"]), event.fields["boot"], event.fields["_moved"]
         self._asked.discard(key)
+        if key[1] not in self._unknown:
+            return  # it was asked before the node answered
         before = self._told.get(key)
         self._told[key] = _Told(boot, moved, event.time)
         if before is None or before.boot != boot:
