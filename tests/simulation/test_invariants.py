@@ -747,6 +747,8 @@ def test_a_silent_node_that_a_fault_of_the_controller_hides_may_be_unknown_too_e
 
 def test_a_pod_without_a_toleration_goes_at_once_and_one_without_a_taint_never():
     assert found([unreachable(), tolerant(0, evicted=True)]) == []
+    assert found([unreachable(), tolerant(0), READY, tolerant(0, evicted=True)]) == [], "a moment ago it was"
+    assert found([unreachable(), tolerant(0), READY, wait(2), tolerant(0, evicted=True)]) == ["S26"]
     assert found([READY, tolerant(30), wait(60), tolerant(30, evicted=True)]) == ["S26"]
 
 

@@ -92,6 +92,14 @@ def test_a_fence_that_was_cancelled_is_reopened_unless_it_was_taken_back(spec: d
     assert act(taken_back, node(), LOST) is Action.SETTLED
 
 
+def test_a_node_that_was_let_in_is_not_shut_out_again_because_its_node_is_gone():
+    """7000713 of `fencing-by-storage.yaml`: its new boot was let in; the look found the storage open."""
+    over = fence(scope="Storage", released_at=THEN, verified_at=THEN, power_on_at=THEN)
+    assert act(over, None) is Action.CLOSE
+    shut = fence(scope="Storage", released_at=THEN, verified_at=THEN)
+    assert act(shut, None) is not Action.CLOSE
+
+
 @pytest.mark.parametrize("code", ["AnotherBoot", "AnotherMachine"])
 def test_a_fence_whose_boot_was_seen_to_be_over_is_not_begun_again_when_the_node_is_gone(code: str):
     """100 of `fencing.yaml`: an earlier boot of a node was ordered off that had been shown in a later one."""

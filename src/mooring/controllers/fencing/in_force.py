@@ -48,6 +48,9 @@ def in_force(
             "withdrawn"
         )
         return do(Action.WITHDRAW, Phase.AWAITING_PERSON, Reason("Contradicted", message))
+    if node is None and status.power_on_at and not is_off(proof):
+        message = f"{where} was let in again by {proof.mechanism}, and its Node is gone since"
+        return do(Action.CLOSE, Phase.UNFENCED, Reason("NodeGone", message))
     asked = fence.spec.unfence or fence.deleting
     if node is None and left and not (proof.absent or asked or status.power_on_at):
         message = (

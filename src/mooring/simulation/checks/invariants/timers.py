@@ -24,6 +24,10 @@ WATCHING = "watching"
 ROUNDING_S = 1.5
 """A time in an object has no fractions; a request takes its time."""
 EVICTED_BY_TAINT = "DeletionByTaintManager"
+LATE_S = 1.0
+"""So late may a controller that nothing disturbs know of a change."""
+Taints = dict[tuple[str, str, str], float]
+"""Since when each has been there."""
 
 
 class GoneWhenEnded(Checker):
@@ -99,7 +103,7 @@ class UnknownWhenSilent(Checker):
 
 class EvictedInTime(Checker):
     """S26: a pod is evicted because of a taint only when it has been under it for as long as it tolerates
-    it."""
+    it. A taint that was taken off less than a second ago may not be known to be gone."""
 
     name = "S26"
 
@@ -108,9 +112,17 @@ class EvictedInTime(Checker):
         self._reports = NodeReports.of(trace)
         self._faults = Faults.of(trace)
         self._told: set[str] = set()
+        self._last: dict[str, Taints] = {}  # node -> as it was written last
+        self._gone: dict[str, tuple[Taints, float]] = {}  # node -> as it was before, and until when
         trace.listen("store.written", self._written)
 
     def _written(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes":
+            name = event.fields["name"]
+            now, before = dict(self._reports[name].taints), self._last.get(name, {})
+            if before.keys() - now.keys():
+                self._gone[name] = before, event.time
+            self._last[name] = now
         if event.fields["resource"] != "pods":
             return
         pod = object_of(event)
@@ -128,7 +140,8 @@ class EvictedInTime(Checker):
 
     def _left(self, pod: StoredObject, now: float) -> float:
         """For how many seconds more the pod may stay by the taints of its node."""
-        taints = self._reports[pod.spec.node_name].taints
+        gone, until = self._gone.get(pod.spec.node_name, ({}, -math.inf))
+        taints = (gone if now - until < LATE_S else {}) | self._reports[pod.spec.node_name].taints
         return min(
             (_tolerated(pod, key) - (now - since) for (key, _, _), since in taints.items()), default=math.inf
         )
