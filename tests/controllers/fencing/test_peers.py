@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.fencing.policies import problems_of
 from mooring.controllers.fencing.polls import PATIENCE_S
 from mooring.kube.client import Client
@@ -115,6 +116,26 @@ def test_a_node_that_a_peer_hears_is_not_fenced_and_it_is_said_why(fencing: Any)
         assert any(each.reason == "HeardByPeers" for each in events)
         assert not stage.machines.off
 
+    fencing(story)
+
+
+def test_a_word_that_the_cache_does_not_show_yet_keeps_a_node_from_being_fenced(
+    fencing: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """7000696 of `fencing.yaml`: the watch of Leases was half a minute late."""
+
+    def late(self: FencingController, old: Lease | None, new: Lease | None) -> None: ...
+
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c=HEARS):
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(300)
+        assert not stage.machines.off
+
+    monkeypatch.setattr(FencingController, "_stated", late)
     fencing(story)
 
 

@@ -30,6 +30,7 @@ from mooring.controllers.fencing.detection import (
     policies_of,
 )
 from mooring.controllers.fencing.lasting import Lasting
+from mooring.controllers.fencing.peer_words import read_words
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.silence import Silence
@@ -102,10 +103,9 @@ class Observer:
         stakes = await self._stakes(node, policy)
         company = self.company(policy)
         decision = self._stand_in_line(node, decide_node(node, policies, signals, company, stakes))
-        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
-        if poll is None:
-            return decision
-        return _asked_again(decide_node(node, policies, signals, company, stakes, poll), policy)
+        return await self._with_peers(
+            node, policy, decision, lambda poll: decide_node(node, policies, signals, company, stakes, poll)
+        )
 
     async def about_request(self, node: Node) -> NodeDecision:
         """Whether a fence that another's detector has asked for may be begun now."""
@@ -116,11 +116,24 @@ class Observer:
         await self._stakes(node, policies[0])
         company = self.company(policies[0])
         decision = self._stand_in_line(node, decide_request(node, policies, signals, company))
-        poll = self._poll(node, policies[0], wanted=decision.action is Begin.FENCE)
-        if poll is not None:
-            asked = decide_request(node, policies, signals, company, poll)
-            decision = _asked_again(asked, policies[0])
+        decision = await self._with_peers(
+            node, policies[0], decision, lambda poll: decide_request(node, policies, signals, company, poll)
+        )
         return _looked_at_again(decision, node, policies[0])
+
+    async def _with_peers(
+        self, node: Node, policy: FencePolicy, decision: NodeDecision, decide: Callable[[Poll], NodeDecision]
+    ) -> NodeDecision:
+        """The decision with what peers say. Before a fence is begun their Leases are read live: the cache may
+        not have their last word."""
+        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
+        if poll is None:
+            return decision
+        asked = decide(poll)
+        if asked.action is Begin.FENCE and poll.asked:
+            await read_words(self._client, self._polls, poll.asked)
+            asked = decide(self._polls.about(node, asyncio.get_running_loop().time()))
+        return _asked_again(asked, policy)
 
     def _asked_early(
         self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision
