@@ -124,16 +124,13 @@ class Observer:
     async def _with_peers(
         self, node: Node, policy: FencePolicy, decision: NodeDecision, decide: Callable[[Poll], NodeDecision]
     ) -> NodeDecision:
-        """The decision with what peers say. Before a fence is begun their Leases are read live: the cache may
-        not have their last word."""
+        """The decision with what peers say. Before a fence is begun the Leases of those of whom nothing is
+        known are read live: the cache may not have their last word. Only then are they asked again."""
+        said = self._polls.about(node, asyncio.get_running_loop().time())
+        if decision.action is Begin.FENCE and decide(said).action is Begin.FENCE:
+            await read_words(self._client, self._polls, self._polls.unheard(node))
         poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
-        if poll is None:
-            return decision
-        asked = decide(poll)
-        if asked.action is Begin.FENCE and poll.asked:
-            await read_words(self._client, self._polls, poll.asked)
-            asked = decide(self._polls.about(node, asyncio.get_running_loop().time()))
-        return _asked_again(asked, policy)
+        return _asked_again(decide(poll), policy) if poll is not None else decision
 
     def _asked_early(
         self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision

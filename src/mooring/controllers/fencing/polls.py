@@ -80,6 +80,12 @@ class Polls:
         held.since = dict.fromkeys(voters, now) | held.since
         return changed | set(voters)
 
+    def unheard(self, node: Node) -> tuple[str, ...]:
+        """Of whom an answer to what they are asked about the node now is not known; another question would
+        make it void."""
+        held = self._asked.get(node.name)
+        return tuple(each for each in held.voters if each not in held.answered) if held is not None else ()
+
     def forget(self, node: str) -> set[str]:
         """Nothing more is asked about the node. Returns the nodes whose questions are others now."""
         held = self._asked.pop(node, None)
