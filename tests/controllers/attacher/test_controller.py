@@ -87,6 +87,11 @@ def test_what_the_storage_says_against_an_attach_is_in_the_record_until_it_succe
         stage.array.disks.add("d")
         done = await reconciled(stage, controller)
         assert (done.status.attached, done.status.attach_error) == (True, None)
+        # 8000069 of `fencing-by-storage.yaml`: what an earlier try had to say arrived after that
+        late = {"status": {"attachError": {"time": "2030-01-01T00:00:00Z", "message": "no volume d"}}}
+        await stage.api.patch(VolumeAttachment, "va", late, subresource="status")
+        done = await reconciled(stage, controller)
+        assert (done.status.attached, done.status.attach_error) == (True, None)
 
     play(story)
 

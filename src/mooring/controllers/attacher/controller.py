@@ -200,6 +200,9 @@ class AttacherController(Controller[Key]):
                     return await self._attach(record)
                 case Action.DETACH:
                     return await self._detach(record)
+                case Action.FORGET_ERROR:
+                    await self._writes.forget_error(record)
+                    return None
                 case Action.IGNORE | Action.SETTLED:
                     return None
                 case _:

@@ -27,6 +27,7 @@ class Action(Enum):
     STORE_INTENT = "StoreIntent"  # the finalizer and the time of the request
     ATTACH = "Attach"
     DETACH = "Detach"
+    FORGET_ERROR = "ForgetError"  # a write that came late: it is attached
     SETTLED = "Settled"
 
 
@@ -45,6 +46,8 @@ def decide(
                 Action.IGNORE, Reason("NeverRequested", "is being deleted, and no attach was requested")
             )
         return Decision(Action.DETACH, Reason("Deleted", "is being deleted"))
+    if record.status.attached and record.status.attach_error is not None:
+        return Decision(Action.FORGET_ERROR, Reason("Attached", "is attached, whatever went wrong before"))
     if record.status.attached:
         return Decision(Action.SETTLED, Reason("Attached", "is attached"))
     if not (held and stored and ATTACH_REQUESTED_AT in record.metadata.annotations):

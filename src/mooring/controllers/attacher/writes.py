@@ -66,6 +66,11 @@ class Writes:
         except NotFound:
             return
 
+    async def forget_error(self, record: VolumeAttachment) -> None:
+        """Takes the error off one that is attached. Raises Conflict if it was written since."""
+        patch = {"status": {"attachError": None}}
+        self._accept(await self.client.revise(record, patch, subresource="status"))
+
     async def _patch_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
         return await self.client.revise(record, {"status": status}, subresource="status", any_version=True)
 
