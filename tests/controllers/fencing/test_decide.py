@@ -12,6 +12,7 @@ from mooring.controllers.fencing.decide import decide_fence
 from mooring.controllers.fencing.decisions import Action, Begin, NodeDecision
 from mooring.controllers.fencing.detection import policies_of
 from mooring.controllers.fencing.ladder import next_step
+from mooring.controllers.fencing.struck import may_be_off
 from mooring.kube.objects import (
     Condition,
     LabelSelector,
@@ -98,6 +99,29 @@ def test_a_node_that_was_let_in_is_not_shut_out_again_because_its_node_is_gone()
     assert act(over, None) is Action.CLOSE
     shut = fence(scope="Storage", released_at=THEN, verified_at=THEN)
     assert act(shut, None) is not Action.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("outcome", "report", "counts"),
+    [("Unknown", "r1", True), ("Unknown", "r2", False), ("NotFenced", "r1", False), ("Fenced", "r1", True)],
+)
+def test_an_order_that_may_have_struck_the_next_boot_counts_until_that_reports_after_the_answer(
+    outcome: str, report: str, counts: bool
+):
+    """8000170 of `fencing.yaml`. The report `r1` was there when the order was answered."""
+    over = fence(outcome=outcome)
+    over = replace(over, status=replace(over.status, phase="Unfenced", reason="AnotherBoot"))
+    assert may_be_off(over, node(boot="b2", report=report)) is counts
+    assert not may_be_off(over, None)
+
+
+def test_an_order_that_was_taken_back_counts_until_its_boot_reports_again():
+    over = fence(outcome="Unknown")
+    over = replace(over, status=replace(over.status, phase="Cancelled"))
+    assert may_be_off(over, node())
+    assert may_be_off(over, node(ready="Unknown", report="r2"))
+    assert not may_be_off(over, node(report="r2"))
+    assert not may_be_off(over, node(boot="b2"))
 
 
 @pytest.mark.parametrize("code", ["AnotherBoot", "AnotherMachine"])

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from mooring.controllers.fencing.checking import look_at, sessions_of
-from mooring.controllers.fencing.decide import has_begun
 from mooring.controllers.fencing.deciding_nodes import decide_node, decide_request
 from mooring.controllers.fencing.decisions import Begin, NodeDecision
 from mooring.controllers.fencing.detection import (
@@ -32,18 +31,17 @@ from mooring.controllers.fencing.detection import (
 from mooring.controllers.fencing.lasting import Lasting
 from mooring.controllers.fencing.peer_words import read_words
 from mooring.controllers.fencing.polls import Polls
-from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
 from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
+from mooring.controllers.fencing.struck import in_progress, may_be_off
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
 from mooring.kube.times import Now
-from mooring.volumes.node_fences import Phase, is_off, proof_of
-from mooring.volumes.statements import last_report
+from mooring.volumes.node_fences import Phase
 
 
 class Observer:
@@ -215,7 +213,11 @@ class Observer:
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        fencing = {each.spec.node_name for each in self._fences.items() if self._may_be_off(each)}
+        fencing = {
+            each.spec.node_name
+            for each in self._fences.items()
+            if may_be_off(each, self._nodes.get(each.spec.node_name))
+        }
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
             self._loss_of(each, fencing=each.name in fencing)
@@ -235,22 +237,6 @@ class Observer:
             self._storm_at[policy.name] = here
         calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
         return Company(len(nodes), known, calm)
-
-    def _may_be_off(self, fence: NodeFence) -> bool:
-        """Whether something was ordered, and the node has not come back. That an order is taken back whose
-        outcome is not known switches nothing on: until the node has reported since it may strike. And a boot
-        that had reported when the machine was found to be off is the one that was struck, though the order
-        was about the boot before."""
-        if in_progress(fence):
-            return True
-        node, target, proof = self._nodes.get(fence.spec.node_name), fence.status.target, proof_of(fence)
-        if node is None or target is None:
-            return False
-        if proof is not None and is_off(proof):
-            return proof.report != "" and last_report(node) == proof.report
-        if fence.status.phase != Phase.CANCELLED or not has_begun(fence) or not is_same_boot(node, target):
-            return False
-        return node.ready == "Unknown" or last_report(node) == fence.status.attempts[-1].report
 
     def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
         priority = self._priority.get(node.name, 0)
@@ -276,11 +262,6 @@ class Observer:
         stakes = stakes_of(node, pods, budgets, self._silent(node))
         self._priority[node.name] = stakes.priority
         return stakes
-
-
-def in_progress(fence: NodeFence) -> bool:
-    """Whether something was ordered, and the node has not come back."""
-    return fence.status.phase not in Phase.OVER and has_begun(fence)
 
 
 def _is_request(fence: NodeFence) -> bool:

@@ -1,0 +1,41 @@
+"""Which nodes count in a budget: those that an order has struck, or may strike yet. Pure."""
+
+from __future__ import annotations
+
+from mooring.controllers.fencing.decide import has_begun
+from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.fence.interface import Outcome
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceAttempt, NodeFence
+from mooring.volumes.node_fences import Phase, is_off, proof_of
+from mooring.volumes.statements import last_report
+
+
+def in_progress(fence: NodeFence) -> bool:
+    """Whether something was ordered, and the node has not come back."""
+    return fence.status.phase not in Phase.OVER and has_begun(fence)
+
+
+def may_be_off(fence: NodeFence, node: Node | None) -> bool:
+    """Whether something was ordered, and the node has not come back. That an order is taken back whose
+    outcome is not known switches nothing on: until the node has reported since it may strike."""
+    if in_progress(fence):
+        return True
+    if node is None or fence.status.target is None or not has_begun(fence):
+        return False
+    struck, phase = _struck(fence), fence.status.phase
+    if struck is not None:
+        return struck.report != "" and last_report(node) == struck.report
+    if phase != Phase.CANCELLED or not is_same_boot(node, fence.status.target):
+        return False
+    return node.ready == "Unknown" or last_report(node) == fence.status.attempts[-1].report
+
+
+def _struck(fence: NodeFence) -> FenceAttempt | None:
+    """The order that has struck the boot whose report stood there when it was answered, or may have: the
+    machine was found to be off, or that is not known, and another boot reports than was meant."""
+    proof, last = proof_of(fence), fence.status.attempts[-1]
+    if proof is not None:
+        return proof if is_off(proof) else None
+    unknown = fence.status.phase == Phase.UNFENCED and last.outcome != Outcome.NOT_FENCED
+    return last if unknown else None
