@@ -239,6 +239,18 @@ def test_no_node_is_ordered_off_in_a_storm():
     assert found([*lost, *ordered("n2", by_hand=True), *ordered()], fence_storm=2) == []
 
 
+@pytest.mark.parametrize(("phase", "violated"), [("AwaitingPerson", []), ("Cancelled", ["S17"])])
+def test_a_node_whose_fence_is_not_over_is_no_part_of_a_storm_though_it_answered(
+    phase: str, violated: list[str]
+):
+    """8000250 of `fencing-by-storage.yaml`: one that is shut out of storage answers, and was lost later."""
+    shut = attempt("by-hand-n2-1", outcome="Unknown")
+    there = [node(ready="True"), node("n2", ready="True"), *ordered("n2", by_hand=True), wait(1)]
+    answers = [fence(shut, on="n2", name="by-hand-n2", phase=phase), node("n2", boot="boot-1", ready="True")]
+    lost = [wait(60), node(), node("n2", boot="boot-1"), wait(30)]
+    assert found([*there, *answers, *lost, *ordered()], fence_storm=2) == violated
+
+
 @pytest.mark.parametrize(
     ("heard", "boot", "after", "violated"),
     [

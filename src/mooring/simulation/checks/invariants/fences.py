@@ -60,6 +60,7 @@ class BlastRadius(Checker):
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
         self._begun: set[str] = set()  # names of fences of which an order was given
+        self._under_way: dict[str, str] = {}  # fence -> its node, if it has begun and is not over
         self._fence_of: dict[str, str] = {}  # token -> the name of its fence
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         trace.listen("truth.ordered", self._ordered)
@@ -78,6 +79,8 @@ class BlastRadius(Checker):
         if storage := self._told.against(name, fence, event.time):
             self.wrong(f"{fence.spec.node_name} is fenced although {storage} tells that it works", event)
         target = fence.status.target
+        begun = bool(fence.status.attempts) and fence.status.phase not in OVER
+        self._under_way[name] = fence.spec.node_name if begun else ""
         self._fence_of |= {each.token: name for each in fence.status.attempts}
         if target is not None:
             self._written |= {
@@ -132,6 +135,7 @@ class BlastRadius(Checker):
             if sent - each.unknown_since > VIEW_S and name not in self._dead
         }
         lost -= (self._struck.keys() - {node}) | self._by_hand.keys()
+        lost -= set(self._under_way.values()) - {node}  # one that is shut out may answer, and be lost then
         limit = self._settings.fence_storm
         if limit and len(lost) >= limit:
             self.wrong(f"{node} is fenced while {', '.join(sorted(lost))} are lost at once", event)
