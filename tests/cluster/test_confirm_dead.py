@@ -125,6 +125,13 @@ def test_a_machine_whose_name_another_one_has_is_stated_to_be_dead_and_only_that
     run(story())
 
 
+async def cluster_with_fences(now: Callable[[], datetime]) -> Client:
+    client = await cluster_with("True", now)
+    for body in FENCING_KINDS:
+        await client.create(CustomResourceDefinition, body)
+    return client
+
+
 async def fenced(client: Client, name: str, uid: str, phase: str) -> None:
     """A fence of node m, which does not exist."""
     await client.create(NodeFence, {"metadata": {"name": name}, "spec": {"nodeName": "m", "nodeUID": uid}})
@@ -135,9 +142,7 @@ def test_of_a_node_that_is_gone_it_is_said_on_its_fence_too_also_when_no_volume_
     run: Run, now: Callable[[], datetime]
 ) -> None:
     async def story() -> None:
-        client = await cluster_with("True", now)
-        for body in FENCING_KINDS:
-            await client.create(CustomResourceDefinition, body)
+        client = await cluster_with_fences(now)
         await fenced(client, "over", "u", "Unfenced")
         await fenced(client, "open", "u", "Fenced")
         assert "stated to be dead" in await confirm(client, "m", now=now)
@@ -151,9 +156,7 @@ def test_which_of_two_registrations_that_are_gone_is_dead_is_to_be_said(
     run: Run, now: Callable[[], datetime]
 ) -> None:
     async def story() -> None:
-        client = await cluster_with("True", now)
-        for body in FENCING_KINDS:
-            await client.create(CustomResourceDefinition, body)
+        client = await cluster_with_fences(now)
         await fenced(client, "one", "u1", "Fenced")
         await fenced(client, "two", "u2", "Fenced")
         with pytest.raises(ClusterError, match="--uid"):

@@ -31,6 +31,19 @@ async def tainted(stage: Any, name: str) -> bool:
     return taint_of(await stage.api.get(Node, name)) is not None
 
 
+async def released(stage: Any) -> NodeFence:
+    """Node a was lost, and its fence has released what it had; the controller stands still since."""
+    await stage.node("a")
+    await stage.node("b")
+    await stage.mechanism()
+    await stage.policy("bmc")
+    async with stage.running():
+        await asyncio.sleep(5)
+        await stage.silent("a")
+        await stage.until(lambda: tainted(stage, "a"))
+    return await stage.fence("a")
+
+
 def test_a_silent_node_is_switched_off_and_what_it_had_is_released_with_its_boot(fencing: Any):
     async def story(stage: Any):
         node = await stage.node("a")
@@ -255,15 +268,7 @@ def test_what_a_mechanism_said_before_it_was_changed_counts_no_more(fencing: Any
 
 def test_a_release_whose_end_was_not_written_leaves_no_taint_on_the_next_boot(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
-        await stage.policy("bmc")
-        async with stage.running():
-            await asyncio.sleep(5)
-            await stage.silent("a")
-            await stage.until(lambda: tainted(stage, "a"))
-        fence = await stage.fence("a")
+        fence = await released(stage)
         await stage.api.patch(NodeFence, fence.name, {"status": {"releasedAt": ""}}, subresource="status")
         await stage.report("a", "boot-2")
         async with stage.running():
@@ -279,15 +284,7 @@ def test_a_node_that_was_written_on_while_its_volumes_were_released_is_tainted_a
     """Seed 4000247 of `fencing.yaml`: the same controller had taken its questions off the Node."""
 
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
-        await stage.policy("bmc")
-        async with stage.running():
-            await asyncio.sleep(5)
-            await stage.silent("a")
-            await stage.until(lambda: tainted(stage, "a"))
-        fence = await stage.fence("a")
+        fence = await released(stage)
         proof = proof_of(fence)
         await stage.api.patch(Node, "a", {"spec": {"taints": None}})
         listed = releasing.records_of

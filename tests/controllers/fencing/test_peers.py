@@ -92,6 +92,12 @@ async def policy(stage: Any, **peers: Any) -> None:
     await stage.policy("bmc", peers=peers, worth={"onlyExclusive": False})
 
 
+async def asked(stage: Any) -> None:
+    """A detector asks for a fence of node a."""
+    spec = {"nodeName": "a", "requestedBy": "a detector"}
+    await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": spec})
+
+
 async def questions(stage: Any, name: str) -> str:
     return (await stage.api.get(Node, name)).metadata.annotations.get(QUESTIONS, "")
 
@@ -327,8 +333,7 @@ def test_a_fence_that_is_asked_for_begins_with_the_last_word_that_it_waits_for(f
             async with stage.running():
                 await asyncio.sleep(5)
                 began = asyncio.get_running_loop().time()
-                asked = {"nodeName": "a", "requestedBy": "a detector"}
-                await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": asked})
+                await asked(stage)
                 await stage.until_phase("a", "Fenced")
                 assert asyncio.get_running_loop().time() - began < PATIENCE_S, "in time that is played"
 
@@ -341,8 +346,7 @@ def test_of_a_fence_that_was_taken_back_before_it_began_peers_are_asked_nothing_
             await policy(stage)
             async with stage.running():
                 await asyncio.sleep(5)
-                asked = {"nodeName": "a", "requestedBy": "a detector"}
-                await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": asked})
+                await asked(stage)
 
                 async def is_held() -> bool:
                     fence = await stage.api.get(NodeFence, "asked")

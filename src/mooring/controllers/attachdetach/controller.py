@@ -131,8 +131,8 @@ class AttachDetachController(Controller[Key]):
         self._waiting_since: dict[str, dict[str, _Since]] = {}
         # volume -> the epoch of a lock that is ahead of its VolumeAttachment, and until when (the loop's
         # time) another controller may still write it there
-        self._refused: Rests[str] = Rests()  # reports that a live look did not allow
         self._settling: dict[str, tuple[int, float]] = {}
+        self._refused: Rests[str] = Rests()  # reports that a live look did not allow
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe

@@ -92,14 +92,15 @@ def _of_then(said: MechanismNode, *, anew: bool) -> MechanismNode:
 
 async def look_at(client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node) -> Look:
     """What the mechanism says of the node now."""
-    return await ordering.look(client, kinds, record, record.name, target_of(node))
+    return await ordering.look(ordering.prepare(client, kinds, record, record.name, target_of(node)))
 
 
 async def sessions_of(
     client: Client, kinds: Mapping[str, Mechanism], record: FenceMechanism, node: Node, longest: float
 ) -> Sessions:
     """What the mechanism's storage has of the node now; it is waited for so many seconds at the most."""
-    return await ordering.sessions(client, kinds, record, record.name, target_of(node), longest=longest)
+    prepared = ordering.prepare(client, kinds, record, record.name, target_of(node))
+    return await ordering.sessions(prepared, longest=longest)
 
 
 def target_of(node: Node, identities: Mapping[str, dict[str, str]] | None = None) -> FenceTarget:

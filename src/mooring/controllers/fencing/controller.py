@@ -28,6 +28,7 @@ from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
 from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, new_fence
 from mooring.controllers.fencing.observing import Observer
+from mooring.controllers.fencing.peer_words import words_on
 from mooring.controllers.fencing.policies import judged_policy
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.remediating import Remediations, key_of
@@ -44,7 +45,7 @@ from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemed
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.node_fences import Phase, node_uid_of, proof_of
-from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded, statements_of
+from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
@@ -129,11 +130,10 @@ class FencingController(Controller[Key]):
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
         """What a node states about its peers, by its Lease."""
-        text = new.metadata.annotations.get(STATEMENTS, "") if new is not None else ""
-        if new is None or not text or new.namespace != LEASES:
+        if new is None or new.namespace != LEASES or not (words := words_on(new)):
             return
         here = asyncio.get_running_loop().time()
-        about = self._polls.stated(new.name, statements_of(text), here)
+        about = self._polls.stated(new.name, words, here)
         self._look_at(about)
         for each in self._fences.items():
             waits = each.status.phase not in Phase.OVER and not has_begun(each)

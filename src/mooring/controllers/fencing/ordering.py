@@ -126,36 +126,21 @@ async def unfence(given: Given) -> Answer:
     return await _heard(given, given.mechanism.unfence(given.order), _no_answer)
 
 
-async def look(
-    client: Client,
-    kinds: Mapping[str, Mechanism],
-    record: FenceMechanism | None,
-    name: str,
-    target: FenceTarget,
-    token: str = "",
-) -> Look:
-    """What the mechanism says of the target now. Of one that is not usable, UNKNOWN."""
+async def look(prepared: Awaitable[Given]) -> Look:
+    """What the mechanism says of the target now. Of one that is not usable, UNKNOWN. `prepared`: by
+    `prepare`."""
     try:
-        given = await prepare(client, kinds, record, name, target, token)
+        given = await prepared
     except NotUsable as error:
         return _no_look("NotUsable", str(error))
     return await _heard(given, given.mechanism.look(given.order), _no_look)
 
 
-async def sessions(
-    client: Client,
-    kinds: Mapping[str, Mechanism],
-    record: FenceMechanism | None,
-    name: str,
-    target: FenceTarget,
-    token: str = "",
-    *,
-    longest: float = math.inf,
-) -> Sessions:
+async def sessions(prepared: Awaitable[Given], *, longest: float = math.inf) -> Sessions:
     """What the mechanism's storage has of the target now; it is waited for `longest` seconds at the most. Of
     one that is not usable or does not tell, UNKNOWN."""
     try:
-        given = await prepare(client, kinds, record, name, target, token)
+        given = await prepared
     except NotUsable as error:
         return _no_sessions("NotUsable", str(error))
     if not isinstance(given.mechanism, SessionMechanism):

@@ -243,7 +243,9 @@ class Steps:
 
         async def asked(name: str) -> Look:
             record = self._mechanisms.get(name)
-            return await ordering.look(self.client, self._kinds, record, name, target, step.token)
+            return await ordering.look(
+                ordering.prepare(self.client, self._kinds, record, name, target, step.token)
+            )
 
         looks = await asyncio.gather(*(asked(each) for each in step.confirm_with))
         return dict(zip(step.confirm_with, looks, strict=True))

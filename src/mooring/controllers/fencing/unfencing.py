@@ -77,7 +77,7 @@ class Unfencing:
             return False
         by = proof.mechanism
         found = await ordering.sessions(
-            self._client, self._kinds, self._mechanisms.get(by), by, target, proof.token
+            ordering.prepare(self._client, self._kinds, self._mechanisms.get(by), by, target, proof.token)
         )
         if found.state is State.OPEN:
             return await self.lifted(fence, proof, found.message, {})

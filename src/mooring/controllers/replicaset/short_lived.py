@@ -34,8 +34,10 @@ class ShortLived:
 
     def look(self, key: str, pods: Iterable[Pod], now: float) -> None:
         """Takes in what has become of them. `pods`: those that the set has."""
+        made = self._made.get(key)
+        if not made:
+            return
         there = {pod.uid: pod for pod in pods}
-        made = self._made.get(key, set())
         ready = {uid for uid in made & there.keys() if ready_since(there[uid]) is not None}
         went = {uid for uid in made - ready if uid not in there or there[uid].deleting}
         if ready:
