@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from virtual_server import started
 
+from mooring.install.components import Settings, objects
+from mooring.install.resources import RESOURCES
 from mooring.install.uninstall import Refused, read, uninstall
 from mooring.kube.client import Client
 from mooring.kube.objects import PersistentVolume
+from mooring.kube.objects.fencing import FencePolicy
 from mooring.kube.transport import InProcess
 
 MARK = {"mooring.dev/attached-to": "{}"}
@@ -54,5 +57,39 @@ def test_they_are_once_a_person_says_that_nothing_runs(play: Callable[[Any], Non
         await uninstall(client, said.append, nothing_runs=True)
         assert said == ["persistentvolumes/pv: our marks are off"]
         assert (await read(client)).objects[0].metadata.annotations == {}
+
+    play(work)
+
+
+DEFINITION = RESOURCES["CustomResourceDefinition"]
+POLICY = {
+    "metadata": {"name": "zone-a", "finalizers": ["example.com/audit"]},
+    "spec": {"ladder": [{"mechanism": "bmc"}]},
+}
+
+
+async def with_kinds(client: Client) -> None:
+    for each in objects(["fencing"], Settings("x:1")):
+        if each["kind"] == DEFINITION.kind:
+            await client.request("POST", DEFINITION.path(), body=each)
+
+
+def test_the_kinds_are_gone_when_it_ends(play: Callable[[Any], None]):
+    """The API server ends a kind some time after its deletion, and takes it anew only then."""
+
+    async def work(client: Client) -> None:
+        await with_kinds(client)
+        await uninstall(client, lambda line: None)
+        await with_kinds(client)
+
+    play(work)
+
+
+def test_a_kind_that_does_not_end_is_named_with_what_holds_it(play: Callable[[Any], None]):
+    async def work(client: Client) -> None:
+        await with_kinds(client)
+        await client.create(FencePolicy, POLICY)
+        with pytest.raises(Refused, match=r"fencepolicies\.fencing\.mooring\.dev has not ended"):
+            await uninstall(client, lambda line: None)
 
     play(work)

@@ -15,7 +15,7 @@ from mooring.install.cluster import LEASES, get, listed
 from mooring.install.components import OURS, PART_OF
 from mooring.install.remains import Remains, refusals, unmarked
 from mooring.install.resources import RESOURCES
-from mooring.kube.client import Client
+from mooring.kube.client import PATCH_TYPES, Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import (
     Lease,
@@ -34,6 +34,9 @@ MARKED: tuple[type[Object], ...] = (PersistentVolume, VolumeAttachment, Node, Pe
 WORKLOADS = ("Deployment", "DaemonSet")
 ATTEMPTS = 5
 _KIND_OF_FENCES = "CustomResourceDefinition"
+_FAILED = "InstanceDeletionFailed"
+_REMINDER = "mooring.dev/uninstall-seconds-left"
+_LOOKS_AGAIN_S = 0.25
 
 
 class Refused(Exception):
@@ -99,6 +102,9 @@ async def uninstall(
     for each in remains.installed:
         if each[0] not in WORKLOADS:
             await _delete(client, each, say)
+    for each in remains.installed:
+        if each[0] == _KIND_OF_FENCES:
+            await _gone(client, each, patience_s)
 
 
 async def _selector(client: Client, workload: tuple[str, str, str, str]) -> tuple[str, str]:
@@ -117,6 +123,49 @@ async def _delete(client: Client, which: tuple[str, str, str, str], say: Say) ->
         say(f"{RESOURCES[kind].plural}/{name} deleted")
     except (NotFound, Conflict):
         say(f"{RESOURCES[kind].plural}/{name} is another one by now, or gone")
+
+
+async def _gone(client: Client, definition: tuple[str, str, str, str], patience_s: float) -> None:
+    """Waits until the API server has ended a kind, which it does once its last object is gone: until then it
+    takes neither objects of that kind nor the kind itself anew."""
+    kind, _, name, uid = definition
+    path, deadline = RESOURCES[kind].path("", name), asyncio.get_running_loop().time() + patience_s
+    while (found := await _find(client, path)) and found["metadata"]["uid"] == uid:
+        reason, message = _termination(found)
+        if asyncio.get_running_loop().time() > deadline:
+            raise Refused(
+                f"{RESOURCES[kind].plural}/{name} has not ended after {patience_s:.0f} s ({message}): look for a "
+                f"finalizer in `kubectl get {name} -o yaml`. All else is done; call uninstall again"
+            )
+        await asyncio.sleep(_LOOKS_AGAIN_S)
+        if reason == _FAILED:
+            await _remind(client, path, uid, deadline)
+
+
+async def _remind(client: Client, path: str, uid: str, deadline: float) -> None:
+    """Has the API server try again what failed. Right after a kind was made, it cannot list its objects yet
+    ("storage is (re)initializing"), and tries again by a backoff of minutes; any write makes it look."""
+    left_s = f"{deadline - asyncio.get_running_loop().time():.1f}"
+    patch = {"metadata": {"uid": uid, "annotations": {_REMINDER: left_s}}}
+    try:
+        await client.request("PATCH", path, body=patch, content_type=PATCH_TYPES["merge"])
+    except (NotFound, Conflict):
+        return
+
+
+def _termination(definition: Mapping[str, Any]) -> tuple[str, str]:
+    """Reason and message of what the server says about a kind's end."""
+    for each in definition.get("status", {}).get("conditions") or ():
+        if each["type"] == "Terminating":
+            return str(each.get("reason", "")), str(each.get("message", ""))
+    return "", "it has not begun"
+
+
+async def _find(client: Client, path: str) -> dict[str, Any] | None:
+    try:
+        return await get(client, path)
+    except NotFound:
+        return None
 
 
 async def _ended(client: Client, namespace: str, selector: str, patience_s: float) -> None:
