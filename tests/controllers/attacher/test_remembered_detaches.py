@@ -13,7 +13,7 @@ from disk_record import reconciled, slow_requests, struck, unanswered, wanted, w
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
-from mooring.kube.client import Client
+from mooring.kube.client import Client, WatchEvent
 from mooring.kube.errors import Conflict, NotFound, NotLeading, Unreachable
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.transport import Request, Response
@@ -232,5 +232,30 @@ def test_who_leads_no_more_asks_nothing_of_the_storage(play: Play, deleted: bool
         with pytest.raises(NotLeading):
             await reconciled(stage, attacher)
         assert stage.array.attached == before
+
+    play(story)
+
+
+def test_what_has_gone_before_it_could_be_let_go_is_not_remembered(play: Play):
+    """A former lease holder's write, or a user's, took the finalizer off while the storage detached."""
+
+    async def story(stage: ControllerStage):
+        attacher = await elected(stage)
+        await attached(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        whole = stage.array.detach
+
+        async def detach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            last = await stage.api.patch(VolumeAttachment, "va", {"metadata": {"finalizers": None}})
+            attacher.cache(VolumeAttachment).apply(
+                WatchEvent("DELETED", last, last.metadata.resource_version)
+            )
+
+        stage.array.detach = detach
+        with pytest.raises(NotFound):
+            await reconciled(stage, attacher)
+        remembered = attacher._remembered
+        assert (remembered._not_fresh, remembered._unanswered) == (set(), {})
 
     play(story)

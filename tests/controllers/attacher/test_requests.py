@@ -4,6 +4,7 @@ VolumeAttachment, over time."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,7 +15,10 @@ from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.attacher.slots import Slots
+from mooring.kube.client import Client
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.kube.transport import Request, Response
 from mooring.volumes.errors import LockNotHeld, VolumeInUse
 
 Patch = pytest.MonkeyPatch
@@ -297,5 +301,97 @@ def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(play: Play):
         running.cancel()
         assert stage.array.busiest == 2
         assert len(stage.array.attached) == 5
+
+    play(story)
+
+
+async def answered_late(stage: ControllerStage, meanwhile: Callable[[], Awaitable[None]]) -> VolumeAttachment:
+    """An attach is carried out; before it is stored that it was, something happens to the
+    VolumeAttachment."""
+    await wanted(stage)
+    whole = stage.array.attach
+
+    async def attach(disk: str, node: str) -> None:
+        await whole(disk, node)
+        await meanwhile()
+
+    stage.array.attach = attach
+    await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+    return await stage.api.get(VolumeAttachment, "va")
+
+
+def test_that_it_is_attached_is_stored_although_it_was_written_meanwhile(play: Play):
+    async def story(stage: ControllerStage):
+        async def meanwhile() -> None:
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {"of": "another"}}})
+
+        assert (await answered_late(stage, meanwhile)).status.attached
+
+    play(story)
+
+
+def test_the_detach_of_what_was_deleted_meanwhile_does_not_wait_for_an_attach_that_was_answered(
+    play: Play, monkeypatch: Patch
+):
+    slow_requests(monkeypatch, VALIDITY_S)
+
+    async def story(stage: ControllerStage):
+        async def meanwhile() -> None:
+            await stage.api.delete(VolumeAttachment, "va")
+
+        await answered_late(stage, meanwhile)
+        assert stage.array.attached == {"d": "n"}
+        assert await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins())) is None
+        assert stage.array.attached == {}
+
+    play(story)
+
+
+@pytest.mark.parametrize("validity_s", [0.0, VALIDITY_S])
+def test_it_does_not_say_attached_once_another_attacher_has_detached_it(
+    play: Play, monkeypatch: Patch, validity_s: float
+):
+    slow_requests(monkeypatch, validity_s)
+
+    async def story(stage: ControllerStage):
+        async def meanwhile() -> None:
+            held = {"metadata": {"finalizers": ["mooring.dev/attacher", "example.com/held"]}}
+            await stage.api.patch(VolumeAttachment, "va", held)
+            await stage.api.delete(VolumeAttachment, "va")
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+            assert stage.array.attached == {}
+
+        assert not (await answered_late(stage, meanwhile)).status.attached
+
+    play(story)
+
+
+def test_a_write_that_arrives_after_the_detach_does_not_say_attached(play: Play):
+    """Its sender has long given it up: the network had it."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        sent: list[Request] = []
+
+        class Late:
+            async def send(self, request: Request) -> Response:
+                if request.path.endswith("/status"):
+                    sent.append(request)
+                    raise Unreachable("no answer")
+                return await stage.api.transport.send(request)
+
+            async def close(self) -> None:
+                """Nothing is held."""
+
+        attacher = stage.make(AttacherController, Client(Late()), plugins=stage.plugins())
+        with pytest.raises(Unreachable):
+            await reconciled(stage, attacher)
+        held = {"metadata": {"finalizers": ["mooring.dev/attacher", "example.com/held"]}}
+        await stage.api.patch(VolumeAttachment, "va", held)
+        await stage.api.delete(VolumeAttachment, "va")
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        for each in sent:
+            await stage.api.transport.send(each)
+        assert not (await stage.api.get(VolumeAttachment, "va")).status.attached
 
     play(story)

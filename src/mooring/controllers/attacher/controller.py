@@ -226,7 +226,7 @@ class AttacherController(Controller[Key]):
         patch = {"metadata": {"finalizers": finalizers, "annotations": notes}}
         return await self._writes.revise(record, patch)
 
-    async def _attach(self, record: VolumeAttachment) -> VolumeAttachment:
+    async def _attach(self, record: VolumeAttachment) -> VolumeAttachment | None:
         plugin = self._definitions.plugin(record)
         try:
             spec = await self._definitions.spec(record, live=True)
@@ -244,7 +244,7 @@ class AttacherController(Controller[Key]):
         metrics.done(
             plugin.get_plugin_name(), "volume_attach", record.metadata.creation_timestamp, self.now()
         )
-        return await self._writes.store_status(record, status)
+        return await self._writes.store_attached(record, status)
 
     async def _detach(self, record: VolumeAttachment) -> None:
         if left_s := await self._detaching.detach(record):

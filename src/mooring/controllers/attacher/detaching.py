@@ -135,9 +135,10 @@ class Detaching:
             # Another controller's finalizer keeps the VolumeAttachment, or has done so: its status must then
             # be true, and no attach may seem to be unanswered.
             await self._writes.erase(record, ATTACH_REQUESTED_AT)
-            record = await self._writes.store_status(record, {"attached": False, "detachError": None})
+            record = await self._writes.store_detached(record)
         finalizers = [each for each in record.metadata.finalizers if each != ours]
-        self._remembered.released(record)
+        if self._writes.shows(record):  # the watch will say that it is gone, unless it has
+            self._remembered.released(record)
         patch = {"metadata": {"finalizers": finalizers or None}}
         if finalizers:
             await self._writes.revise(record, patch)

@@ -72,8 +72,10 @@ class RememberedDetaches:
         self._unanswered[record.uid] = [*valid, now]
 
     def answered(self, record: VolumeAttachment) -> None:
-        """The latest request was answered, or certainly not sent: it has no effect any more."""
-        self._unanswered[record.uid].pop()
+        """The latest request was answered, or certainly not sent: it has no effect any more. The
+        VolumeAttachment may have gone meanwhile."""
+        if sent := self._unanswered.get(record.uid):
+            sent.pop()
 
     def stored(self, record: VolumeAttachment) -> None:
         """All requests are stored on the VolumeAttachment now, and need not be remembered."""

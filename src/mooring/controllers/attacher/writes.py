@@ -13,6 +13,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.names import ATTACH_REQUESTED_AT
 
 
 class Writes:
@@ -53,9 +54,32 @@ class Writes:
             except NotFound:
                 return
 
-    async def store_status(self, record: VolumeAttachment, status: dict[str, Any]) -> VolumeAttachment:
-        """Patches the status, of whatever version: only this controller writes it."""
-        return self._accept(await self._patch_status(record, status))
+    async def store_attached(
+        self, record: VolumeAttachment, status: dict[str, Any]
+    ) -> VolumeAttachment | None:
+        """Stores that the attach request that is the latest on `record` was carried out. Of one that is being
+        deleted only that the request was answered: another attacher may have detached the volume since.
+
+        It is of one version: a write that arrives when its sender has long given it up must not say of a
+        volume that was detached meanwhile that it is attached."""
+        live: VolumeAttachment | None = record
+        while live is not None and live.uid == record.uid and not live.deleting:
+            try:
+                return self._accept(await self.client.revise(live, {"status": status}, subresource="status"))
+            except Conflict:
+                live = await self.client.find(VolumeAttachment, record.name)
+        await self.withdraw(record, ATTACH_REQUESTED_AT)
+        return None
+
+    async def store_detached(self, record: VolumeAttachment) -> VolumeAttachment:
+        """Stores that the volume is detached, in whatever version: it is being deleted, so nothing will
+        attach it again."""
+        return self._accept(await self._patch_status(record, {"attached": False, "detachError": None}))
+
+    def shows(self, record: VolumeAttachment) -> bool:
+        """Whether the cache has this VolumeAttachment."""
+        cached = self._cache.get(record.name)
+        return cached is not None and cached.uid == record.uid
 
     async def store_error(self, record: VolumeAttachment, field: str, error: Exception) -> None:
         """Stores why an attach or detach failed, under `field` of the status."""
