@@ -13,10 +13,12 @@ from played_mechanism import Machines, PlayedMechanism
 
 from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.fencing.kinds import FENCING_KINDS
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.controllers.fencing.silence import LEASES
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.objects import Lease, Node, VolumeAttachment
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
-from mooring.kube.times import format_time
+from mooring.kube.times import format_micro_time, format_time
 from mooring.volumes.names import NODE_UID, STATUS_WRITE
 
 
@@ -61,6 +63,13 @@ class FencingStage(ControllerStage):
     async def silent(self, name: str, boot: str = "boot-1") -> Node:
         """Its Ready is Unknown, as the node life-cycle controller writes it."""
         return await self.report(name, boot, "Unknown", by_agent=False)
+
+    async def renew(self, name: str) -> None:
+        """Its agent renews the node's Lease."""
+        renewed = {"spec": {"renewTime": format_micro_time(self.now())}}
+        with contextlib.suppress(AlreadyExists):
+            await self.api.create(Lease, {"metadata": {"name": name}, "spec": {}}, LEASES)
+        await self.api.patch(Lease, name, renewed, LEASES)
 
     async def mechanism(self, name: str = "bmc", kind: str = "played", **spec: Any) -> FenceMechanism:
         return await self.api.create(

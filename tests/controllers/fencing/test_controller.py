@@ -650,6 +650,32 @@ def test_a_node_that_has_booted_under_its_order_counts_in_the_budget_until_it_re
     fencing(story)
 
 
+def test_it_counts_until_it_has_gone_on_renewing_its_lease_for_a_grace_period_too(fencing: Any):
+    """9000495 of `fencing.yaml`: an agent that has nothing new to say reports every five minutes. One renewal
+    shows nothing: it may have been on its way when the order struck."""
+
+    async def story(stage: Any):
+        for name in ("a", "b", "c", "d"):
+            await stage.node(name)
+        await stage.mechanism()
+        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        stage.bmc.takes_s = 4
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: _is_ordered(stage))
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+            await stage.silent("b")
+            await stage.renew("a")
+            await asyncio.sleep(100)
+            assert stage.machines.off == {"a"}
+            await stage.renew("a")
+            await stage.until(lambda: _is_off(stage, "b"))
+
+    fencing(story)
+
+
 async def _is_ordered(stage: Any) -> bool:
     return bool(stage.bmc.given)
 
