@@ -147,3 +147,50 @@ def test_a_release_whose_controller_dies_is_withdrawn_whole(fencing: Any):
     while fencing(lambda stage: crashed_at(stage, steps)):  # noqa: B023 - it is played at once
         steps += 1
     assert steps > 3
+
+
+async def ordered(stage: Any, manner: Manner) -> str:
+    """The name of a fence whose controller dies while the mechanism has its order."""
+    await lost(stage)
+    name, stage.bmc.manner = await begun(stage), manner
+    async with stage.running():
+        await stage.until(lambda: _has_it(stage, struck=manner is Manner.LOST_ANSWER))
+    stage.bmc.manner = Manner.HONEST
+    return name
+
+
+async def _has_it(stage: Any, *, struck: bool) -> bool:
+    return bool(stage.bmc.given) and bool(stage.machines.off) is struck
+
+
+def test_an_order_that_has_not_struck_is_not_given_again_to_a_node_that_answers_by_then(fencing: Any):
+    """9000125 of `fencing-by-storage.yaml`."""
+
+    async def story(stage: Any):
+        await ordered(stage, Manner.SILENT)
+        await stage.report("a")
+        async with stage.running():
+            fence = await stage.until_phase("a", "Cancelled")
+        assert fence.status.attempts[-1].reason == "NotHeard"
+        assert (len(stage.bmc.given), stage.machines.off) == (1, set())
+
+    fencing(story)
+
+
+def test_an_order_that_has_struck_is_given_again_for_its_answer_although_its_fence_is_taken_back(
+    fencing: Any,
+):
+    """So what it has cut off is in force, and is lifted by the rules of a fence."""
+
+    async def story(stage: Any):
+        name = await ordered(stage, Manner.LOST_ANSWER)
+        await stage.api.patch(NodeFence, name, {"spec": {"unfence": True}})
+        async with stage.running():
+            await stage.until(lambda: _is_on(stage))
+        assert len({each.token for each in stage.bmc.given}) == 1
+
+    fencing(story)
+
+
+async def _is_on(stage: Any) -> bool:
+    return not stage.machines.off

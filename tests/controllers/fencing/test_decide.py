@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -72,8 +73,14 @@ def fence(
     )
 
 
-def act(of: NodeFence, there: Node | None, begin: NodeDecision | None = None) -> Action:
-    return decide_fence(of, there, LADDER, begin, NOW).action
+def act(
+    of: NodeFence,
+    there: Node | None,
+    begin: NodeDecision | None = None,
+    *,
+    ladder: Sequence[Rung] = LADDER,
+) -> Action:
+    return decide_fence(of, there, ladder, begin, NOW).action
 
 
 @pytest.mark.parametrize("how", ["unfence", "deletion"])
@@ -146,9 +153,11 @@ def test_a_fence_is_not_cancelled_while_detectors_may_still_say_that_its_node_is
     assert act(waits, node(ready="Unknown"), soon) is not Action.CANCEL, "its ladder goes on"
 
 
-def test_an_order_whose_answer_is_still_to_come_is_heard_out_first():
-    assert act(fence(outcome="", spec={"unfence": True}), node()) is Action.ORDER
-    assert act(fence(outcome="", spec={}), node(), HEALTHY) is Action.ORDER
+@pytest.mark.parametrize("ladder", [LADDER, ()])
+def test_an_order_that_is_not_wanted_any_more_and_has_no_answer_is_heard_out_first(ladder: Sequence[Rung]):
+    assert act(fence(outcome="", spec={"unfence": True}), node(), ladder=ladder) is Action.HEAR_OUT
+    assert act(fence(outcome="", spec={}), node(), HEALTHY, ladder=ladder) is Action.HEAR_OUT
+    assert act(fence(outcome="", spec={}), node(ready="Unknown"), LOST) is Action.ORDER
 
 
 def test_a_node_that_was_registered_anew_in_the_same_boot_is_not_let_in():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.controllers.fencing.ladder import Step, judge, next_step
+from mooring.controllers.fencing.ladder import Step, heard_out, judge, next_step
 from mooring.fence.interface import Answer, Look, Outcome, State
 from mooring.kube.objects.fencing import FenceAttempt, Rung
+from mooring.kube.times import format_time
 
 LADDER = (Rung(mechanism="bmc", retries=1), Rung(mechanism="strip", retries=0, confirm_with=("bmc",)))
 
@@ -54,6 +57,20 @@ def test_an_order_of_a_rung_that_the_policy_does_not_have_any_more_is_not_given_
     step = next_step(LADDER, [other], 0, "f")
     assert step is not None
     assert (step.mechanism, step.again) == ("bmc", False)
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "known"),
+    [(State.OPEN, 0, True), (State.UNKNOWN, 0, False), (State.UNKNOWN, 6, True)],
+)
+def test_an_order_that_is_given_up_may_strike_still_and_its_mechanism_is_waited_for(
+    state: State, minutes: int, known: bool
+):
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    asked = FenceAttempt(mechanism="m", token="t", waits_until=format_time(now))
+    found = heard_out(Look(state, "Read", "it is on"), asked, now + timedelta(minutes=minutes))
+    assert (found is not None) is known
+    assert found is None or found.outcome is Outcome.UNKNOWN
 
 
 @given(

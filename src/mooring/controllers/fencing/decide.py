@@ -6,8 +6,8 @@ order is given; its answer is judged and written; what the node had is released,
 uid and boot; the fence is looked at again and again; it ends when another boot reports. Nothing here reads a
 clock, an API or a mechanism.
 
-- A fence is given up when the node answers, unless a person has asked for it or an order's answer is still to
-  come.
+- A fence is given up when the node answers, unless a person has asked for it. An order without an answer may
+  have happened: it is heard out first, by a look, and given again only where that shows that it has struck.
 - A fence whose word is contradicted (a second source, or the node itself, which reports in the same boot)
   releases nothing, and what was released on it is withdrawn.
 - A node that its storage shuts out is let in by another boot, or when nothing of the old attachments is left
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision, do
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS, PEERS_ASKED, PEERS_MISSING, SEEN_BY_STORAGE
 from mooring.controllers.fencing.in_force import in_force
-from mooring.controllers.fencing.ladder import next_step
+from mooring.controllers.fencing.ladder import next_step, unanswered
 from mooring.controllers.fencing.letting_in import LOOK_S, decide_letting_in
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, name_taken
@@ -89,11 +89,17 @@ def decide_fence(
     if node is not None and out_of_service(node):
         message = f"node {target.node_name} was declared dead by a person"
         return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("ConfirmedDead", message))
-    outstanding = begun and not status.attempts[-1].outcome
-    if (fence.spec.unfence or fence.deleting) and not outstanding:
+    taken_back, outstanding = fence.spec.unfence or fence.deleting, unanswered(ladder, fence)
+    answers = begin is not None and begin.action is Begin.NO and begin.left <= 0
+    if (taken_back or answers) and outstanding is not None:
+        message = (
+            f"node {target.node_name}: whether {outstanding.mechanism}'s order has struck is looked at first"
+        )
+        return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, outstanding)
+    if taken_back:
         message = "it is to be taken back, and nothing has shown that it was in force"
         return do(Action.CLOSE, Phase.CANCELLED, Reason("TakenBack", message))
-    if begin is not None and begin.action is Begin.NO and not outstanding and begin.left <= 0:
+    if begin is not None and answers:
         return do(Action.CANCEL, Phase.CANCELLED, begin.reason)
     if not begun and begin is not None and begin.action is not Begin.FENCE:
         return _held(fence, begin)

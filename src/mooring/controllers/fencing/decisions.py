@@ -36,6 +36,7 @@ class Action(Enum):
     CANCEL = "Cancel"
     REOPEN = "Reopen"  # one that was cancelled
     ORDER = "Order"
+    HEAR_OUT = "HearOut"  # an order that is not wanted any more, and has no answer
     END_ROUND = "EndRound"
     RELEASE = "Release"
     WITHDRAW = "Withdraw"

@@ -2,19 +2,22 @@
 
 A *ladder* is a policy's list of rungs: mechanisms, each with those that must agree. A *round* is one way up.
 An order is written before it is given (`FenceAttempt` without an outcome), so an attempt without one may have
-happened, and is repeated with the same token. What counts is what `judge` makes of an answer: a mechanism's
-own word that it has cut the machine off is enough only if it saw the machine change from on to off, or had
-seen it on in this boot, or a second source agrees, and if no second source contradicts.
+happened, and is repeated with the same token, or heard out if it is not wanted any more. What counts is what
+`judge` makes of an answer: a mechanism's own word that it has cut the machine off is enough only if it saw
+the machine change from on to off, or had seen it on in this boot, or a second source agrees, and if no second
+source contradicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mooring.fence.interface import Answer, Look, Outcome, State
-from mooring.kube.objects.fencing import FenceAttempt, Rung
+from mooring.kube.objects.fencing import FenceAttempt, NodeFence, Rung
 from mooring.kube.reason import Reason
+from mooring.kube.times import parse_time
 
 
 class Step(NamedTuple):
@@ -36,9 +39,38 @@ class Judged(NamedTuple):
     reason: Reason
 
 
+HEAR_OUT_S = 300.0
+"""So long after a mechanism's deadline it is looked at whether an order has struck that is given up."""
 MOST_RETRIES = 5
 """So often is a rung tried again, whatever the policy says: a fence keeps only its last attempts."""
 CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
+
+
+def unanswered(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
+    """The order of this round that was written, and has no answer."""
+    last = fence.status.attempts[-1] if fence.status.attempts else None
+    if last is None or last.outcome or last.round != fence.status.round:
+        return None
+    step = next_step(ladder, fence.status.attempts, fence.status.round, fence.name)
+    if step is not None and step.again:
+        return step
+    return Step(
+        last.round, last.rung, last.mechanism, (), last.token, again=True
+    )  # its ladder is another one
+
+
+def heard_out(look: Look, attempt: FenceAttempt, now: datetime) -> Judged | None:
+    """What an order is worth that is given up, and whose answer was lost with the process that gave it; None
+    if the mechanism is to be looked at again. Where it is not seen to have struck, it may still strike late:
+    its outcome is never that it has not."""
+    patient = bool(attempt.waits_until) and now < parse_time(attempt.waits_until) + timedelta(
+        seconds=HEAR_OUT_S
+    )
+    if look.state is State.UNKNOWN and patient:
+        return None
+    return Judged(
+        Outcome.UNKNOWN, Reason("NotHeard", f"its answer was lost; looked at since: {look.message}")
+    )
 
 
 def next_step(

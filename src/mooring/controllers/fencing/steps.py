@@ -2,14 +2,14 @@
 
 Each order is written into the fence's status before it is given, and its answer after; the Node is read live
 between the two. A crash at any point leaves an order without an answer, which is given again under the same
-token.
+token, or, where it is not wanted any more, looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -20,7 +20,8 @@ from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decisions import Action, FenceDecision
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
-from mooring.controllers.fencing.ladder import CONTRADICTED, Step, judge
+from mooring.controllers.fencing.ladder import CONTRADICTED, Step, heard_out, judge
+from mooring.controllers.fencing.letting_in import LOOK_S
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
@@ -87,6 +88,9 @@ class Steps:
             case Action.ORDER:
                 assert decision.step is not None
                 return await self._order(fence, decision.step)
+            case Action.HEAR_OUT:
+                assert decision.step is not None
+                return await self._hear_out(fence, decision.step)
             case Action.RELEASE:
                 return await self._release(fence, policy, reason)
             case Action.WITHDRAW:
@@ -202,7 +206,11 @@ class Steps:
             await volume_fences.intend(self.client, fence, target, step.mechanism, step.token, volumes)
             self.client.check_leading()
             answer, scope = await ordering.fence(given), given.mechanism.scope
-            looks = await self._confirm(step, target) if answer.outcome is Outcome.FENCED else {}
+            looks = (
+                await self._looks(step.confirm_with, target, step.token)
+                if answer.outcome is Outcome.FENCED
+                else {}
+            )
         judged = judge(
             answer,
             looks,
@@ -238,17 +246,40 @@ class Steps:
         self.log.warning("fence order answered", fence=fence.name, mechanism=step.mechanism, **ended)
         return True
 
-    async def _confirm(self, step: Step, target: FenceTarget) -> dict[str, Look]:
-        """What the second sources say."""
+    async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
+        """Looks whether an order has struck that is given up. One that has is given again, which changes
+        nothing, for its answer: then the fence is in force, and is lifted by its rules."""
+        target, attempt = fence.status.target, fence.status.attempts[-1]
+        assert target is not None
+        look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
+        if look.state is State.SHUT:
+            return await self._order(fence, step)
+        judged = heard_out(look, attempt, self.now())
+        if judged is None:
+            self._look_again(fence.name, LOOK_S)
+            return False
+        node = await self.client.find(Node, target.node_name)
+        ended = {
+            "outcome": str(judged.outcome),
+            "reason": judged.reason.code,
+            "message": judged.reason.message,
+            "answeredAt": format_micro_time(self.now()),
+            "report": last_report(node) if node is not None else "",
+        }
+        await self._answered(fence, step.token, ended, proved=False)
+        return True
+
+    async def _looks(self, names: Sequence[str], target: FenceTarget, token: str) -> dict[str, Look]:
+        """What mechanisms say of the target now, as sources."""
 
         async def asked(name: str) -> Look:
             record = self._mechanisms.get(name)
             return await ordering.look(
-                ordering.prepare(self.client, self._kinds, record, name, target, step.token)
+                ordering.prepare(self.client, self._kinds, record, name, target, token)
             )
 
-        looks = await asyncio.gather(*(asked(each) for each in step.confirm_with))
-        return dict(zip(step.confirm_with, looks, strict=True))
+        looks = await asyncio.gather(*(asked(each) for each in names))
+        return dict(zip(names, looks, strict=True))
 
     async def _answered(self, fence: NodeFence, token: str, ended: dict[str, Any], proved: bool) -> None:
         """Writes the answer into the order's attempt, whatever users have changed meanwhile."""
@@ -325,9 +356,7 @@ class Steps:
         """Looks whether it still holds, and releases what has come since."""
         proof, target = proof_of(fence), fence.status.target
         assert proof is not None and target is not None
-        look = (
-            await self._confirm(Step(0, 0, proof.mechanism, (proof.mechanism,), proof.token, True), target)
-        )[proof.mechanism]
+        look = (await self._looks([proof.mechanism], target, proof.token))[proof.mechanism]
         looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
         is_open = look.state is State.OPEN or await volume_fences.was_lifted(self.client, fence, proof)
         if is_open and proof.scope != Scope.POWER:

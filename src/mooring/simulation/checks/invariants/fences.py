@@ -63,8 +63,11 @@ class BlastRadius(Checker):
         self._under_way: dict[str, str] = {}  # fence -> its node, if it has begun and is not over
         self._fence_of: dict[str, str] = {}  # token -> the name of its fence
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
+        self._shut: set[str] = set()
+        """Nodes that a storage shuts out: to order that once more changes nothing."""
+        trace.listen("truth.shut-out", lambda event: self._shut.add(event.fields["node"]))
         trace.listen("truth.ordered", self._ordered)
-        trace.listen("truth.let-in", lambda event: self._struck.pop(event.fields["node"], None))
+        trace.listen("truth.let-in", self._let_in)
         trace.listen("store.written", self._note)
 
     def _note(self, event: Event) -> None:
@@ -92,6 +95,10 @@ class BlastRadius(Checker):
         if self._shown.get(node, ("", 0.0))[0] != boot:
             self._shown[node] = boot, event.time
 
+    def _let_in(self, event: Event) -> None:
+        self._struck.pop(event.fields["node"], None)
+        self._shut.discard(event.fields["node"])
+
     def _ordered(self, event: Event) -> None:
         node, token, now = event.fields["node"], event.fields["token"], event.time
         sent = event.fields.get("sent", now)
@@ -112,7 +119,7 @@ class BlastRadius(Checker):
         struck = {**self._by_hand, **self._struck}
         others = sorted(each for each, at in struck.items() if each != node and not (paused and at > sent))
         (self._by_hand if by_hand else self._struck).setdefault(node, now)
-        if not by_hand:
+        if not by_hand and node not in self._shut:
             self._check_silent(node, sent, event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
