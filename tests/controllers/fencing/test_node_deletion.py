@@ -38,13 +38,14 @@ async def gone(stage: FencingStage, name: str = "a") -> None:
     await stage.until(absent)
 
 
-async def waits(stage: FencingStage, name: str = "a") -> str:
-    """What is said of the deletion that waits."""
+async def waits(stage: FencingStage, name: str = "a", *, says: str = "") -> str:
+    """What is said, with these words, of the deletion that waits."""
 
     async def told() -> str | None:
         events = (await stage.api.list(Event)).items
         mine = (each for each in events if each.involved_object.name == name)
-        return next((each.message or "" for each in mine if each.reason == "NodeDeletionWaits"), None)
+        said = (each.message or "" for each in mine if each.reason == "NodeDeletionWaits")
+        return next((each for each in said if says in each), None)
 
     return await stage.until(told)
 
@@ -147,12 +148,28 @@ def test_a_node_that_answers_waits_for_its_drain_and_is_not_fenced(fencing: Any)
         async with stage.running():
             await held(stage)
             await stage.api.delete(Node, "a")
-            said = await waits(stage)
-            assert "pod default/web-0" in said
-            assert "kubectl drain a" in said
+            assert "pod default/web-0" in await waits(stage, says="kubectl drain a")
             assert await stage.fence("a") is None
             await remove(stage, found)
             await gone(stage)
+
+    fencing(story)
+
+
+def test_a_node_whose_deletion_waits_takes_no_new_pods_also_when_it_is_uncordoned(fencing: Any):
+    async def story(stage: FencingStage) -> None:
+        async def cordoned() -> bool:
+            return (await stage.api.get(Node, "a")).spec.unschedulable
+
+        await covered(stage)
+        await pod(stage)
+        async with stage.running():
+            await held(stage)
+            assert not await cordoned()
+            await stage.api.delete(Node, "a")
+            await stage.until(cordoned)
+            await stage.api.patch(Node, "a", {"spec": {"unschedulable": None}})
+            await stage.until(cordoned)
 
     fencing(story)
 
@@ -170,7 +187,7 @@ def test_a_policy_that_fences_nothing_now_holds_the_deletion_too(fencing: Any, w
             await held(stage)
             await stage.api.delete(Node, "a")
             await stage.silent("a")
-            assert "mooring fence confirm a" in await waits(stage)
+            await waits(stage, says="mooring fence confirm a")
             assert (await stage.api.get(Node, "a")).deleting
             assert stage.machines.off == set()
 

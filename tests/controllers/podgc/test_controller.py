@@ -222,3 +222,34 @@ def test_a_pod_of_a_node_that_is_gone_waits_for_its_fence(play: Play, deletion_c
         await asyncio.gather(task, return_exceptions=True)
 
     play(story)
+
+
+@pytest.mark.parametrize(("deletion_confirms", "stays"), [(True, False), (False, True)])
+def test_a_pod_that_was_bound_to_a_node_when_that_was_gone_goes_by_the_deletion_once_the_machine_is_off(
+    play: Play, deletion_confirms: bool, stays: bool
+):
+    """As by a scheduler that was late: of a pod that is younger than the fence that says nothing, and nothing
+    else would end the wait for it."""
+
+    async def story(stage: ControllerStage):
+        for body in FENCING_KINDS:
+            await stage.api.create(CustomResourceDefinition, body)
+        await stage.api.create(
+            NodeFence, {"metadata": {"name": "f"}, "spec": {"nodeName": "n", "nodeUID": "u"}}
+        )
+        await asyncio.sleep(2)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(PodGCController, deletion_confirms=deletion_confirms)
+        task = asyncio.create_task(controller.run())
+        await asyncio.sleep(QUARANTINE_S * 4)
+        assert await stage.api.find(Pod, "p", "default") is not None
+        shown = {"token": "t", "outcome": "Fenced", "scope": "Power", "absent": True}
+        status = {"phase": "Fenced", "proof": "t", "attempts": [shown]}
+        await stage.api.patch(NodeFence, "f", {"status": status}, subresource="status")
+        await asyncio.sleep(QUARANTINE_S * 2)
+        assert (await stage.api.find(Pod, "p", "default") is not None) is stays
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    play(story)

@@ -147,10 +147,22 @@ def test_a_word_about_a_node_that_was_there_or_about_another_one_ends_no_pod(wor
     assert fence_about(pod(), [stated(a_fence(scope="Storage"), **word)]) is Fence.AWAITED
 
 
-def test_a_fence_says_nothing_of_a_pod_that_is_younger():
-    young = replace(pod(), metadata=ObjectMeta(name="p", creation_timestamp="2030-01-01T00:00:11Z"))
-    assert fence_about(young, [a_fence()]) is Fence.AWAITED
-    assert fence_about(young, [stated(a_fence(scope="Storage"))]) is Fence.AWAITED
+YOUNG = replace(pod(), metadata=ObjectMeta(name="p", creation_timestamp="2030-01-01T00:00:11Z"))
+"""Than every fence here."""
+
+
+@pytest.mark.parametrize(
+    "fences", [[a_fence("Pending")], [a_fence(scope="Storage")], [a_fence(), a_fence("")]]
+)
+def test_a_pod_that_is_younger_than_a_fence_waits_until_that_machine_is_off(fences: list[NodeFence]):
+    assert fence_about(YOUNG, fences) is Fence.AWAITED
+
+
+@pytest.mark.parametrize("fence", [a_fence(), stated(a_fence(scope="Storage"))])
+def test_of_a_pod_that_is_younger_a_fence_says_nothing_more_when_its_machine_is_off(fence: NodeFence):
+    """It may have been bound to another registration of the name, or to none: what the deletion of a Node
+    says elsewhere holds for it."""
+    assert fence_about(YOUNG, [fence]) is Fence.NONE
 
 
 @pytest.mark.parametrize("deletion_confirms", [False, True])

@@ -22,7 +22,7 @@ from mooring.controllers.fencing.decide import decide_fence, has_begun, may_be_r
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision
 from mooring.controllers.fencing.detection import SOON_S, Company, policies_of
 from mooring.controllers.fencing.gone import decide_absent, last_known
-from mooring.controllers.fencing.holding import LOOK_S, hold, read_what_is_left
+from mooring.controllers.fencing.holding import LOOK_S, cordon, hold, read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
@@ -256,6 +256,9 @@ class FencingController(Controller[Key]):
                 if self.recorder.once(node, "Warning", said, matter="deletion"):
                     self.log.warning("node deletion waits", node=node.name, reason=said.message)
                 self.look_again(NodeKey(node.name), LOOK_S)
+                if not node.spec.unschedulable and (closed := await cordon(self.client, node)) is not None:
+                    self._nodes.accept(closed)
+                    return closed
             case _:
                 assert_never(decision.action)
         return node

@@ -29,23 +29,27 @@ MOST_ENDED = 12_500
 class Fence(Enum):
     """What is known, by a fence, of a machine whose Node is gone."""
 
-    NONE = "None"  # no fence of it is under way
+    NONE = "None"  # no fence of it is under way that says, or will say, something of the pod
     AWAITED = "Awaited"
     OFF = "Off"  # it has shown since then, or a person has said, that nothing of the machine runs
 
 
 def fence_about(pod: Pod, fences: Iterable[NodeFence]) -> Fence:
     """What fences say of the pod's node, whose Node is gone. One that shows less than that the machine is off
-    (its storage shuts it out) is waited for: processes run on, unless a person has stated otherwise on it. A
-    pod that is younger than the fence is of another registration of the name; both times are the API
-    server's."""
+    (its storage shuts it out) is waited for: processes run on, unless a person has stated otherwise on it.
+
+    A pod that is younger than the fence (both times are the API server's) may have been bound to the
+    registration that the fence is about, to another one, or to none, by a scheduler whose cache was late. As
+    long as the fenced machine may run, it may run the pod. Once that is off, no fence is about the pod, and
+    the deletion of the Node says of it what it says where there is none: another registration would have
+    ended this fence, and its own deletion counts as any does. An agent that lives registers anew within
+    QUARANTINE_S."""
     mine = [each for each in fences if each.spec.node_name == pod.spec.node_name]
     under_way = [each for each in mine if each.status.phase not in Phase.OVER]
-    if not under_way:
-        return Fence.NONE
-    created = pod.metadata.creation_timestamp or ""
-    older = (each for each in under_way if created <= (each.metadata.creation_timestamp or ""))
-    return Fence.OFF if any(map(_says_off, older)) else Fence.AWAITED
+    off, created = [each for each in under_way if _says_off(each)], pod.metadata.creation_timestamp or ""
+    if any(created <= (each.metadata.creation_timestamp or "") for each in off):
+        return Fence.OFF
+    return Fence.NONE if len(off) == len(under_way) else Fence.AWAITED
 
 
 def _says_off(fence: NodeFence) -> bool:
