@@ -122,3 +122,15 @@ def test_they_act_on_workloads_that_have_what_they_want():
     assert ("hold", "db") in acts
     assert ("hold", "agents") not in acts
     assert not [what for what, _ in acts if what == "delete-unbound"]
+
+
+def test_users_drain_in_the_end_what_they_have_deleted():
+    """Each Node waits for that, and takes no new pods; its agent registers it anew."""
+    plan = (
+        PlanStep(60, "delete-node", "n0"),
+        PlanStep(60, "delete-node", "n1"),
+        PlanStep(90, "delete-pod", "db"),
+    )
+    outcome = play(0, Scenario(nodes=2, sets={"db": 2}, minutes=18, fenced=True), plan=plan, lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "store.deleted", "resource=nodes")) == 2

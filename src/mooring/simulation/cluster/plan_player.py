@@ -123,7 +123,7 @@ class PlanPlayer:
             part.spare()
         for name in cluster.machines:
             if name not in cluster.lost:
-                await self.users.uncordon(PlanStep(0, "uncordon", name))
+                await self.users.take_back(name)
                 await self.users.declare(name, False)
         for name in sorted(cluster.lost - cluster.silent):
             cluster.user.start(self._say_again(name))

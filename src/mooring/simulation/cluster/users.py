@@ -345,6 +345,13 @@ class Users:
     async def uncordon(self, step: PlanStep) -> None:
         await self.cluster.as_user(lambda: self.api.patch(Node, step.on, {"spec": {"unschedulable": None}}))
 
+    async def take_back(self, node: str) -> None:
+        """The node may have pods again. One whose Node is being deleted, and waits, is drained, as is said of
+        it: its agent registers it anew."""
+        found = await self.api.find(Node, node)
+        back = self.drain if found is not None and found.deleting else self.uncordon
+        await back(PlanStep(0, "", node))
+
     async def delete_node(self, step: PlanStep) -> None:
         """The Node object only: whatever runs there goes on, and its agent registers it anew. A user who
         deletes the Node of a machine that never comes back also states that it is dead."""
