@@ -169,12 +169,14 @@ class Informer(Generic[T]):
         """Puts the answer of one's own write into the cache, unless the watch has already brought that or
         more.
 
-        Handlers need not be called for an object that only this writer has changed so far: a create."""
+        Handlers need not be called for an object that only this writer has changed so far: a create. In the
+        place of one that has gone they are: the watch will not tell of that any more."""
         version = _version_of(written)
         if version > self._version:
             held = self._objects.get(written.key)
             if held is None or _version_of(held) < version:
-                self._store(written.key, self._trimmed(written), tell=tell)
+                another = held is not None and held.uid != written.uid
+                self._store(written.key, self._trimmed(written), tell=tell or another)
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""

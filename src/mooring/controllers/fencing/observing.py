@@ -85,10 +85,10 @@ class Observer:
         fences.add_handler(self._fence_changed)
 
     def _fence_changed(self, old: NodeFence | None, new: NodeFence | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._over_since.pop(old.uid, None)
         if new is not None and new.status.phase in Phase.OVER:
             self._over_since.setdefault(new.uid, asyncio.get_running_loop().time())
-        elif new is None and old is not None:
-            self._over_since.pop(old.uid, None)
 
     async def decision(self, node: Node) -> NodeDecision:
         """Whether the node is to be fenced now."""

@@ -187,7 +187,8 @@ class SimulatedCluster:
 
     async def _control(self, part: Part, name: str, client: Client) -> None:
         """Runs one controller; those that attach under a Lease, if the scenario has those."""
-        now = part.actor.now if part.actor is not None else self.user.now
+        actor = part.actor  # a successor may be the part's when this one, paused for a while, makes another
+        now = actor.now if actor is not None else self.user.now
 
         def make(client: Client) -> Controller[Any]:
             TERM.set(TERM.get() + 1)
@@ -202,12 +203,10 @@ class SimulatedCluster:
                 mechanisms=self.devices,
             )
             tell_of_failures(made, self.trace, part.name)
-            former = [
-                each for each in self._controllers if each[0] is part.actor and each[1].name == made.name
-            ]
+            former = [each for each in self._controllers if each[0] is actor and each[1].name == made.name]
             for each in former:  # it has lost its Lease
                 self._controllers.remove(each)
-            self._controllers.append((part.actor, made))
+            self._controllers.append((actor, made))
             return made
 
         if not (name in UNDER_LEASE or (self.scenario.leases and name in ATTACHING)):

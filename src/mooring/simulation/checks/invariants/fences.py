@@ -59,6 +59,8 @@ class BlastRadius(Checker):
         self._by_hand: dict[str, float] = {}
         """The same of what users asked for: such a node is no part of a storm."""
         self._written: dict[str, tuple[str, str]] = {}  # token -> node and boot
+        self._written_at: dict[str, float] = {}
+        """Token -> when its order was written down: then it was decided upon, and may happen from then on."""
         self._begun: set[str] = set()  # names of fences of which an order was given
         self._under_way: dict[str, str] = {}  # fence -> its node, if it has begun and is not over
         self._fence_of: dict[str, str] = {}  # token -> the name of its fence
@@ -86,9 +88,9 @@ class BlastRadius(Checker):
         self._under_way[name] = fence.spec.node_name if begun else ""
         self._fence_of |= {each.token: name for each in fence.status.attempts}
         if target is not None:
-            self._written |= {
-                each.token: (target.node_name, target.boot_id) for each in fence.status.attempts
-            }
+            for each in fence.status.attempts:
+                self._written[each.token] = target.node_name, target.boot_id
+                self._written_at.setdefault(each.token, event.time)
 
     def _note_boot(self, event: Event) -> None:
         node, boot = event.fields["name"], object_of(event).status.node_info.boot_id
@@ -125,7 +127,7 @@ class BlastRadius(Checker):
         if first and most and len(others) >= most:
             self.wrong(f"{node} is fenced beside {', '.join(others)}: at most {most} may be", event)
         if first:
-            self._storm(node, sent, event)
+            self._storm(node, min(sent, self._written_at.get(token, sent)), event)
         if first and (peer := self._vetoes.of(node, event.fields["boot"], sent)):
             self.wrong(f"{node} is fenced although {peer} hears it", event)
 
@@ -135,11 +137,11 @@ class BlastRadius(Checker):
         if report.silent_since == math.inf and sent - silent_until > VIEW_S:
             self.wrong(f"{event.actor} is ordered to cut {node} off, which answers", event)
 
-    def _storm(self, node: str, sent: float, event: Event) -> None:
+    def _storm(self, node: str, decided: float, event: Event) -> None:
         lost = {
             name
             for name, each in self._reports.items()
-            if sent - each.unknown_since > VIEW_S and name not in self._dead
+            if decided - each.unknown_since > VIEW_S and name not in self._dead
         }
         lost -= (self._struck.keys() - {node}) | self._by_hand.keys()
         lost -= set(self._under_way.values()) - {node}  # one that is shut out may answer, and be lost then
