@@ -131,6 +131,17 @@ def test_an_order_that_was_taken_back_counts_until_its_boot_reports_again():
     assert not may_be_off(over, node(boot="b2"))
 
 
+def test_it_counts_on_while_its_fence_waits_to_be_begun_once_more():
+    """9100429 of `fencing.yaml`: the node was lost again before it had reported."""
+    waits = fence(outcome="Unknown", round=1)
+    waits = replace(waits, status=replace(waits.status, phase="Pending"))
+    assert may_be_off(waits, node(ready="Unknown"))
+    assert not may_be_off(waits, node(report="r2"))
+    let_in = fence(round=1)
+    let_in = replace(let_in, status=replace(let_in.status, phase="Pending", proof=""))
+    assert not may_be_off(let_in, node(ready="Unknown"))
+
+
 @pytest.mark.parametrize("code", ["AnotherBoot", "AnotherMachine"])
 def test_a_fence_whose_boot_was_seen_to_be_over_is_not_begun_again_when_the_node_is_gone(code: str):
     """100 of `fencing.yaml`: an earlier boot of a node was ordered off that had been shown in a later one."""

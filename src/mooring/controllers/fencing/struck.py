@@ -18,17 +18,24 @@ def in_progress(fence: NodeFence) -> bool:
 
 def may_be_off(fence: NodeFence, node: Node | None) -> bool:
     """Whether something was ordered, and the node has not come back. That an order is taken back whose
-    outcome is not known switches nothing on: until the node has reported since it may strike."""
+    outcome is not known switches nothing on, nor does it that its fence waits to be begun once more: until
+    the node has reported since it may strike."""
     if in_progress(fence):
         return True
-    if node is None or fence.status.target is None or not has_begun(fence):
+    if node is None or fence.status.target is None or not fence.status.attempts:
         return False
-    struck, phase = _struck(fence), fence.status.phase
+    struck = _struck(fence)
     if struck is not None:
         return struck.report != "" and last_report(node) == struck.report
-    if phase != Phase.CANCELLED or not is_same_boot(node, fence.status.target):
+    if not _given_up(fence) or not is_same_boot(node, fence.status.target):
         return False
     return node.ready == "Unknown" or last_report(node) == fence.status.attempts[-1].report
+
+
+def _given_up(fence: NodeFence) -> bool:
+    """Whether its last order was taken back, and has not cut the node off as far as is known."""
+    waits_anew = fence.status.phase == Phase.PENDING and fence.status.attempts[-1].outcome != Outcome.FENCED
+    return fence.status.phase == Phase.CANCELLED or waits_anew
 
 
 def _struck(fence: NodeFence) -> FenceAttempt | None:
