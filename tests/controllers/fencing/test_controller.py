@@ -587,7 +587,7 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
             await stage.silent("a")
             fence = await stage.until_phase("a", "AwaitingPerson")
             await stage.api.patch(NodeFence, fence.name, {"spec": {"unfence": True}})
-            await stage.until_phase("a", "Cancelled")
+            await stage.until_phase("a", "Cancelled", 1000)
             await stage.silent("b")
             await asyncio.sleep(100)
             assert stage.machines.off == {"a"}
@@ -614,7 +614,7 @@ def test_an_order_about_a_node_that_is_shown_as_answering_counts_in_the_budget_u
             fence = await stage.until_phase("a", "AwaitingPerson")
             await stage.report("a", by_agent=False)
             await stage.api.patch(NodeFence, fence.name, {"spec": {"unfence": True}})
-            await stage.until_phase("a", "Cancelled")
+            await stage.until_phase("a", "Cancelled", 1000)
             await stage.silent("b")
             await asyncio.sleep(100)
             assert stage.machines.off == {"a"}, "this is no report of its agent"
@@ -662,6 +662,7 @@ def test_it_counts_until_it_has_gone_on_renewing_its_lease_for_a_grace_period_to
         stage.bmc.takes_s = 4
         async with stage.running():
             await asyncio.sleep(5)
+            await stage.renew("a")
             await stage.silent("a")
             await stage.until(lambda: _is_ordered(stage))
             await stage.report("a", "boot-2")

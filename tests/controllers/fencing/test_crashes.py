@@ -10,6 +10,7 @@ from crashes import ended_at
 from played_mechanism import Manner
 
 from mooring.controllers.fencing.keys import FenceKey
+from mooring.fence.interface import Scope
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
@@ -173,6 +174,44 @@ def test_an_order_that_has_not_struck_is_not_given_again_to_a_node_that_answers_
             fence = await stage.until_phase("a", "Cancelled")
         assert fence.status.attempts[-1].reason == "NotHeard"
         assert (len(stage.bmc.given), stage.machines.off) == (1, set())
+
+    fencing(story)
+
+
+def test_what_an_order_of_unknown_outcome_has_shut_out_is_let_in_when_it_answers_in_another_boot(
+    fencing: Any,
+):
+    """A storage that has carried it out, and has not answered, would shut the node out for good."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await lost(stage)
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await stage.until_phase("a", "AwaitingPerson")
+            assert stage.machines.off == {"a"}
+            stage.bmc.manner = Manner.HONEST
+            await stage.report("a", "boot-2")
+            fence = await stage.until_phase("a", "Unfenced")
+        assert stage.machines.off == set()
+        assert {each.reason for each in fence.status.attempts} == {"NotHeard"}
+
+    fencing(story)
+
+
+def test_in_the_same_boot_it_is_in_force_first(fencing: Any):
+    """So it is let in by the rules of a fence: something may have been released on it before."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await lost(stage)
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await stage.until_phase("a", "AwaitingPerson")
+            stage.bmc.manner = Manner.HONEST
+            await stage.report("a")
+            await stage.until_phase("a", "Fenced")
+        assert stage.machines.off == {"a"}
 
     fencing(story)
 

@@ -54,10 +54,24 @@ def node(uid: str = "u1", boot: str = "b1", ready: str = "True", report: str = "
 
 
 def fence(
-    *, scope: str = "Power", outcome: str = "Fenced", spec: Any = None, going: bool = False, **status: Any
+    *,
+    scope: str = "Power",
+    outcome: str = "Fenced",
+    code: str = "NotHeard",
+    spec: Any = None,
+    going: bool = False,
+    **status: Any,
 ) -> NodeFence:
+    """`code`: the reason of an outcome that is not known."""
     attempt = FenceAttempt(
-        mechanism="m", token="t", ordered_at=THEN, answered_at=THEN, outcome=outcome, scope=scope, report="r1"
+        mechanism="m",
+        token="t",
+        ordered_at=THEN,
+        answered_at=THEN,
+        outcome=outcome,
+        reason=code if outcome == "Unknown" else "",
+        scope=scope,
+        report="r1",
     )
     target = FenceTarget(node_name="a", node_uid="u1", boot_id="b1")
     return NodeFence(
@@ -169,6 +183,16 @@ def test_an_order_that_is_not_wanted_any_more_and_has_no_answer_is_heard_out_fir
     assert act(fence(outcome="", spec={"unfence": True}), node(), ladder=ladder) is Action.HEAR_OUT
     assert act(fence(outcome="", spec={}), node(), HEALTHY, ladder=ladder) is Action.HEAR_OUT
     assert act(fence(outcome="", spec={}), node(ready="Unknown"), LOST) is Action.ORDER
+
+
+def test_one_whose_outcome_is_not_known_is_heard_out_too_also_under_another_boot():
+    """Its storage may shut out a node that answers, and no fence would be in force to let it in."""
+    unheard = fence(outcome="Unknown", code="NoAnswer", spec={})
+    assert act(unheard, node(), HEALTHY) is Action.HEAR_OUT
+    assert act(unheard, node(boot="b2")) is Action.HEAR_OUT
+    assert act(unheard, node(ready="Unknown"), LOST) is Action.ORDER
+    assert act(fence(outcome="Unknown", spec={}), node(), HEALTHY) is Action.CANCEL
+    assert act(fence(outcome="Unknown", code="Contradicted", spec={}), node(), HEALTHY) is Action.CANCEL
 
 
 def test_a_node_that_was_registered_anew_in_the_same_boot_is_not_let_in():

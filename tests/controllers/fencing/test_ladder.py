@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.controllers.fencing.ladder import Step, heard_out, judge, next_step
+from mooring.controllers.fencing.ladder import Step, doubtful, is_waited_for, judge, next_step
 from mooring.fence.interface import Answer, Look, Outcome, State
-from mooring.kube.objects.fencing import FenceAttempt, Rung
+from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceStatus, Rung
 from mooring.kube.times import format_time
 
 LADDER = (Rung(mechanism="bmc", retries=1), Rung(mechanism="strip", retries=0, confirm_with=("bmc",)))
@@ -59,18 +59,34 @@ def test_an_order_of_a_rung_that_the_policy_does_not_have_any_more_is_not_given_
     assert (step.mechanism, step.again) == ("bmc", False)
 
 
-@pytest.mark.parametrize(
-    ("state", "minutes", "known"),
-    [(State.OPEN, 0, True), (State.UNKNOWN, 0, False), (State.UNKNOWN, 6, True)],
-)
-def test_an_order_that_is_given_up_may_strike_still_and_its_mechanism_is_waited_for(
-    state: State, minutes: int, known: bool
+@pytest.mark.parametrize(("minutes", "waited"), [(0, True), (6, False)])
+def test_a_mechanism_is_waited_for_that_does_not_tell_what_came_of_an_order_that_is_given_up(
+    minutes: int, waited: bool
 ):
     now = datetime(2030, 1, 1, tzinfo=UTC)
     asked = FenceAttempt(mechanism="m", token="t", waits_until=format_time(now))
-    found = heard_out(Look(state, "Read", "it is on"), asked, now + timedelta(minutes=minutes))
-    assert (found is not None) is known
-    assert found is None or found.outcome is Outcome.UNKNOWN
+    assert is_waited_for(asked, now + timedelta(minutes=minutes)) is waited
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "doubted"),
+    [
+        ("", "", True),
+        ("Unknown", "NoAnswer", True),
+        ("Unknown", "NotHeard", False),
+        ("Unknown", "Contradicted", False),
+        ("NotFenced", "Refused", False),
+    ],
+)
+def test_an_order_that_may_have_struck_is_doubtful_until_it_was_heard_out(
+    outcome: str, reason: str, doubted: bool
+):
+    of = NodeFence(
+        status=NodeFenceStatus(attempts=(attempt(0, "NotFenced"), attempt(1, outcome, reason=reason)))
+    )
+    found = doubtful(LADDER, of)
+    assert (found is not None) is doubted
+    assert found is None or (found.mechanism, found.confirm_with, found.again) == ("strip", ("bmc",), True)
 
 
 @given(

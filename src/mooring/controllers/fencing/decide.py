@@ -6,8 +6,9 @@ order is given; its answer is judged and written; what the node had is released,
 uid and boot; the fence is looked at again and again; it ends when another boot reports. Nothing here reads a
 clock, an API or a mechanism.
 
-- A fence is given up when the node answers, unless a person has asked for it. An order without an answer may
-  have happened: it is heard out first, by a look, and given again only where that shows that it has struck.
+- A fence is given up when the node answers, unless a person has asked for it, or boots anew. An order of
+  which nothing is known may have happened: it is heard out first. One that has struck is in force, or, under
+  another boot, taken back.
 - A fence whose word is contradicted (a second source, or the node itself, which reports in the same boot)
   releases nothing, and what was released on it is withdrawn.
 - A node that its storage shuts out is let in by another boot, or when nothing of the old attachments is left
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision, do
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS, PEERS_ASKED, PEERS_MISSING, SEEN_BY_STORAGE
 from mooring.controllers.fencing.in_force import in_force
-from mooring.controllers.fencing.ladder import next_step, unanswered
+from mooring.controllers.fencing.ladder import doubtful, next_step
 from mooring.controllers.fencing.letting_in import LOOK_S, decide_letting_in
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, name_taken
@@ -79,7 +80,15 @@ def decide_fence(
     begun = has_begun(fence)
     if fence.deleting and not begun:
         return do(Action.CLOSE, Phase.CANCELLED, Reason("Deleted", "it was deleted before anything was done"))
-    if node is not None and not is_same_boot(node, target):
+    taken_back, same = fence.spec.unfence or fence.deleting, node is None or is_same_boot(node, target)
+    answers = begin is not None and begin.action is Begin.NO and begin.left <= 0
+    unheard = doubtful(ladder, fence) if node is None or not is_another_machine(node, target) else None
+    if (taken_back or answers or not same) and unheard is not None:
+        message = (
+            f"node {target.node_name}: whether {unheard.mechanism}'s order has struck is looked at first"
+        )
+        return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, unheard)
+    if node is not None and not same:
         phase = Phase.UNFENCED if begun else Phase.CANCELLED
         if is_another_machine(node, target):
             message = f"{name_taken(target)}: whether that still runs is not known, and nothing is released"
@@ -89,13 +98,6 @@ def decide_fence(
     if node is not None and out_of_service(node):
         message = f"node {target.node_name} was declared dead by a person"
         return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("ConfirmedDead", message))
-    taken_back, outstanding = fence.spec.unfence or fence.deleting, unanswered(ladder, fence)
-    answers = begin is not None and begin.action is Begin.NO and begin.left <= 0
-    if (taken_back or answers) and outstanding is not None:
-        message = (
-            f"node {target.node_name}: whether {outstanding.mechanism}'s order has struck is looked at first"
-        )
-        return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, outstanding)
     if taken_back:
         message = "it is to be taken back, and nothing has shown that it was in force"
         return do(Action.CLOSE, Phase.CANCELLED, Reason("TakenBack", message))

@@ -163,6 +163,7 @@ FENCE: Mapping[str, str] = {
     "status.attempts.volumes": "Of scope Storage: what it shuts the node out of, VolumeAttachment to "
     "PersistentVolume. Read before the order was given, and never added to.",
     "status.attempts.confirmations": "By mechanism: what a second source said.",
+    "status.attempts.renewed": "The last renewal of the node's Lease that the API showed after the answer.",
     "status.attempts.report": "The last report of the node's agent that the API showed after the answer.",
     "status.attempts.absent": "Whether there was no Node object any more when it was given.",
     "status.round": "Which time the ladder is gone through, from 0.",

@@ -182,6 +182,7 @@ _ATTEMPT = fields(
     volumes=mapped(TEXT),
     confirmations=mapped(TEXT),
     report=TEXT,
+    renewed=TEXT,
     absent=FLAG,
 )
 _FENCE: dict[str, Schema] = {

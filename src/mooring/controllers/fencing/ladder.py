@@ -40,37 +40,29 @@ class Judged(NamedTuple):
 
 
 HEAR_OUT_S = 300.0
-"""So long after a mechanism's deadline it is looked at whether an order has struck that is given up."""
+"""So long after a mechanism's deadline it is asked what came of an order that is given up."""
+NOT_HEARD = "NotHeard"
 MOST_RETRIES = 5
 """So often is a rung tried again, whatever the policy says: a fence keeps only its last attempts."""
 CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
 
 
-def unanswered(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
-    """The order of this round that was written, and has no answer."""
-    last = fence.status.attempts[-1] if fence.status.attempts else None
-    if last is None or last.outcome or last.round != fence.status.round:
-        return None
-    step = next_step(ladder, fence.status.attempts, fence.status.round, fence.name)
-    if step is not None and step.again:
-        return step
-    return Step(
-        last.round, last.rung, last.mechanism, (), last.token, again=True
-    )  # its ladder is another one
+def doubtful(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
+    """The first order that may have struck, and of which that is not known. What a mechanism has claimed, and
+    a second source has not confirmed, was heard."""
+    for each in fence.status.attempts:
+        heard = each.outcome in (Outcome.FENCED, Outcome.NOT_FENCED)
+        if not heard and each.reason not in (CONTRADICTED, SECOND_SOURCE, NOT_HEARD):
+            same = each.rung < len(ladder) and ladder[each.rung].mechanism == each.mechanism
+            confirm_with = ladder[each.rung].confirm_with if same else ()
+            return Step(each.round, each.rung, each.mechanism, confirm_with, each.token, again=True)
+    return None
 
 
-def heard_out(look: Look, attempt: FenceAttempt, now: datetime) -> Judged | None:
-    """What an order is worth that is given up, and whose answer was lost with the process that gave it; None
-    if the mechanism is to be looked at again. Where it is not seen to have struck, it may still strike late:
-    its outcome is never that it has not."""
-    patient = bool(attempt.waits_until) and now < parse_time(attempt.waits_until) + timedelta(
-        seconds=HEAR_OUT_S
-    )
-    if look.state is State.UNKNOWN and patient:
-        return None
-    return Judged(
-        Outcome.UNKNOWN, Reason("NotHeard", f"its answer was lost; looked at since: {look.message}")
-    )
+def is_waited_for(attempt: FenceAttempt, now: datetime) -> bool:
+    """Whether its mechanism may still tell what came of an order that is given up."""
+    until = attempt.waits_until
+    return bool(until) and now < parse_time(until) + timedelta(seconds=HEAR_OUT_S)
 
 
 def next_step(

@@ -31,7 +31,7 @@ from mooring.controllers.fencing.detection import (
 from mooring.controllers.fencing.lasting import Lasting
 from mooring.controllers.fencing.peer_words import read_words
 from mooring.controllers.fencing.polls import Polls
-from mooring.controllers.fencing.silence import DEFAULT_DURATION_S, Silence
+from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
 from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
 from mooring.controllers.fencing.struck import in_progress, may_be_off
@@ -80,15 +80,6 @@ class Observer:
         """Nodes that are held by nothing but the budget."""
         self._seen: dict[tuple[str, str], tuple[str, Seen]] = {}
         """Mechanism and node -> the boot, and what the storage has counted in it."""
-        self._over_since: dict[str, float] = {}
-        """Uid of a fence that is over -> since when (the loop's time) this process knows."""
-        fences.add_handler(self._fence_changed)
-
-    def _fence_changed(self, old: NodeFence | None, new: NodeFence | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid):
-            self._over_since.pop(old.uid, None)
-        if new is not None and new.status.phase in Phase.OVER:
-            self._over_since.setdefault(new.uid, asyncio.get_running_loop().time())
 
     async def decision(self, node: Node) -> NodeDecision:
         """Whether the node is to be fenced now."""
@@ -222,11 +213,7 @@ class Observer:
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        fencing = {
-            each.spec.node_name
-            for each in self._fences.items()
-            if may_be_off(each, self._nodes.get(each.spec.node_name)) and not self._answers_since(each)
-        }
+        fencing = {each.spec.node_name for each in self._fences.items() if self._may_be_off(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
             self._loss_of(each, fencing=each.name in fencing)
@@ -247,13 +234,9 @@ class Observer:
         calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
         return Company(len(nodes), known, calm)
 
-    def _answers_since(self, fence: NodeFence) -> bool:
-        """Whether the fence is over, and its node goes on renewing its Lease. A renewal that was on its way
-        when the order struck comes in at once, or late, so one alone shows nothing."""
-        over, seen = self._over_since.get(fence.uid), self._silence.observed(fence.spec.node_name)
-        if over is None or in_progress(fence) or not seen.renewed:
-            return False
-        return asyncio.get_running_loop().time() - seen.seconds - over > DEFAULT_DURATION_S
+    def _may_be_off(self, fence: NodeFence) -> bool:
+        name = fence.spec.node_name
+        return may_be_off(fence, self._nodes.get(name), self._silence.observed(name).renewed)
 
     def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
         priority = self._priority.get(node.name, 0)

@@ -20,19 +20,19 @@ from mooring.controllers.fencing.checking import target_of
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decisions import Action, FenceDecision
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
-from mooring.controllers.fencing.ladder import CONTRADICTED, Step, heard_out, judge
-from mooring.controllers.fencing.letting_in import LOOK_S
+from mooring.controllers.fencing.ladder import CONTRADICTED, NOT_HEARD, Step, is_waited_for, judge
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.controllers.fencing.silence import LEASES
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
-from mooring.controllers.fencing.unfencing import Unfencing
+from mooring.controllers.fencing.unfencing import UNFENCE_AGAIN_S, Unfencing
 from mooring.controllers.fencing.waits import is_as_written
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Node
+from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
@@ -231,7 +231,7 @@ class Steps:
             "evidence": dict(answer.evidence),
             "volumes": volumes,
             "confirmations": {name: f"{look.state}: {look.message}" for name, look in looks.items()},
-            "report": last_report(after) if after is not None else "",
+            **await self._signs_of(after),
             "absent": node is None,
         }
         await self._answered(fence, step.token, ended, judged.outcome is Outcome.FENCED)
@@ -247,27 +247,49 @@ class Steps:
         return True
 
     async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
-        """Looks whether an order has struck that is given up. One that has is given again, which changes
-        nothing, for its answer: then the fence is in force, and is lifted by its rules."""
-        target, attempt = fence.status.target, fence.status.attempts[-1]
+        """Looks whether an order has struck that is given up. In the same boot it is given again then, which
+        changes nothing, for its answer: the fence is in force, and is lifted by its rules. Another boot is
+        let in. Of what a mechanism does not tell for long, it stays unknown."""
+        target = fence.status.target
         assert target is not None
-        look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
-        if look.state is State.SHUT:
-            return await self._order(fence, step)
-        judged = heard_out(look, attempt, self.now())
-        if judged is None:
-            self._look_again(fence.name, LOOK_S)
-            return False
+        attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self.client.find(Node, target.node_name)
+        same, scope = node is None or is_same_boot(node, target), self._scope(step.mechanism)
+        look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
+        may_strike_the_next = not same and scope == Scope.POWER
+        if look.state is State.OPEN or may_strike_the_next or not is_waited_for(attempt, self.now()):
+            return await self._not_heard(fence, step, look.message, node)
+        self._look_again(fence.name, UNFENCE_AGAIN_S)
+        if look.state is State.SHUT and same:
+            await self._order(fence, step)
+        elif look.state is State.SHUT and await self.unfencing.let_in(fence, step.mechanism, step.token):
+            return await self._not_heard(fence, step, "it had struck, and the new boot is let in", node)
+        return False
+
+    async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:
+        """It may strike late: the outcome is never that it has not."""
         ended = {
-            "outcome": str(judged.outcome),
-            "reason": judged.reason.code,
-            "message": judged.reason.message,
+            "outcome": str(Outcome.UNKNOWN),
+            "reason": NOT_HEARD,
+            "message": f"its answer was not heard; looked at since: {found}",
             "answeredAt": format_micro_time(self.now()),
-            "report": last_report(node) if node is not None else "",
+            **await self._signs_of(node),
         }
         await self._answered(fence, step.token, ended, proved=False)
         return True
+
+    async def _signs_of(self, node: Node | None) -> dict[str, str]:
+        """The last that the API shows of its agent's life: what comes later shows that it lives on."""
+        if node is None:
+            return {"report": "", "renewed": ""}
+        lease = await self.client.find(Lease, node.name, LEASES)
+        renewed = lease.spec.renew_time if lease is not None else None
+        return {"report": last_report(node), "renewed": renewed or ""}
+
+    def _scope(self, name: str) -> str:
+        record = self._mechanisms.get(name)
+        mechanism = self._kinds.get(record.spec.type) if record is not None else None
+        return str(mechanism.scope) if mechanism is not None else ""
 
     async def _looks(self, names: Sequence[str], target: FenceTarget, token: str) -> dict[str, Look]:
         """What mechanisms say of the target now, as sources."""

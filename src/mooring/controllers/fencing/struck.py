@@ -7,8 +7,12 @@ from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Outcome
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence
+from mooring.kube.times import parse_time
 from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.statements import last_report
+
+GRACE_S = 40.0
+"""Kubernetes' own, after which a node that renews nothing counts as lost."""
 
 
 def in_progress(fence: NodeFence) -> bool:
@@ -16,20 +20,30 @@ def in_progress(fence: NodeFence) -> bool:
     return fence.status.phase not in Phase.OVER and has_begun(fence)
 
 
-def may_be_off(fence: NodeFence, node: Node | None) -> bool:
+def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
     """Whether something was ordered, and the node has not come back. That an order is taken back whose
     outcome is not known switches nothing on, nor does it that its fence waits to be begun once more: until
-    the node has reported since it may strike."""
+    the node has reported since, or gone on renewing its Lease, it may strike. `renewed`: the time of its last
+    renewal, by the node's own clock; an agent that has nothing new to say reports every five minutes."""
     if in_progress(fence):
         return True
     if node is None or fence.status.target is None or not fence.status.attempts:
         return False
-    struck = _struck(fence)
+    struck, last = _struck(fence), fence.status.attempts[-1]
     if struck is not None:
-        return struck.report != "" and last_report(node) == struck.report
+        return struck.report != "" and last_report(node) == struck.report and not _went_on(struck, renewed)
     if not _given_up(fence) or not is_same_boot(node, fence.status.target):
         return False
-    return node.ready == "Unknown" or last_report(node) == fence.status.attempts[-1].report
+    silent = node.ready == "Unknown"
+    return silent or (last_report(node) == last.report and not _went_on(last, renewed))
+
+
+def _went_on(order: FenceAttempt, renewed: str) -> bool:
+    """Whether the node has renewed its Lease for a grace period since the order was answered. One renewal
+    shows nothing: it may have been on its way when the order struck, and come in late."""
+    if not order.renewed or not renewed:
+        return False
+    return (parse_time(renewed) - parse_time(order.renewed)).total_seconds() > GRACE_S
 
 
 def _given_up(fence: NodeFence) -> bool:

@@ -4,7 +4,7 @@ written down, and ordered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mooring.controllers.fencing import ordering, releasing, volume_fences
@@ -107,16 +107,9 @@ class Unfencing:
     async def unfence(self, fence: NodeFence, reason: Reason) -> bool:
         proof, target = proof_of(fence), fence.status.target
         assert proof is not None and target is not None
-        record = self._mechanisms.get(proof.mechanism)
-        try:
-            given = await ordering.prepare(
-                self._client, self._kinds, record, proof.mechanism, target, proof.token
-            )
-            await self._check_still_so(fence, proof, target)
-            self._client.check_leading()
-            answer = await ordering.unfence(given)
-        except ordering.NotUsable as error:
-            answer = Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
+        answer = await self._ordered(
+            proof.mechanism, target, proof.token, lambda: self._check_still_so(fence, proof, target)
+        )
         if answer.outcome is not Outcome.UNFENCED:
             failed = Reason("NotUnfenced", f"{proof.mechanism}: {answer.message}")
             self._recorder.once(fence, "Warning", failed)
@@ -125,6 +118,33 @@ class Unfencing:
             return False
         await self._statuses.write(fence, reason, Phase.FENCED, {"powerOnAt": format_micro_time(self._now())})
         return True
+
+    async def let_in(self, fence: NodeFence, mechanism: str, token: str) -> bool:
+        """Orders a mechanism to let in what runs there now, which is another boot than was meant."""
+        target = fence.status.target
+        assert target is not None
+        answer = await self._ordered(mechanism, target, token)
+        if answer.outcome is not Outcome.UNFENCED:
+            failed = Reason("NotUnfenced", f"{mechanism}: {answer.message}")
+            self._recorder.once(fence, "Warning", failed)
+        return answer.outcome is Outcome.UNFENCED
+
+    async def _ordered(
+        self,
+        mechanism: str,
+        target: FenceTarget,
+        token: str,
+        check: Callable[[], Awaitable[None]] | None = None,
+    ) -> Answer:
+        record = self._mechanisms.get(mechanism)
+        try:
+            given = await ordering.prepare(self._client, self._kinds, record, mechanism, target, token)
+            if check is not None:
+                await check()
+            self._client.check_leading()
+            return await ordering.unfence(given)
+        except ordering.NotUsable as error:
+            return Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
 
     async def _check_still_so(self, fence: NodeFence, proof: FenceAttempt, target: FenceTarget) -> None:
         """Conflict unless the fence is as it was decided upon, and, where that matters, another boot shows,

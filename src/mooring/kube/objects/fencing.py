@@ -199,8 +199,9 @@ class FenceAttempt(Struct, frozen=True):
     """One order. Written without an `outcome` before it is given: that means that it may have happened.
     `waits_until`: then the mechanism is waited for no longer. `evidence`: what was read after it. `volumes`:
     of scope Storage, what it shuts the node out of (VolumeAttachment to PersistentVolume), read before it was
-    given. `confirmations`: by mechanism, what a second source said. `report`: the last report of the node's
-    agent that the API showed after the answer. `absent`: the live read before it was given found no Node."""
+    given. `confirmations`: by mechanism, what a second source said. `report`, `renewed`: the last report of
+    the node's agent, and renewal of its Lease, that the API showed after the answer. `absent`: the live read
+    before it was given found no Node."""
 
     round: int = 0
     rung: int = 0
@@ -218,6 +219,7 @@ class FenceAttempt(Struct, frozen=True):
     volumes: dict[str, str] = {}
     confirmations: dict[str, str] = {}
     report: str = ""
+    renewed: str = ""
     absent: bool = False
 
 
