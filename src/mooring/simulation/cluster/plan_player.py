@@ -343,10 +343,16 @@ class PlanPlayer:
         service.register(True)
 
     async def _wrong_taint(self, step: PlanStep) -> None:
-        """An operator's mistake: a machine that runs is declared out of service, or the taint is left
-        over."""
+        """An operator's mistake: a machine that runs is declared out of service, or the taint is left over.
+        Of a machine that does not answer, that is the word that counts: where a storage neither revokes nor
+        refuses, nothing survives such a lie, and the mistake is made of nodes that answer, for a moment."""
+        kind, seconds = self.cluster.array.kind, step.value
+        if not (kind.revokes or kind.keeps):
+            seconds = min(seconds, 2.0)
+            if not await self.users.is_shown_to_answer(step.on):
+                return
         await self.users.declare(step.on, True)
-        await asyncio.sleep(step.value)
+        await asyncio.sleep(seconds)
         await self._take_back(step.on)
 
     async def _take_back(self, node: str) -> None:

@@ -361,6 +361,10 @@ class Users:
             self.cluster.silent.discard(step.on)
             await self.confirm_dead(step.on)
 
+    async def is_shown_to_answer(self, node: str) -> bool:
+        found = await self.api.find(Node, node)
+        return found is not None and found.ready == "True"
+
     async def declare(self, node: str, out: bool) -> None:
         """Sets or removes the out-of-service taint."""
         await self.cluster.as_user(lambda: self._declare(node, out))

@@ -115,6 +115,11 @@ class EvictedInTime(Checker):
         self._last: dict[str, Taints] = {}  # node -> as it was written last
         self._gone: dict[str, tuple[Taints, float]] = {}  # node -> as it was before, and until when
         trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "nodes":
+            self._gone[event.fields["name"]] = self._last.pop(event.fields["name"], {}), event.time
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == "nodes":
