@@ -109,6 +109,7 @@ class SimulatedCluster:
         self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
         self.array.take_its_time()
         self.array.asked_by = self.asker
+        self.array.life = lambda node: self.nodes[node].life
         self.array.journal = self.trace
         self._backend = self.actor("array")
         self.array.carry_out, self.array.leave_it = self._carry_out, self._backend.start

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import KINDS, STATIC
+from mooring.simulation.cluster.workloads import KINDS, RAW, STATIC
 from mooring.simulation.engine.randomness import stream
 
 T = TypeVar("T")
@@ -38,6 +38,13 @@ whatever its storage does; an `ebs` driver has a cloud of its own."""
 NAMES = ("db", "web", "log")
 REPLICAS = (1, 2, 2, 3)
 JOB_PODS = (1, 3, 6)
+RAW_CARDS: tuple[str, ...] = (
+    *("raw" for _ in range(4)),
+    *("raw-shared" for _ in range(2)),
+    *("" for _ in range(14)),
+)
+"""Of twenty seeds: those that have raw devices, too."""
+RAW_NAME = "dev"
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
 MOST_KINDS = 16
@@ -98,6 +105,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
+    if not given.shut_out:
+        scenario = _with_raw_devices(seed, scenario)
     own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
@@ -164,8 +173,9 @@ def _replicas(kind: str, chance: Random) -> int:
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
-    kinds = [kind for kind in KINDS if driver == "plugin" or kind not in STATIC]
-    deck = [*islice(cycle(KINDS), max(len(WAYS), len(KINDS)))]
+    dealt = [kind for kind in KINDS if kind not in RAW]
+    kinds = [kind for kind in dealt if driver == "plugin" or kind not in STATIC]
+    deck = [*islice(cycle(dealt), max(len(WAYS), len(dealt)))]
     cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
     first = [kind for kind in _dealt(seed, cards, "swarm workload") if kind in kinds]
     return dict(
@@ -174,6 +184,20 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
             [*(first or [chance.choice(kinds)]), *chance.sample(kinds, chance.choice((0, 1, 2)))],
             strict=False,
         )
+    )
+
+
+def _with_raw_devices(seed: int, scenario: Scenario) -> Scenario:
+    """One workload more, which has them, if this seed was dealt one. From a stream of its own: all else is
+    drawn as without it."""
+    kind = _dealt(seed, RAW_CARDS, "swarm raw")
+    if not kind:
+        return scenario
+    replicas = _replicas(kind, stream(seed, "swarm raw devices"))
+    return replace(
+        scenario,
+        sets=scenario.sets | {RAW_NAME: replicas},
+        workloads=scenario.workloads | {RAW_NAME: kind},
     )
 
 

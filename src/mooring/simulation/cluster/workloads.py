@@ -32,8 +32,10 @@ STATIC_CLASS = "made-by-hand"
 RETAINING_CLASS = "kept"
 """Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
-DEPLOYMENTS = frozenset({"shared", "rivals"})
+DEPLOYMENTS = frozenset({"shared", "rivals", "raw-shared"})
 """The kinds of workloads that are Deployments."""
+RAW = ("raw", "raw-shared")
+"""The kinds of workloads whose containers get their volumes as raw devices."""
 STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
 RECYCLED = frozenset({"recycled"})
@@ -203,6 +205,30 @@ def _rivals(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return _shared(name, replicas, ONE_POD_MODE)
 
 
+def _as_devices(made: list[tuple[type[Object], Body, str]]) -> list[tuple[type[Object], Body, str]]:
+    """The same, but containers get their volumes as raw devices."""
+    for kind, body, _ in made:
+        spec = body["spec"]
+        for container in spec.get("template", {}).get("spec", {}).get("containers", ()):
+            mounts = container.pop("volumeMounts")
+            container["volumeDevices"] = [
+                {"name": each["name"], "devicePath": f"/dev/{each['name']}"} for each in mounts
+            ]
+        claims = [spec] if kind is PersistentVolumeClaim else []
+        claims += [template["spec"] for template in spec.get("volumeClaimTemplates", ())]
+        for claim in claims:
+            claim["volumeMode"] = "Block"
+    return made
+
+
+def _raw(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _as_devices(_disk(name, replicas))
+
+
+def _raw_shared(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _as_devices(_shared(name, replicas))
+
+
 def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """Pods without an owner, which end by themselves and stay as they ended."""
     found: list[tuple[type[Object], Body, str]] = []
@@ -286,6 +312,8 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "guarded": _guarded,
     "tenant": _tenant,
     "manifests": _manifests,
+    "raw": _raw,
+    "raw-shared": _raw_shared,
 }
 
 
