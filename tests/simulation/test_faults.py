@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mooring.apiserver.errors import Expired
+from mooring.apiserver.requests import watch
+from mooring.apiserver.requests.watch import error_line
+from mooring.apiserver.store.history import Change, Cursor
 from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import Gone, KubeError
 from mooring.kube.informer import Informer
 from mooring.simulation.checks.invariants.fences import is_fenced
 from mooring.simulation.checks.invariants.objects import object_of
+from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
-from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.peer_wire import LATEST_S, PeerWire
 from mooring.simulation.run import Outcome, play
@@ -296,3 +301,37 @@ def test_words_between_peers_are_lost_until_all_is_healed(healed: bool, arrive: 
         return len(taken)
 
     assert asyncio.run(story()) in arrive
+
+
+TWO_PODS = replace(TWO, sets={"db": 2})
+PODS_COME_AND_GO = tuple(PlanStep(62 + 3 * number, "delete-pod", "db", 0, number % 2) for number in range(8))
+
+
+@pytest.mark.parametrize("part", ["attaching", "placing", "n0"])
+@pytest.mark.parametrize("how", [0, 1])
+def test_a_watch_that_was_not_read_goes_on_where_it_was_or_begins_anew_if_that_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, part: str, how: int
+):
+    expired: list[Expired] = []
+    monkeypatch.setattr(watch, "error_line", lambda *about: expired.append(about[0]) or error_line(*about))
+    plan = (PlanStep(60, "expire-watch", part, 40, how), *PODS_COME_AND_GO)
+    outcome = play(0, TWO_PODS, plan=plan)
+    assert outcome.violations == []
+    assert bool(expired) == bool(how)
+
+
+def test_what_a_watch_leaves_out_because_it_was_forgotten_is_found(monkeypatch: pytest.MonkeyPatch):
+    def take(self: Cursor, limit: int | None = None) -> list[Change]:
+        self.position = max(self.position, self._history.start)
+        changes = self._history.since(self.position, limit)
+        self.position += len(changes)
+        return changes
+
+    monkeypatch.setattr(Cursor, "take", take)
+    plan = (PlanStep(60, "expire-watch", "attaching", 40, 1), *PODS_COME_AND_GO)
+    assert "D4" in play(0, TWO_PODS, plan=plan).invariants
+
+
+def test_seven_of_twenty_seeds_of_the_swarm_have_watches_that_expire():
+    drawn_kinds = [{step.what for step in make_plan(seed, swarm.drawn(seed, DEFAULT))} for seed in range(20)]
+    assert sum("expire-watch" in kinds for kinds in drawn_kinds) == swarm.BESIDE["expire-watch"]

@@ -73,6 +73,7 @@ FAULTS: dict[str, str] = {
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node
+    "expire-watch": "part",  # it reads nothing of its watches for a while; how odd: what it misses is forgotten
     "old-lists": "part",  # a replica that lags answers lists that ask for any version
     "slow-mount": "node",
     "array-full": "array",  # it has no room for another disk
@@ -171,6 +172,7 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
+        "expire-watch",
     ),
     0.0,
 )
@@ -179,7 +181,7 @@ LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
-    "back-in-fence",
+    *("back-in-fence", "expire-watch"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -28,6 +28,8 @@ MUST_STAY = 2
 UNDEFINING = ("strip-volume", "delete-unbound")
 """Steps that take a PersistentVolume away which may be attached."""
 SOON_S = 1.0
+KEPT = 4
+"""So few changes the API server keeps while what a watch misses is forgotten."""
 PATIENCE_S = 300.0
 """So long a fault waits for the moment in which it strikes."""
 FLAPS_OFF_S, FLAPS_ON_S = (5.0, 45.0, 70.0), (15.0, 60.0)
@@ -100,6 +102,7 @@ class PlanPlayer:
         if self.cloud is not None:
             self.cloud.heal()
         cluster.log.sync_s = SYNC_S
+        cluster.keep_history()
         if cluster.network.server is None:
             cluster.server.start()
         for part in cluster.parts():
@@ -397,6 +400,19 @@ class PlanPlayer:
             part.link.conditions.watch_lag = 1.0 + step.how * 3
 
         await self._disturb(step, begin)
+
+    async def _expire_watch(self, step: PlanStep) -> None:
+        """It reads nothing of its watches. Then it goes on where it was, or (how odd) that is forgotten: the
+        API server keeps the last changes alone."""
+
+        def begin(part: Part) -> None:
+            conditions = part.link.conditions
+            conditions.unread = conditions.unread or asyncio.Event()
+            if step.how % 2:
+                self.cluster.keep_history(KEPT)
+
+        await self._disturb(step, begin)
+        self.cluster.keep_history()
 
     async def _old_lists(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:

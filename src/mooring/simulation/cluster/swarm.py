@@ -45,6 +45,8 @@ RAW_CARDS: tuple[str, ...] = (
 )
 """Of twenty seeds: those that have raw devices, too."""
 RAW_NAME = "dev"
+BESIDE: Mapping[str, int] = {"expire-watch": 7}
+"""Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
 MOST_KINDS = 16
@@ -106,7 +108,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         node_deletion_confirms_death=chance.random() < 0.25,
     )
     if not given.shut_out:
-        scenario = _with_raw_devices(seed, scenario)
+        scenario = _with_raw_devices(seed, _with_faults_beside(seed, scenario))
     own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
@@ -187,6 +189,14 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     )
 
 
+def _with_faults_beside(seed: int, scenario: Scenario) -> Scenario:
+    """Those that this seed was dealt. From streams of their own: all else is drawn as without them."""
+    cards = {kind: [number < many for number in range(len(WAYS))] for kind, many in BESIDE.items()}
+    kinds = [kind for kind, deck in cards.items() if _dealt(seed, deck, f"swarm {kind}")]
+    weights = {kind: stream(seed, f"swarm weight {kind}").choice(WEIGHTS) for kind in kinds}
+    return replace(scenario, only=tuple(sorted({*scenario.only, *kinds})), weights=scenario.weights | weights)
+
+
 def _with_raw_devices(seed: int, scenario: Scenario) -> Scenario:
     """One workload more, which has them, if this seed was dealt one. From a stream of its own: all else is
     drawn as without it."""
@@ -227,7 +237,7 @@ def _kinds_of_faults(seed: int) -> list[str]:
 def _covering(block: int) -> list[list[str]]:
     """The kinds of faults of each seed of a block."""
     chance, left = stream(block, "swarm faults"), possible_pairs()
-    there = [[*faults_of(Scenario(driver=_way(block * BLOCK + number)[0]))] for number in range(BLOCK)]
+    there = [_paired(_way(block * BLOCK + number)[0]) for number in range(BLOCK)]
     found: list[list[str]] = []
     for kinds in there:
         found.append(_chosen(chance, kinds, chance.randint(1, MOST_KINDS), left))
@@ -242,9 +252,11 @@ def _covering(block: int) -> list[list[str]]:
 def possible_pairs() -> set[Pair]:
     """The kinds of faults that can strike the same cluster."""
     drivers = dict.fromkeys(driver for driver, _ in WAYS)
-    return {
-        frozenset(pair) for driver in drivers for pair in combinations(faults_of(Scenario(driver=driver)), 2)
-    }
+    return {frozenset(pair) for driver in drivers for pair in combinations(_paired(driver), 2)}
+
+
+def _paired(driver: str) -> list[str]:
+    return [kind for kind in faults_of(Scenario(driver=driver)) if kind not in BESIDE]
 
 
 def _chosen(chance: Random, kinds: Sequence[str], number: int, left: set[Pair]) -> list[str]:
