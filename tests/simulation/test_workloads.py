@@ -413,3 +413,26 @@ def test_a_pod_that_starts_without_its_raw_device_is_found(monkeypatch: pytest.M
     monkeypatch.setattr(PodDevice, "map_pod_device", nothing)
     scenario = Scenario(nodes=1, sets={"r": 1}, workloads={"r": "raw"}, minutes=12)
     assert play(0, scenario, plan=()).invariants != []
+
+
+PASSING = Scenario(nodes=2, sets={"p": 2}, workloads={"p": "passing"}, minutes=12)
+
+
+def test_claims_go_with_pods_that_are_scaled_away_and_the_others_stay():
+    plan = (PlanStep(60, "delete-pod", "p"), PlanStep(100, "scale", "p", 1.0))
+    outcome = play(0, PASSING, plan=plan, lines=True)
+    assert outcome.violations == []
+    (gone,) = lines(outcome, "store.deleted", "resource=persistentvolumeclaims")
+    assert "data-p-1" in gone
+    assert moment(gone) > 100
+
+
+def test_a_set_whose_claims_go_with_pods_that_stay_is_found(monkeypatch: pytest.MonkeyPatch):
+    original = statefulset_controller.claim_owners
+
+    def condemned(*about: Any, **given: bool) -> Any:
+        return original(*about, condemned=True)
+
+    monkeypatch.setattr(statefulset_controller, "claim_owners", condemned)
+    plan = (PlanStep(60, "delete-pod", "p"), PlanStep(100, "scale", "p", 1.0))
+    assert "L21" in play(0, PASSING, plan=plan).invariants

@@ -131,7 +131,7 @@ LASTING = ("hold", "shrink-set", "remove-manifest", "break-set")
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
-    *("recycled", "guarded", "raw"),
+    *("recycled", "guarded", "raw", "passing"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import KINDS, RAW, STATIC
+from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
 
 T = TypeVar("T")
@@ -38,13 +38,11 @@ whatever its storage does; an `ebs` driver has a cloud of its own."""
 NAMES = ("db", "web", "log")
 REPLICAS = (1, 2, 2, 3)
 JOB_PODS = (1, 3, 6)
-RAW_CARDS: tuple[str, ...] = (
-    *("raw" for _ in range(4)),
-    *("raw-shared" for _ in range(2)),
-    *("" for _ in range(14)),
-)
-"""Of twenty seeds: those that have raw devices, too."""
-RAW_NAME = "dev"
+WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
+    "dev": {"raw": 4, "raw-shared": 2},
+    "own": {"passing": 5},
+}
+"""Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 BESIDE: Mapping[str, int] = {"expire-watch": 7}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
@@ -108,7 +106,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         node_deletion_confirms_death=chance.random() < 0.25,
     )
     if not given.shut_out:
-        scenario = _with_raw_devices(seed, _with_faults_beside(seed, scenario))
+        scenario = _with_workloads_beside(seed, _with_faults_beside(seed, scenario))
     own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
@@ -175,7 +173,8 @@ def _replicas(kind: str, chance: Random) -> int:
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
-    dealt = [kind for kind in KINDS if kind not in RAW]
+    beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds}
+    dealt = [kind for kind in KINDS if kind not in beside]
     kinds = [kind for kind in dealt if driver == "plugin" or kind not in STATIC]
     deck = [*islice(cycle(dealt), max(len(WAYS), len(dealt)))]
     cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
@@ -197,18 +196,16 @@ def _with_faults_beside(seed: int, scenario: Scenario) -> Scenario:
     return replace(scenario, only=tuple(sorted({*scenario.only, *kinds})), weights=scenario.weights | weights)
 
 
-def _with_raw_devices(seed: int, scenario: Scenario) -> Scenario:
-    """One workload more, which has them, if this seed was dealt one. From a stream of its own: all else is
-    drawn as without it."""
-    kind = _dealt(seed, RAW_CARDS, "swarm raw")
-    if not kind:
-        return scenario
-    replicas = _replicas(kind, stream(seed, "swarm raw devices"))
-    return replace(
-        scenario,
-        sets=scenario.sets | {RAW_NAME: replicas},
-        workloads=scenario.workloads | {RAW_NAME: kind},
-    )
+def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for workloads."""
+    for name, kinds in WORKLOADS_BESIDE.items():
+        cards = [kind for kind, many in kinds.items() for _ in range(many)]
+        kind = _dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
+        if kind:
+            replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
+            sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
+            scenario = replace(scenario, sets=sets, workloads=workloads)
+    return scenario
 
 
 def _calm(features: set[str]) -> float:

@@ -34,8 +34,6 @@ RETAINING_CLASS = "kept"
 ONE_NODE_MODE = "ReadWriteOnce"
 DEPLOYMENTS = frozenset({"shared", "rivals", "raw-shared"})
 """The kinds of workloads that are Deployments."""
-RAW = ("raw", "raw-shared")
-"""The kinds of workloads whose containers get their volumes as raw devices."""
 STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
 RECYCLED = frozenset({"recycled"})
@@ -140,6 +138,13 @@ def _plain(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
 def _retained(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """Its volumes are left to users when their claims are gone."""
     return [(StatefulSet, _set(name, replicas, {"data": RETAINING_CLASS}), NAMESPACE)]
+
+
+def _passing(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose claims go with it, and with the pods that are scaled away."""
+    ((_, body, _),) = made = _disk(name, replicas)
+    body["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    return made
 
 
 def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -314,6 +319,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "manifests": _manifests,
     "raw": _raw,
     "raw-shared": _raw_shared,
+    "passing": _passing,
 }
 
 
