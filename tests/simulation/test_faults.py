@@ -15,9 +15,11 @@ from mooring.apiserver.errors import Expired
 from mooring.apiserver.requests import watch
 from mooring.apiserver.requests.watch import error_line
 from mooring.apiserver.store.history import Change, Cursor
+from mooring.controllers.attachdetach.adoption import Adoption
 from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import Gone, KubeError
 from mooring.kube.informer import Informer
+from mooring.kube.objects import Node, VolumeAttachment
 from mooring.simulation.checks.invariants.fences import is_fenced
 from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.cluster import swarm
@@ -335,3 +337,37 @@ def test_what_a_watch_leaves_out_because_it_was_forgotten_is_found(monkeypatch: 
 def test_seven_of_twenty_seeds_of_the_swarm_have_watches_that_expire():
     drawn_kinds = [{step.what for step in make_plan(seed, swarm.drawn(seed, DEFAULT))} for seed in range(20)]
     assert sum("expire-watch" in kinds for kinds in drawn_kinds) == swarm.BESIDE["expire-watch"]
+
+
+TWO_PODS_OF_CSI = replace(TWO_PODS, driver="csi")
+UPSTREAM = (PlanStep(60, "upstream-attaches", "attaching"), PlanStep(150, "drain", "n0"))
+
+
+def test_what_upstreams_controller_has_recorded_is_attached_and_taken_back_by_ours(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    found: list[str] = []
+    original = Adoption._find
+
+    def find(self: Adoption, record: VolumeAttachment, node: Node | None) -> str:
+        found.append(original(self, record, node))
+        return found[-1]
+
+    monkeypatch.setattr(Adoption, "_find", find)
+    outcome = play(0, TWO_PODS_OF_CSI, plan=UPSTREAM, lines=True)
+    assert outcome.violations == []
+    assert any(found)
+    assert len(lines(outcome, "store.deleted", "volumeattachments")) > 2, (
+        "ours of before, and one of upstream's"
+    )
+
+
+def test_a_controller_that_leaves_upstreams_records_alone_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Adoption, "_find", lambda self, record, node: "")
+    assert play(0, TWO_PODS_OF_CSI, plan=UPSTREAM).invariants != []
+
+
+def test_while_upstreams_controller_is_at_work_ours_is_not_and_the_workload_is_whole_again():
+    outcome = play(0, TWO_PODS_OF_CSI, plan=UPSTREAM[:1], lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "truth.started")) == 4

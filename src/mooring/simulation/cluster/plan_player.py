@@ -16,7 +16,17 @@ from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
-from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FENCE_ACTIONS, FENCE_FAULTS, Plan, PlanStep
+from mooring.simulation.cluster.plan import (
+    ACTIONS,
+    EC2_FAULTS,
+    FENCE_ACTIONS,
+    FENCE_FAULTS,
+    KEEPING,
+    Plan,
+    PlanStep,
+    workloads_of,
+)
+from mooring.simulation.cluster.upstream import Upstream
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
@@ -356,6 +366,17 @@ class PlanPlayer:
         """Takes the out-of-service taint away, unless the machine was lost since."""
         if node not in self.cluster.lost:
             await self.users.declare(node, False)
+
+    async def _upstream_attaches(self, step: PlanStep) -> None:
+        """Upstream's controller makes the VolumeAttachments of a workload; then ours takes over."""
+        sets = [name for name, kind in workloads_of(self.cluster.scenario).items() if kind in KEEPING]
+        name = sets[step.how % len(sets)]
+        replicas = float(self.cluster.scenario.sets[name])
+        try:
+            await Upstream(self.users).attach(name, replicas)
+        finally:
+            await self.users.scale(PlanStep(0, "scale", name, replicas))
+            self._restart(step.on)
 
     async def _conflicts(self, step: PlanStep) -> None:
         """Another client writes to the same objects, again and again."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
@@ -43,7 +43,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "own": {"passing": 5},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
-BESIDE: Mapping[str, int] = {"expire-watch": 7}
+BESIDE: Mapping[str, int] = {"expire-watch": 7, "upstream-attaches": 12}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
@@ -106,7 +106,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         node_deletion_confirms_death=chance.random() < 0.25,
     )
     if not given.shut_out:
-        scenario = _with_workloads_beside(seed, _with_faults_beside(seed, scenario))
+        scenario = _with_faults_beside(seed, _with_workloads_beside(seed, scenario))
     own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
@@ -191,7 +191,9 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
 def _with_faults_beside(seed: int, scenario: Scenario) -> Scenario:
     """Those that this seed was dealt. From streams of their own: all else is drawn as without them."""
     cards = {kind: [number < many for number in range(len(WAYS))] for kind, many in BESIDE.items()}
-    kinds = [kind for kind, deck in cards.items() if _dealt(seed, deck, f"swarm {kind}")]
+    kinds = [
+        kind for kind, deck in cards.items() if suits(kind, scenario) and _dealt(seed, deck, f"swarm {kind}")
+    ]
     weights = {kind: stream(seed, f"swarm weight {kind}").choice(WEIGHTS) for kind in kinds}
     return replace(scenario, only=tuple(sorted({*scenario.only, *kinds})), weights=scenario.weights | weights)
 

@@ -135,7 +135,8 @@ class StoredObject(msgspec.Struct):
     @property
     def unique_disk(self) -> str:
         """Of a VolumeAttachment: its disk, as Nodes' lists name it."""
-        return disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        named = disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        return named or self.spec.source.persistent_volume_name
 
     @property
     def going(self) -> bool:
