@@ -42,6 +42,7 @@ from mooring.volumes.interfaces import (
     Attacher,
     Attachment,
     Attributes,
+    BlockVolumePlugin,
     Detacher,
     Mounter,
     NodeExpandableVolumePlugin,
@@ -50,6 +51,7 @@ from mooring.volumes.interfaces import (
 )
 from mooring.volumes.names import INLINE_VOLUME, volume_attachment_name
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.pod_device import PodDevice
 from mooring.volumes.spec import VolumeSpec
 
 NODE = "node-1"
@@ -346,6 +348,22 @@ class PlayedDisk(PlayedPlugin, AttachableVolumePlugin, NodeExpandableVolumePlugi
 
     async def get_device_mount_refs(self, device_mount_path: str) -> Sequence[str]:
         return []
+
+
+class RawDisk(PlayedDisk, BlockVolumePlugin):
+    """Pods can have its volumes as raw devices."""
+
+    def get_global_map_path(self, spec: VolumeSpec) -> str:
+        return f"/plugins/devices/{self.get_volume_name(spec)}"
+
+    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+        return device_path
+
+    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
+        return PodDevice(self.host, DISK, spec.name, pod.uid)
+
+    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
+        return PodDevice(self.host, DISK, spec_name, pod_uid)
 
 
 class AgentStage:

@@ -11,14 +11,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mooring.apiserver.errors import Expired
+from mooring.apiserver.requests import watch
+from mooring.apiserver.requests.watch import error_line
+from mooring.apiserver.store.history import Change, Cursor
+from mooring.controllers.attachdetach.adoption import Adoption
 from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import Gone, KubeError
 from mooring.kube.informer import Informer
+from mooring.kube.objects import Node, VolumeAttachment
 from mooring.simulation.checks.invariants.fences import is_fenced
 from mooring.simulation.checks.invariants.objects import object_of
+from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
-from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.peer_wire import LATEST_S, PeerWire
 from mooring.simulation.run import Outcome, play
@@ -296,3 +303,71 @@ def test_words_between_peers_are_lost_until_all_is_healed(healed: bool, arrive: 
         return len(taken)
 
     assert asyncio.run(story()) in arrive
+
+
+TWO_PODS = replace(TWO, sets={"db": 2})
+PODS_COME_AND_GO = tuple(PlanStep(62 + 3 * number, "delete-pod", "db", 0, number % 2) for number in range(8))
+
+
+@pytest.mark.parametrize("part", ["attaching", "placing", "n0"])
+@pytest.mark.parametrize("how", [0, 1])
+def test_a_watch_that_was_not_read_goes_on_where_it_was_or_begins_anew_if_that_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, part: str, how: int
+):
+    expired: list[Expired] = []
+    monkeypatch.setattr(watch, "error_line", lambda *about: expired.append(about[0]) or error_line(*about))
+    plan = (PlanStep(60, "expire-watch", part, 40, how), *PODS_COME_AND_GO)
+    outcome = play(0, TWO_PODS, plan=plan)
+    assert outcome.violations == []
+    assert bool(expired) == bool(how)
+
+
+def test_what_a_watch_leaves_out_because_it_was_forgotten_is_found(monkeypatch: pytest.MonkeyPatch):
+    def take(self: Cursor, limit: int | None = None) -> list[Change]:
+        self.position = max(self.position, self._history.start)
+        changes = self._history.since(self.position, limit)
+        self.position += len(changes)
+        return changes
+
+    monkeypatch.setattr(Cursor, "take", take)
+    plan = (PlanStep(60, "expire-watch", "attaching", 40, 1), *PODS_COME_AND_GO)
+    assert "D4" in play(0, TWO_PODS, plan=plan).invariants
+
+
+def test_seven_of_twenty_seeds_of_the_swarm_have_watches_that_expire():
+    drawn_kinds = [{step.what for step in make_plan(seed, swarm.drawn(seed, DEFAULT))} for seed in range(20)]
+    assert sum("expire-watch" in kinds for kinds in drawn_kinds) == swarm.BESIDE["expire-watch"]
+
+
+TWO_PODS_OF_CSI = replace(TWO_PODS, driver="csi")
+UPSTREAM = (PlanStep(60, "upstream-attaches", "attaching"), PlanStep(150, "drain", "n0"))
+
+
+def test_what_upstreams_controller_has_recorded_is_attached_and_taken_back_by_ours(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    found: list[str] = []
+    original = Adoption._find
+
+    def find(self: Adoption, record: VolumeAttachment, node: Node | None) -> str:
+        found.append(original(self, record, node))
+        return found[-1]
+
+    monkeypatch.setattr(Adoption, "_find", find)
+    outcome = play(0, TWO_PODS_OF_CSI, plan=UPSTREAM, lines=True)
+    assert outcome.violations == []
+    assert any(found)
+    assert len(lines(outcome, "store.deleted", "volumeattachments")) > 2, (
+        "ours of before, and one of upstream's"
+    )
+
+
+def test_a_controller_that_leaves_upstreams_records_alone_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Adoption, "_find", lambda self, record, node: "")
+    assert play(0, TWO_PODS_OF_CSI, plan=UPSTREAM).invariants != []
+
+
+def test_while_upstreams_controller_is_at_work_ours_is_not_and_the_workload_is_whole_again():
+    outcome = play(0, TWO_PODS_OF_CSI, plan=UPSTREAM[:1], lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "truth.started")) == 4

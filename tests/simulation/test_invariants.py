@@ -425,7 +425,7 @@ CASES: dict[str, tuple[Events, Events]] = {
 }
 
 
-APART = ("L12", "S32", "S33", "S34", "S36")
+APART = ("L12", "S32", "S33", "S34", "S36", "S39")
 """Tried by traces of their own (`test_invariants_deadlines`, `test_invariants_requests`): those here leave
 out what was written down, and waited for."""
 

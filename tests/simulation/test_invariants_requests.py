@@ -10,12 +10,12 @@ import pytest
 from mooring.simulation.checks.invariants import check
 from mooring.simulation.checks.memory import remembered
 from mooring.simulation.engine.trace import Trace
-from mooring.volumes.names import ATTACH_REQUESTED_AT, VOLUME_NAME, VOLUMES_ATTACHED_WRITE
+from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACHING, VOLUME_NAME, VOLUMES_ATTACHED_WRITE
 
 CONTROLLER = "x 1 attachdetach-controller"
 RECORD = "volumeattachments"
 UID, OTHER_UID = "13cb3e3a-c02d-49f3-b0d8-6ee62c56c26f", "a5c5e829-073d-450b-aaf3-34abb07521d6"
-JUDGED = ("S32", "S33", "S34", "S36", "P3")
+JUDGED = ("S32", "S33", "S34", "S36", "S39", "P3")
 Events = list[tuple[str, dict[str, Any]]]
 
 
@@ -161,7 +161,7 @@ LOOKED = ("asked.looked", {"name": "a", "actor": "n1"})
 
 
 def test_an_agent_looks_again_at_what_it_has_mounted_when_its_node_was_unreported():
-    before = [record(), unreported("1"), MOUNTED, unreported("2")]
+    before = [record(), unreported("1"), saw(), MOUNTED, unreported("2")]
     assert found(*before, wait(11), record()) == ["S36"]
     assert found(*before, LOOKED, wait(11), record()) == []
     assert found(*before, wait(9), record()) == [], "it may be under way"
@@ -171,10 +171,45 @@ def test_an_agent_looks_again_at_what_it_has_mounted_when_its_node_was_unreporte
 
 def test_an_agent_that_a_fault_strikes_may_look_later():
     cut = ("plan.step", {"what": "cut", "on": "n0", "value": 60.0, "how": 0})
-    before = [record(), unreported("1"), MOUNTED, unreported("2")]
+    before = [record(), unreported("1"), saw(), MOUNTED, unreported("2")]
     assert found(*before, cut, wait(11), record()) == ["S36"], "another node's"
     here = ("plan.step", cut[1] | {"on": "n1"})
     assert found(*before, here, wait(11), record()) == []
+
+
+def saw(node: str = "n1", *, attached: bool = True, **metadata: Any) -> tuple[str, dict[str, Any]]:
+    """An agent's live look at the VolumeAttachment."""
+    body = {
+        "metadata": {"annotations": {VOLUME_NAME: "v"}} | metadata,
+        "spec": {"nodeName": "n1"},
+        "status": {"attached": attached},
+    }
+    return "asked.looked", {"name": "a", "actor": node, "_body": msgspec.json.encode(body)}
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        saw("n2"),
+        saw(attached=False),
+        saw(deletionTimestamp="t"),
+        saw(annotations={VOLUME_NAME: "v", DETACHING: "t"}),
+        LOOKED,
+    ],
+    ids=["another node's", "not attached", "deleted", "being detached", "not there"],
+)
+def test_a_node_mounts_what_it_has_seen_that_it_may(look: tuple[str, dict[str, Any]]):
+    assert found(saw(), MOUNTED) == []
+    assert found(look, MOUNTED) == ["S39"]
+    assert found(saw(), look, MOUNTED) == [], "what it saw first may be under way"
+
+
+def test_a_node_looks_before_each_mount_unless_a_fault_strikes_it():
+    gone = ("truth.unmounted", {"volume": "v", "node": "n1"})
+    slow = ("plan.step", {"what": "slow-unmount", "on": "n1", "value": 60.0, "how": 0})
+    assert found(saw(), MOUNTED, gone, MOUNTED) == ["S39"]
+    assert found(saw(), MOUNTED, gone, saw(), MOUNTED) == []
+    assert found(saw(), MOUNTED, gone, slow, MOUNTED) == []
 
 
 class Rememberer:

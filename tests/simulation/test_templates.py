@@ -71,3 +71,14 @@ def test_a_claim_is_as_its_template_says():
     assert [*of_claims(SET, [claim(labels={}, deletionTimestamp="t")])] == [], "it goes"
     for wrong in (claim(labels={"app": "db"}), claim(annotations={}), claim("ReadWriteMany")):
         assert len([*of_claims(SET, [wrong])]) == 1
+
+
+@pytest.mark.parametrize("policy, goes_with", [("Retain", []), ("Delete", [OWNER])])
+def test_a_claim_goes_with_what_the_retention_policy_says(policy: str, goes_with: list[Any]):
+    kept = msgspec.structs.replace(SET.spec.persistent_volume_claim_retention_policy, when_deleted=policy)
+    spec = msgspec.structs.replace(SET.spec, persistent_volume_claim_retention_policy=kept)
+    of_policy = msgspec.structs.replace(SET, spec=spec)
+    pods = [{"apiVersion": "v1", "kind": "Pod", "name": "db-0", "uid": "p"}]
+    assert [*of_claims(of_policy, [claim(ownerReferences=goes_with)])] == []
+    for wrong in ([] if goes_with else [OWNER], pods, [*goes_with, *pods]):
+        assert len([*of_claims(of_policy, [claim(ownerReferences=wrong)])]) == 1

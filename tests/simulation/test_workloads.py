@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,9 @@ from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.quota.controller import QuotaController
 from mooring.node.pods.worker import PodWorker
+from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.records import DeviceRecord
 from mooring.simulation.cluster.plan import make_plan
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import KINDS
@@ -23,6 +27,7 @@ from mooring.simulation.parts.manifests import PlayedInotify
 from mooring.simulation.parts.storage import KINDS as STORAGES
 from mooring.simulation.parts.storage import Array
 from mooring.simulation.run import Outcome, play
+from mooring.volumes.pod_device import PodDevice
 
 GROWING = Scenario(nodes=2, sets={"g": 2}, workloads={"g": "growing"}, minutes=12)
 TENANT = Scenario(nodes=2, sets={"t": 2}, workloads={"t": "tenant"}, minutes=12)
@@ -353,3 +358,81 @@ def test_a_set_that_does_not_keep_to_its_order_is_found(
 def test_a_status_that_does_not_say_what_the_pods_are_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(statefulset_controller, "is_ready", always(False))
     assert "L17" in play(0, ORDERED, plan=()).invariants
+
+
+MOUNT_FAILS = tuple(PlanStep(59, "mount-fails", node, 30) for node in ("n0", "n1"))
+"""What a node is asked to mount, or to have ready as a raw device, takes effect, and that is not known."""
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])
+def test_a_raw_device_is_ready_before_its_pod_writes_and_given_back_after_it(driver: str):
+    scenario = Scenario(nodes=2, zones=1, sets={"r": 1}, workloads={"r": "raw"}, minutes=12, driver=driver)
+    outcome = play(0, scenario, plan=(PlanStep(60, "scale", "r", 0),), lines=True)
+    assert outcome.violations == []
+    order = [each for kind in ("mounted", "written", "unmounted") for each in lines(outcome, f"truth.{kind}")]
+    assert [line.split()[3] for line in order] == ["truth.mounted", "truth.written", "truth.unmounted"]
+    assert [*map(moment, order)] == sorted(map(moment, order))
+
+
+def test_pods_of_one_node_share_a_raw_device():
+    scenario = Scenario(nodes=1, sets={"r": 2}, workloads={"r": "raw-shared"}, minutes=12)
+    outcome = play(0, scenario, plan=(PlanStep(60, "delete-pod", "r"),), lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "truth.written")) == 3
+    assert len(lines(outcome, "truth.mounted")) == 2, "once, and once by the agent that starts at the end"
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+def test_a_raw_device_that_is_not_known_to_be_there_is_given_back(driver: str):
+    scenario = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "raw"}, minutes=12, driver=driver)
+    outcome = play(
+        0, scenario, plan=(*MOUNT_FAILS, PlanStep(60, "delete-pod", "r"), PlanStep(75, "scale", "r", 0))
+    )
+    assert outcome.violations == []
+
+
+def test_a_node_that_writes_a_raw_device_down_only_when_it_is_there_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def set_up(self: Any, volume: Any, spec: Any, permission: Any) -> None:
+        plugin = self._block_plugin(volume)
+        path = await plugin.set_up_device(spec, await self._attached_device(plugin, spec, permission))
+        self._save(volume, device=DeviceRecord(path, permission.attachment_uid, permission.node_uid))
+        volume.device = Presence.PRESENT
+
+    monkeypatch.setattr(Operations, "_set_up_device", set_up)
+    scenario = Scenario(nodes=2, sets={"r": 1}, workloads={"r": "raw"}, minutes=12)
+    outcome = play(
+        0, scenario, plan=(*MOUNT_FAILS, PlanStep(60, "delete-pod", "r"), PlanStep(75, "scale", "r", 0))
+    )
+    assert "S7" in outcome.invariants
+
+
+def test_a_pod_that_starts_without_its_raw_device_is_found(monkeypatch: pytest.MonkeyPatch):
+    async def nothing(self: PodDevice, device_path: str) -> None:
+        """Says that the pod has its link."""
+
+    monkeypatch.setattr(PodDevice, "map_pod_device", nothing)
+    scenario = Scenario(nodes=1, sets={"r": 1}, workloads={"r": "raw"}, minutes=12)
+    assert play(0, scenario, plan=()).invariants != []
+
+
+PASSING = Scenario(nodes=2, sets={"p": 2}, workloads={"p": "passing"}, minutes=12)
+
+
+def test_claims_go_with_pods_that_are_scaled_away_and_the_others_stay():
+    plan = (PlanStep(60, "delete-pod", "p"), PlanStep(100, "scale", "p", 1.0))
+    outcome = play(0, PASSING, plan=plan, lines=True)
+    assert outcome.violations == []
+    (gone,) = lines(outcome, "store.deleted", "resource=persistentvolumeclaims")
+    assert "data-p-1" in gone
+    assert moment(gone) > 100
+
+
+def test_a_set_whose_claims_go_with_pods_that_stay_is_found(monkeypatch: pytest.MonkeyPatch):
+    original = statefulset_controller.claim_owners
+
+    def condemned(*about: Any, **given: bool) -> Any:
+        return original(*about, condemned=True)
+
+    monkeypatch.setattr(statefulset_controller, "claim_owners", condemned)
+    plan = (PlanStep(60, "delete-pod", "p"), PlanStep(100, "scale", "p", 1.0))
+    assert "L21" in play(0, PASSING, plan=plan).invariants

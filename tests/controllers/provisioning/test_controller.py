@@ -556,6 +556,24 @@ def test_nothing_is_remembered_of_a_claim_that_went_before_its_volume_was_begun(
     play(story)
 
 
+def test_nothing_is_remembered_of_a_volume_that_went_while_its_disk_was_deleted(play: Play):
+    """Found by the simulation (L18): the watch told of the volume's end before the disk's."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        volumes = controller.cache(PersistentVolume)
+        pv = volumes.get("pv")
+        assert pv is not None
+        stage.array.journal = lambda actor, kind, **fields: volumes.apply(
+            WatchEvent("DELETED", pv, "1000000")
+        )
+        await controller.reconcile(VolumeKey("pv"))
+        assert stage.array.disks == set()
+        assert [*remembered(controller, {pv.uid})] == []
+
+    play(story)
+
+
 def test_a_failure_to_reclaim_is_stored_once(play: Play, tmp_path: Path):
     """Found by the simulation (S33)."""
 

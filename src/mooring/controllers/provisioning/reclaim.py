@@ -73,7 +73,9 @@ class Reclaimer:
         if pv.uid not in self._deleted:
             if not await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
                 return
-            self._deleted.add(pv.uid)
+            known = self._volumes.get(pv.name)
+            if known is not None and known.uid == pv.uid:  # or its end was told already
+                self._deleted.add(pv.uid)
             self._log.info("Deleted", volume=pv.name)
         pv = await self.release(pv)
         if not pv.deleting:

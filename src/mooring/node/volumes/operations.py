@@ -134,9 +134,13 @@ class Operations:
     async def _set_up_device(
         self, volume: WantedVolume, spec: VolumeSpec, permission: Permission | None
     ) -> None:
-        """Finds the device that pods get as it is; nothing is mounted."""
-        plugin = self._block_plugin(volume)
+        """Finds the device that pods get as it is; nothing is mounted. What is known of one that was set up
+        before stays known."""
+        plugin, former = self._block_plugin(volume), volume.record.device
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
+        path = former.mount_path if former is not None else plugin.get_global_map_path(spec)
+        self._save(volume, device=_device_record(path, permission))
+        volume.device = Presence.UNCERTAIN
         with operation(volume.record.plugin, "map_device"):
             device = await plugin.set_up_device(spec, device_path)
         self._save(volume, device=_device_record(device, permission))

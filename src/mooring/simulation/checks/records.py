@@ -16,12 +16,15 @@ from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.volumes.matching import BIND_COMPLETED, PRE_RESIZE_CAPACITY
 from mooring.volumes.names import (
+    CSI_PLUGIN,
     DETACH_REQUESTED_AT,
     DETACHED,
     DETACHING,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
     NODE_UID,
+    attachable_volume_name,
+    csi_volume_name,
     volume_of,
 )
 
@@ -60,7 +63,7 @@ def of_records(records: Iterable[VolumeAttachment], nodes: Mapping[str, Node]) -
 
 def of_nodes(records: Iterable[VolumeAttachment], nodes: Iterable[Node]) -> Iterator[str]:
     """What is wrong with the lists of Nodes: each names what is attached to the node."""
-    attached = {(each.spec.node_name, volume_of(each)) for each in records if each.status.attached}
+    attached = {(each.spec.node_name, _volume(each)) for each in records if each.status.attached}
     for node in nodes:
         wanted = {volume for name, volume in attached if name == node.name}
         listed, used = {each.name for each in node.status.volumes_attached}, {*node.status.volumes_in_use}
@@ -68,6 +71,14 @@ def of_nodes(records: Iterable[VolumeAttachment], nodes: Iterable[Node]) -> Iter
             yield f"volumesAttached of node {node.name} says {sorted(listed)}, and {sorted(wanted)} is attached"
         if wanted - used:  # what a pod waits for there, which another node rightly has, is in use, too
             yield f"volumesInUse of node {node.name} says {sorted(used)}, and {sorted(wanted)} is attached"
+
+
+def _volume(record: VolumeAttachment) -> str:
+    """Its unique name, which upstream's do not say. Disks have the names of their PersistentVolumes."""
+    handle = record.spec.source.persistent_volume_name or ""
+    return volume_of(record) or attachable_volume_name(
+        CSI_PLUGIN, csi_volume_name(record.spec.attacher, handle)
+    )
 
 
 def of_claims(

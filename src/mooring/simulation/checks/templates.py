@@ -16,6 +16,8 @@ from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.cluster.cluster import SimulatedCluster
 
 Owner = StatefulSet | ReplicaSet | DaemonSet | Job
+CLAIM_OWNERS = ("StatefulSet", "Pod")
+"""Kinds with which a claim of a StatefulSet may go."""
 OWNERS: tuple[type[Owner], ...] = (StatefulSet, ReplicaSet, DaemonSet, Job)
 
 
@@ -77,6 +79,10 @@ def of_claims(owner: StatefulSet, claims: Iterable[PersistentVolumeClaim]) -> It
             yield from _lacks(f"claim {claim.name}", "annotations", claim.metadata.annotations, told)
             if list(claim.spec.access_modes) != template["spec"]["accessModes"]:
                 yield f"claim {claim.name} has not the access modes of its template"
+            goes_with = {each.uid for each in claim.metadata.owner_references if each.kind in CLAIM_OWNERS}
+            policy = owner.spec.persistent_volume_claim_retention_policy
+            if goes_with != ({owner.uid} if policy.when_deleted == "Delete" else set[str]()):
+                yield f"claim {claim.name} goes with {goes_with or 'nothing'}, not as the retention policy says"
 
 
 def _number(pod: str, owner: str) -> int | None:

@@ -247,6 +247,7 @@ class CarelessUsers:
                 },
                 "spec": {
                     "accessModes": list(claim.spec.access_modes),
+                    **({"volumeMode": "Block"} if claim.spec.volume_mode == "Block" else {}),
                     "storageClassName": claim.spec.storage_class_name,
                     "resources": {"requests": {"storage": LARGER}},
                 },

@@ -20,6 +20,7 @@ import msgspec
 from mooring.apiserver import Server
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.store.log import Record
+from mooring.apiserver.store.object_store import WINDOW_CHANGES, Store
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -109,12 +110,14 @@ class SimulatedCluster:
         self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
         self.array.take_its_time()
         self.array.asked_by = self.asker
+        self.array.life = lambda node: self.nodes[node].life
         self.array.journal = self.trace
         self._backend = self.actor("array")
         self.array.carry_out, self.array.leave_it = self._carry_out, self._backend.start
         self.log = VolatileLog(stream(seed, "log"), journal=self._committed)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
+        self._store: Store | None = None  # of the life of the API server that began last
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
         self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
         self.services = self._node_services()
@@ -313,8 +316,8 @@ class SimulatedCluster:
         assert part.actor is not None
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
-        if self.scenario.history:
-            server.store.window = self.scenario.history
+        self._store = server.store
+        self.keep_history()
         if self.network.acknowledged:
             self.trace(
                 "apiserver", "truth.recovered", had=self.network.acknowledged, has=server.store.version
@@ -322,6 +325,12 @@ class SimulatedCluster:
         await server.start()
         self.network.serve(server, part.actor)
         await asyncio.Event().wait()
+
+    def keep_history(self, changes: int = 0) -> None:
+        """From the next change on, the API server keeps so many for watches; 0: as the scenario says."""
+        kept = changes or self.scenario.history
+        if self._store is not None:
+            self._store.window = kept or WINDOW_CHANGES
 
     def kill_server(self) -> None:
         """Kills the API server, and loses what it had not synced."""

@@ -67,6 +67,10 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
     ),
     "slow-unmount": (Companion("kill", within_s=20, lasts=False), Companion("drain", within_s=1)),
     "watch-lag": (Companion("delete-pod-on", within_s=10, lasts=False), Companion("kill", lasts=False)),
+    "expire-watch": (
+        Companion("delete-pod-on", within_s=10, lasts=False),
+        Companion("kill-server", within_s=20),
+    ),
     "back-in-attach": (Companion("slow-array", "array"), Companion("array-puts-off", "array")),
     "absent-machine": (Companion("slow-array", "array"), Companion("array-puts-off", "array")),
     "driver-leaves": (Companion("kill", within_s=5, lasts=False), Companion("drain", within_s=5)),

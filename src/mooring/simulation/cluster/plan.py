@@ -73,6 +73,7 @@ FAULTS: dict[str, str] = {
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node
+    "expire-watch": "part",  # it reads nothing of its watches for a while; how odd: what it misses is forgotten
     "old-lists": "part",  # a replica that lags answers lists that ask for any version
     "slow-mount": "node",
     "array-full": "array",  # it has no room for another disk
@@ -82,6 +83,7 @@ FAULTS: dict[str, str] = {
     "absent-machine": "node",  # off for long, its Node deleted, on again under another uid
     "back-in-fence": "node",  # between the evidence of a fence and the release, while its controller stands still
     "back-in-attach": "node",  # the same, quickly, while a volume is being attached to it
+    "upstream-attaches": "attaching",  # which ends; upstream's makes the VolumeAttachments of a set (how: which)
     **dict.fromkeys(FENCE_FAULTS, "node"),  # a device of the node (how: which) goes wrong about it
 }
 EC2_FAULTS: dict[str, str] = {
@@ -130,11 +132,13 @@ LASTING = ("hold", "shrink-set", "remove-manifest", "break-set")
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
-    *("recycled", "guarded"),
+    *("recycled", "guarded", "raw", "passing"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
+KEEPING = tuple(kind for kind in DYNAMIC if kind != "passing")
+"""Those of them whose volumes outlive it that a set is scaled to nothing."""
 UPDATED = (*CLAIMING, "plain", "scratch", "ephemeral", "tenant", "daemons")
 """Workloads whose template users change."""
 OF_ARRAY = (
@@ -147,6 +151,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "fence-recounts": {"counts_what_nodes_move": (True,)},
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
+    "upstream-attaches": {"driver": ("csi",), "workloads": KEEPING},
     "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "hold": {"workloads": CLAIMING},
     "strip-claim": {"workloads": CLAIMING},
@@ -171,6 +176,7 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
+        *("expire-watch", "upstream-attaches"),
     ),
     0.0,
 )
@@ -179,7 +185,7 @@ LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
-    "back-in-fence",
+    *("back-in-fence", "expire-watch"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -16,7 +16,17 @@ from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
 from mooring.simulation.cluster.part import Part
-from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FENCE_ACTIONS, FENCE_FAULTS, Plan, PlanStep
+from mooring.simulation.cluster.plan import (
+    ACTIONS,
+    EC2_FAULTS,
+    FENCE_ACTIONS,
+    FENCE_FAULTS,
+    KEEPING,
+    Plan,
+    PlanStep,
+    workloads_of,
+)
+from mooring.simulation.cluster.upstream import Upstream
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
@@ -28,6 +38,8 @@ MUST_STAY = 2
 UNDEFINING = ("strip-volume", "delete-unbound")
 """Steps that take a PersistentVolume away which may be attached."""
 SOON_S = 1.0
+KEPT = 4
+"""So few changes the API server keeps while what a watch misses is forgotten."""
 PATIENCE_S = 300.0
 """So long a fault waits for the moment in which it strikes."""
 FLAPS_OFF_S, FLAPS_ON_S = (5.0, 45.0, 70.0), (15.0, 60.0)
@@ -100,6 +112,7 @@ class PlanPlayer:
         if self.cloud is not None:
             self.cloud.heal()
         cluster.log.sync_s = SYNC_S
+        cluster.keep_history()
         if cluster.network.server is None:
             cluster.server.start()
         for part in cluster.parts():
@@ -360,6 +373,17 @@ class PlanPlayer:
         if node not in self.cluster.lost:
             await self.users.declare(node, False)
 
+    async def _upstream_attaches(self, step: PlanStep) -> None:
+        """Upstream's controller makes the VolumeAttachments of a workload; then ours takes over."""
+        sets = [name for name, kind in workloads_of(self.cluster.scenario).items() if kind in KEEPING]
+        name = sets[step.how % len(sets)]
+        replicas = float(self.cluster.scenario.sets[name])
+        try:
+            await Upstream(self.users).attach(name, replicas)
+        finally:
+            await self.users.scale(PlanStep(0, "scale", name, replicas))
+            self._restart(step.on)
+
     async def _conflicts(self, step: PlanStep) -> None:
         """Another client writes to the same objects, again and again."""
         kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, Pod))[step.how % 3]
@@ -403,6 +427,19 @@ class PlanPlayer:
             part.link.conditions.watch_lag = 1.0 + step.how * 3
 
         await self._disturb(step, begin)
+
+    async def _expire_watch(self, step: PlanStep) -> None:
+        """It reads nothing of its watches. Then it goes on where it was, or (how odd) that is forgotten: the
+        API server keeps the last changes alone."""
+
+        def begin(part: Part) -> None:
+            conditions = part.link.conditions
+            conditions.unread = conditions.unread or asyncio.Event()
+            if step.how % 2:
+                self.cluster.keep_history(KEPT)
+
+        await self._disturb(step, begin)
+        self.cluster.keep_history()
 
     async def _old_lists(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
@@ -38,6 +38,13 @@ whatever its storage does; an `ebs` driver has a cloud of its own."""
 NAMES = ("db", "web", "log")
 REPLICAS = (1, 2, 2, 3)
 JOB_PODS = (1, 3, 6)
+WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
+    "dev": {"raw": 4, "raw-shared": 2},
+    "own": {"passing": 5},
+}
+"""Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
+BESIDE: Mapping[str, int] = {"expire-watch": 7, "upstream-attaches": 12}
+"""Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
 MOST_KINDS = 16
@@ -98,6 +105,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         force_detach_after_s=chance.choice((360.0, 45.0, 20.0, 0.0)),
         node_deletion_confirms_death=chance.random() < 0.25,
     )
+    if not given.shut_out:
+        scenario = _with_faults_beside(seed, _with_workloads_beside(seed, scenario))
     own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
@@ -164,8 +173,10 @@ def _replicas(kind: str, chance: Random) -> int:
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
-    kinds = [kind for kind in KINDS if driver == "plugin" or kind not in STATIC]
-    deck = [*islice(cycle(KINDS), max(len(WAYS), len(KINDS)))]
+    beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds}
+    dealt = [kind for kind in KINDS if kind not in beside]
+    kinds = [kind for kind in dealt if driver == "plugin" or kind not in STATIC]
+    deck = [*islice(cycle(dealt), max(len(WAYS), len(dealt)))]
     cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
     first = [kind for kind in _dealt(seed, cards, "swarm workload") if kind in kinds]
     return dict(
@@ -175,6 +186,28 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
             strict=False,
         )
     )
+
+
+def _with_faults_beside(seed: int, scenario: Scenario) -> Scenario:
+    """Those that this seed was dealt. From streams of their own: all else is drawn as without them."""
+    cards = {kind: [number < many for number in range(len(WAYS))] for kind, many in BESIDE.items()}
+    kinds = [
+        kind for kind, deck in cards.items() if suits(kind, scenario) and _dealt(seed, deck, f"swarm {kind}")
+    ]
+    weights = {kind: stream(seed, f"swarm weight {kind}").choice(WEIGHTS) for kind in kinds}
+    return replace(scenario, only=tuple(sorted({*scenario.only, *kinds})), weights=scenario.weights | weights)
+
+
+def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for workloads."""
+    for name, kinds in WORKLOADS_BESIDE.items():
+        cards = [kind for kind, many in kinds.items() for _ in range(many)]
+        kind = _dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
+        if kind:
+            replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
+            sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
+            scenario = replace(scenario, sets=sets, workloads=workloads)
+    return scenario
 
 
 def _calm(features: set[str]) -> float:
@@ -203,7 +236,7 @@ def _kinds_of_faults(seed: int) -> list[str]:
 def _covering(block: int) -> list[list[str]]:
     """The kinds of faults of each seed of a block."""
     chance, left = stream(block, "swarm faults"), possible_pairs()
-    there = [[*faults_of(Scenario(driver=_way(block * BLOCK + number)[0]))] for number in range(BLOCK)]
+    there = [_paired(_way(block * BLOCK + number)[0]) for number in range(BLOCK)]
     found: list[list[str]] = []
     for kinds in there:
         found.append(_chosen(chance, kinds, chance.randint(1, MOST_KINDS), left))
@@ -218,9 +251,11 @@ def _covering(block: int) -> list[list[str]]:
 def possible_pairs() -> set[Pair]:
     """The kinds of faults that can strike the same cluster."""
     drivers = dict.fromkeys(driver for driver, _ in WAYS)
-    return {
-        frozenset(pair) for driver in drivers for pair in combinations(faults_of(Scenario(driver=driver)), 2)
-    }
+    return {frozenset(pair) for driver in drivers for pair in combinations(_paired(driver), 2)}
+
+
+def _paired(driver: str) -> list[str]:
+    return [kind for kind in faults_of(Scenario(driver=driver)) if kind not in BESIDE]
 
 
 def _chosen(chance: Random, kinds: Sequence[str], number: int, left: set[Pair]) -> list[str]:

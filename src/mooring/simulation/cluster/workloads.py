@@ -32,7 +32,7 @@ STATIC_CLASS = "made-by-hand"
 RETAINING_CLASS = "kept"
 """Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
-DEPLOYMENTS = frozenset({"shared", "rivals"})
+DEPLOYMENTS = frozenset({"shared", "rivals", "raw-shared"})
 """The kinds of workloads that are Deployments."""
 STATIC = frozenset({"static", "scarce", "recycled"})
 """The kinds of workloads whose volumes are made by hand."""
@@ -140,6 +140,13 @@ def _retained(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": RETAINING_CLASS}), NAMESPACE)]
 
 
+def _passing(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose claims go with it, and with the pods that are scaled away."""
+    ((_, body, _),) = made = _disk(name, replicas)
+    body["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    return made
+
+
 def _two_disks(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS, "log": CLASS}), NAMESPACE)]
 
@@ -201,6 +208,30 @@ def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[t
 def _rivals(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """Pods of a Deployment that all use one ReadWriteOncePod volume: only one of them can run."""
     return _shared(name, replicas, ONE_POD_MODE)
+
+
+def _as_devices(made: list[tuple[type[Object], Body, str]]) -> list[tuple[type[Object], Body, str]]:
+    """The same, but containers get their volumes as raw devices."""
+    for kind, body, _ in made:
+        spec = body["spec"]
+        for container in spec.get("template", {}).get("spec", {}).get("containers", ()):
+            mounts = container.pop("volumeMounts")
+            container["volumeDevices"] = [
+                {"name": each["name"], "devicePath": f"/dev/{each['name']}"} for each in mounts
+            ]
+        claims = [spec] if kind is PersistentVolumeClaim else []
+        claims += [template["spec"] for template in spec.get("volumeClaimTemplates", ())]
+        for claim in claims:
+            claim["volumeMode"] = "Block"
+    return made
+
+
+def _raw(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _as_devices(_disk(name, replicas))
+
+
+def _raw_shared(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    return _as_devices(_shared(name, replicas))
 
 
 def _once(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -286,6 +317,9 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "guarded": _guarded,
     "tenant": _tenant,
     "manifests": _manifests,
+    "raw": _raw,
+    "raw-shared": _raw_shared,
+    "passing": _passing,
 }
 
 

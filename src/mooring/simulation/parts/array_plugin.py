@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
+from mooring.simulation.parts.raw_devices import DEVICES, make_device
 from mooring.simulation.parts.storage import Array, Unanswered
 from mooring.simulation.parts.storage_targets import target_of
 from mooring.volumes.errors import InvalidSpec, VolumeError, WrongDevice
@@ -18,6 +19,7 @@ from mooring.volumes.interfaces import (
     Attacher,
     Attachment,
     Attributes,
+    BlockVolumePlugin,
     DeletableVolumePlugin,
     Deleter,
     Detacher,
@@ -35,6 +37,7 @@ from mooring.volumes.interfaces import (
     VolumeOptions,
 )
 from mooring.volumes.matching import PROVISIONED_BY
+from mooring.volumes.pod_device import PodDevice
 from mooring.volumes.spec import VolumeSpec
 
 __all__ = ["DISK", "Array", "ArrayPlugin", "DirectoryMounter", "GrowingArrayPlugin"]
@@ -129,15 +132,19 @@ class _Attacher(Attacher, Detacher):
         found = self._array.at_path(device_path, node, wanted)
         if self._array.targets.refuses(found, node):
             raise VolumeError(f"mounting {found}: the storage shuts node {node} out")
-        self._array.mount(found, node, path=device_path, wanted=wanted)
+        self._array.mount(found, node, path=device_path, wanted=wanted, raw=spec.block)
+        if spec.block:
+            make_device(Path(device_mount_path))
         if (failure := self._array.mount_failure.get(node)) is not None:
             raise failure
         await self._array.mounting(node)
 
     async def unmount_device(self, device_mount_path: str) -> None:
-        node = self._plugin.host.node_name
+        node, path = self._plugin.host.node_name, Path(device_mount_path)
         await asyncio.sleep(self._array.unmount_s.get(node, 0.0))
-        self._array.unmount(Path(device_mount_path).name, node)
+        self._array.unmount(path.name, node)
+        if path.is_file():
+            path.unlink()
 
 
 class _Provisioner(Provisioner):
@@ -158,6 +165,7 @@ class _Provisioner(Provisioner):
             spec=PersistentVolumeSpec(
                 capacity={"storage": options.claim.spec.resources.requests["storage"]},
                 access_modes=options.claim.spec.access_modes,
+                volume_mode="Block" if options.claim.spec.volume_mode == "Block" else "Filesystem",
                 persistent_volume_reclaim_policy=options.reclaim_policy,
                 storage_class_name=options.claim.spec.storage_class_name or "",
                 flex_volume=FlexVolumeSource(driver=DISK, options={"disk": options.pv_name}),
@@ -202,6 +210,7 @@ class ArrayPlugin(
     ProvisionableVolumePlugin,
     DeletableVolumePlugin,
     RecyclableVolumePlugin,
+    BlockVolumePlugin,
 ):
     """The plugin of the array, for controllers and nodes."""
 
@@ -265,6 +274,23 @@ class ArrayPlugin(
     def new_unmounter(self, spec_name: str, pod_uid: str) -> Unmounter:
         path = self.host.get_pod_volume_dir(pod_uid, DISK, spec_name)
         return _DiskDirectory(path, self.array, self.host.node_name)
+
+    def get_global_map_path(self, spec: VolumeSpec) -> str:
+        return str(self.host.get_plugin_dir(DISK) / DEVICES / _disk(spec))
+
+    async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+        path = self.get_global_map_path(spec)
+        await self.new_attacher().mount_device(spec, device_path, path)
+        return path
+
+    async def tear_down_device(self, device_path: str) -> None:
+        await self.new_detacher().unmount_device(device_path)
+
+    def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
+        return PodDevice(self.host, DISK, spec.name, pod.uid)
+
+    def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
+        return PodDevice(self.host, DISK, spec_name, pod_uid)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)

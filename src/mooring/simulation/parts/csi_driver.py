@@ -25,6 +25,7 @@ from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
+from mooring.simulation.parts.raw_devices import make_device
 from mooring.simulation.parts.storage import Array, Unanswered
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
@@ -127,10 +128,10 @@ class PlayedNode(NodeService):
         """The name under which the played machine knows the volume."""
         return volume_id
 
-    async def mount(self, found: str, path: str, wanted: str) -> csi.NodeStageVolumeResponse:
-        """Mounts the disk that is at the path."""
+    async def mount(self, found: str, path: str, wanted: str, *, raw: bool) -> csi.NodeStageVolumeResponse:
+        """Mounts the disk that is at the path; `raw`: has its device ready."""
         await self._array.mounting(self._node)
-        self._array.mount(found, self._node, path=path, wanted=wanted)
+        self._array.mount(found, self._node, path=path, wanted=wanted, raw=raw)
         if (failure := self._array.mount_failure.get(self._node)) is not None:
             raise failure
         await self._array.mounting(self._node)
@@ -147,14 +148,21 @@ class PlayedNode(NodeService):
         self, request: csi.NodePublishVolumeRequest
     ) -> csi.NodePublishVolumeResponse:
         await self._array.mounting(self._node)
-        Path(request.target_path).mkdir(exist_ok=True)
+        target = Path(request.target_path)
+        if request.volume_capability.HasField("block"):
+            make_device(target)
+        else:
+            target.mkdir(exist_ok=True)
         return csi.NodePublishVolumeResponse()
 
     async def node_unpublish_volume(
         self, request: csi.NodeUnpublishVolumeRequest
     ) -> csi.NodeUnpublishVolumeResponse:
-        if Path(request.target_path).exists():
-            Path(request.target_path).rmdir()
+        target = Path(request.target_path)
+        if target.is_dir():
+            target.rmdir()
+        else:
+            target.unlink(missing_ok=True)
         return csi.NodeUnpublishVolumeResponse()
 
 
@@ -177,7 +185,7 @@ class _Node(PlayedNode):
         found = self._array.at_path(path, self._node, wanted)
         if found != wanted:
             raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
-        return await self.mount(found, path, wanted)
+        return await self.mount(found, path, wanted, raw=request.volume_capability.HasField("block"))
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(node_id=self._node, max_volumes_per_node=self._array.limit or 0)

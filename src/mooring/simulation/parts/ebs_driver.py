@@ -82,7 +82,7 @@ class _Node(PlayedNode):
         found = self._array.at_path(path, self._node, "")
         if not found:
             raise CsiError(Code.NOT_FOUND, f"there is no device {path}")
-        return await self.mount(found, path, wanted)
+        return await self.mount(found, path, wanted, raw=request.volume_capability.HasField("block"))
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         return csi.NodeGetInfoResponse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class LinkConditions:
     late: float = 0.0
     repeated: float = 0.0
     watch_lag: float = 0.0
+    unread: asyncio.Event | None = None  # its part reads nothing of its watches until that comes
     replica_lag: float = 0.0  # of the replica that answers lists and watches of any version
 
     @property

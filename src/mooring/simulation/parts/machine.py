@@ -36,6 +36,7 @@ from mooring.simulation.parts.csi_driver import staged_at
 from mooring.simulation.parts.manifests import ManifestFolder
 from mooring.simulation.parts.peer_wire import PeerWire
 from mooring.simulation.parts.plugins import MakePlugins
+from mooring.simulation.parts.raw_devices import lose_devices
 from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
@@ -200,10 +201,12 @@ def _absent(spec: SandboxSpec) -> str:
 
 
 def _disk_at(path: Path) -> str:
-    """A plugin shows its disk at `<plugin>/<disk>`, CSI at `kubernetes.io~csi/<disk>/mount`."""
+    """A plugin shows its disk at `<plugin>/<disk>`, CSI at `kubernetes.io~csi/<disk>/mount`, and a raw
+    device at `kubernetes.io~csi/<disk>`."""
     if path.name == MOUNT and path.parents[1].name == escape_plugin_name(CSI_PLUGIN):
         return path.parent.name
-    return path.name if path.parent.name == escape_plugin_name(DISK) else ""
+    shows = (escape_plugin_name(DISK), escape_plugin_name(CSI_PLUGIN))
+    return path.name if path.parent.name in shows else ""
 
 
 class PlayedMounts:
@@ -224,7 +227,7 @@ class PlayedMounts:
 
     async def unmount(self, target: str) -> None:
         """Of the mount points of disks."""
-        for disk, node in sorted(self._array.mounted):
+        for disk, node in sorted(self._array.mounted - self._array.raw):
             if node == self._node and target == self._point(disk):
                 self._array.unmount(disk, node)
 
@@ -233,7 +236,8 @@ class PlayedMounts:
         return staged_at(self._root, disk) or str(by_plugin / disk)
 
     def _points(self) -> list[str]:
-        return sorted(self._point(disk) for disk, node in self._array.mounted if node == self._node)
+        there = self._array.mounted - self._array.raw
+        return sorted(self._point(disk) for disk, node in there if node == self._node)
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
         points = self._points()
@@ -305,10 +309,11 @@ class Machine:
         return asyncio.get_running_loop().time() * self.clock_rate
 
     def lose_power(self) -> None:
-        """Processes and mounts are gone; what the agent wrote down stays."""
+        """Processes, mounts and devices are gone; what the agent wrote down stays."""
         self.runtime.power_off()
         self.runtime = PlayedRuntime(self.array, self.name)
         self.array.power_off(self.name)
+        lose_devices(self._root)
         if self.watchdog is not None:
             self.watchdog.off()
         if self.peers is not None:

@@ -313,6 +313,8 @@ class Link:
 
     def clear(self) -> None:
         """Fair weather again."""
+        if self.conditions.unread is not None:
+            self.conditions.unread.set()
         self.conditions = LinkConditions()
 
     async def close(self) -> None:

@@ -90,7 +90,9 @@ def request_tracer(
 
     def answered(request: Request, response: Response) -> None:
         if request.method == "GET" and (looked := _LOOK.search(request.path)) is not None:
-            trace(actor, "asked.looked", name=looked[1])
+            trace(
+                actor, "asked.looked", name=looked[1], _body=response.body if response.status < 300 else b""
+            )
         found = _named(request)
         version = _VERSION.search(response.body) if found is not None and response.status < 300 else None
         if found is not None and version is not None and request.method != "DELETE":

@@ -81,6 +81,7 @@ class Array:
         self.also: set[Place] = set()  # further nodes, of storage that does not refuse them
         self.epochs: dict[str, int] = {}  # disk -> how often it was attached
         self.mounted: set[Place] = set()
+        self.raw: set[Place] = set()  # of those: what pods get as a device, without a mount point
         self.under: dict[Place, int] = {}  # of what is mounted: in which epoch that was
         self.shown_as: dict[Place, str] = {}  # what a node takes for a disk: which one it is
         self.users: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # process -> its words' beginning
@@ -117,6 +118,7 @@ class Array:
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""
+        self.life: Callable[[str], int] = lambda node: 0  # which life of its agent a node has
         self.carry_out: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] = at_once
         self.leave_it: Callable[[Coroutine[Any, Any, None]], object] = asyncio.ensure_future
         self.puts_off: Callable[[], float] = lambda: (
@@ -356,22 +358,26 @@ class Array:
         if node in self.mount_s:
             await asyncio.sleep(self.mount_s[node] / 2)
 
-    def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "") -> None:
-        """Mounts a disk, which should be the one that is `wanted`."""
+    def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "", raw: bool = False) -> None:
+        """Mounts a disk, which should be the one that is `wanted`; `raw`: has its device ready for pods."""
         attached = self.is_attached(disk, node)
         if not attached:
             self.harms.append(f"{disk} was mounted on {node}, but is attached to {self.attached.get(disk)}")
         self.mounted.add((disk, node))
+        if raw:
+            self.raw.add((disk, node))
         self.shown_as[wanted or disk, node] = disk
         epoch = self.under[disk, node] = self.epochs.get(disk, 0)
         fields = {"volume": disk, "node": node, "attached": attached, "epoch": epoch}
-        self.journal(node, "truth.mounted", **fields, device=path, wanted=wanted or disk)
+        of_agent = {"life": self.life(node)} if raw else {}
+        self.journal(node, "truth.mounted", **fields, device=path, wanted=wanted or disk, **of_agent)
 
     def unmount(self, disk: str, node: str) -> None:
         """What is mounted there as that disk."""
         disk = self.shown_as.pop((disk, node), disk)
         if (disk, node) in self.mounted:
             self.mounted.discard((disk, node))
+            self.raw.discard((disk, node))
             self.journal(node, "truth.unmounted", volume=disk, node=node, used=bool(self.users[disk, node]))
 
     def use(self, disk: str, node: str, process: str, word: str) -> None:

@@ -64,22 +64,29 @@ class Feed:
     async def _fill(self, source: Any) -> None:
         try:
             async for piece in source:
-                self.take(piece)
+                while (unread := self._link.conditions.unread) is not None:
+                    await unread.wait()
+                self._carry(piece)
         except asyncio.CancelledError:
             await source.aclose()
             raise
         self._send(None)
 
     def take(self, piece: bytes) -> bool:
-        """Takes a piece along; not if the stream has ended."""
-        if self._over:
+        """Takes a piece along; not if the stream has ended, nor while its reader does not read."""
+        if self._over or self._link.conditions.unread is not None:
             return False
+        self._carry(piece)
+        return True
+
+    def _carry(self, piece: bytes) -> None:
+        if self._over:
+            return
         if self._way or self.lag or self._link.conditions.watch_lag or self._link.interceptor is not None:
             self._send(piece)
         else:
             self._pieces.append(piece)
             self._wake()
-        return True
 
     def _send(self, piece: bytes | None) -> None:
         now, lag = self._network.loop.time(), self._link.conditions.watch_lag

@@ -40,6 +40,8 @@ STEPS: Mapping[str, str] = {
     "array-overtakes": "the storage carries a detach out late",
     "array-takes-away": "{on} loses power, and its disks",
     "remove-machine": "{on} is removed for good",
+    "expire-watch": "{on} does not read its watches",
+    "upstream-attaches": "upstream's controller is at work",
     "old-lists": "{on} is given old lists",
     "array-puts-off": "the storage says no, and does it later",
     "kill-service": "the node service of {on} is killed",

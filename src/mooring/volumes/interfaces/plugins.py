@@ -303,6 +303,11 @@ class AttachableVolumePlugin(DeviceMountableVolumePlugin):
 class BlockVolumePlugin(VolumePlugin):
     """Its volumes can be given to pods as raw devices."""
 
+    def get_global_map_path(self, spec: VolumeSpec) -> str:
+        """Where the volume is set up on this node: what `tear_down_device` gets if it is not known whether
+        `set_up_device` has ended. "" if a set up that has not ended leaves nothing for it to undo."""
+        return ""
+
     @abstractmethod
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
         """The block device of the volume on this node, links resolved; `device_path` is where
@@ -311,7 +316,7 @@ class BlockVolumePlugin(VolumePlugin):
 
     async def tear_down_device(self, device_path: str) -> None:
         """Undoes `set_up_device` when no pod has the device any more. `device_path` is what
-        `set_up_device` returned."""
+        `set_up_device` returned, or would have: then it is `get_global_map_path`'s. Idempotent."""
         return
 
     @abstractmethod

@@ -140,8 +140,12 @@ class GrantedDiskPlugin(
             )
         await self._host.mounts.resize(device, device_mount_path)
 
+    def get_global_map_path(self, spec: VolumeSpec) -> str:
+        """Of what is left there by a set up that did not end, its `connected` takes care."""
+        return str(self.place(spec, block=True))
+
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
-        path = str(self.place(spec, block=True))
+        path = self.get_global_map_path(spec)
         given = await self.connected.has(path)
         return block_device(await self.connect(spec, path, block=True, in_use=given), spec.name)
 

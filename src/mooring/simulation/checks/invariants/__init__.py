@@ -72,6 +72,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     corrections.KeepsItsPeriod,
     intents.WrittenDownFirst,
     looks.LooksAgain,
+    looks.MountsWhatItSaw,
     writes.SaysUponWhat,
     writes.ChangesSomething,
     words.WhatIsSaidIsSo,

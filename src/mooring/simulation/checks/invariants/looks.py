@@ -7,9 +7,9 @@ from collections import defaultdict
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, place
-from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, decode, object_of
 from mooring.simulation.engine.trace import Event, Trace
-from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
+from mooring.volumes.names import DETACHING, VOLUMES_ATTACHED_WRITE
 
 LOOKS_IN_S = 10.0
 """A watch that tells, and a read: each a fraction of a second. The rest is for reads that are tried again."""
@@ -77,3 +77,44 @@ class LooksAgain(Checker):
                     self.wrong(
                         f"{node} was un-reported, and does not look at {record}, which it has mounted", event
                     )
+
+
+class MountsWhatItSaw(Checker):
+    """S39: a node mounts a volume when its agent has looked live at the VolumeAttachment since it last
+    unmounted it, and that was attached there and not being given up. An unmount that was late, or whose agent
+    was struck, may come after that look."""
+
+    name = "S39"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._faults = Faults.of(trace)
+        self._permitted: set[Place] = set()
+        self._unmounted: dict[Place, float] = {}
+        trace.listen("asked.looked", self._looked)
+        trace.listen("truth.mounted", self._mount)
+        trace.listen("truth.unmounted", self._unmount)
+
+    def _looked(self, event: Event) -> None:
+        body: bytes = event.fields.get("_body", b"")
+        if not body:
+            return
+        record = decode(body)
+        given_up = record.metadata.deletion_timestamp is not None or DETACHING in record.metadata.annotations
+        if record.status.attached and not given_up and record.spec.node_name == event.actor:
+            self._permitted.add((record.volume_name, event.actor))
+
+    def _mount(self, event: Event) -> None:
+        volume, node = event.fields.get("wanted", event.fields["volume"]), event.fields["node"]
+        self.guarded += 1
+        since = self._unmounted.get((volume, node), 0.0)
+        if (
+            (volume, node) not in self._permitted
+            and not self._faults.disturbed((node,), since)
+            and not self._faults.slowness((node,), since)
+        ):
+            self.wrong(f"{volume} is mounted on {node}, which has not seen that it may be", event)
+
+    def _unmount(self, event: Event) -> None:
+        self._permitted.discard(place(event))
+        self._unmounted[place(event)] = event.time

@@ -135,7 +135,8 @@ class StoredObject(msgspec.Struct):
     @property
     def unique_disk(self) -> str:
         """Of a VolumeAttachment: its disk, as Nodes' lists name it."""
-        return disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        named = disk_of(self.metadata.annotations.get(VOLUME_NAME, ""))
+        return named or self.spec.source.persistent_volume_name
 
     @property
     def going(self) -> bool:
@@ -166,7 +167,8 @@ class StoredObject(msgspec.Struct):
         return next((each.status for each in self.status.conditions if each.type == "Ready"), "")
 
 
-_decode = msgspec.json.Decoder(StoredObject).decode
+decode = msgspec.json.Decoder(StoredObject).decode
+"""Decodes one object."""
 _last: list[tuple[bytes, StoredObject]] = []
 
 
@@ -174,5 +176,5 @@ def object_of(event: Event) -> StoredObject:
     """The object of a "store.written" or "store.deleted": decoded once for all checkers of an event."""
     body: bytes = event.fields["_body"]
     if not _last or _last[0][0] is not body:
-        _last[:] = [(body, _decode(body))]
+        _last[:] = [(body, decode(body))]
     return _last[0][1]

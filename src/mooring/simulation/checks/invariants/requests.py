@@ -22,7 +22,8 @@ was overtaken is tried again after 35 ms, and then ever more slowly."""
 
 class AskedForAReason(Checker):
     """S28: the storage is not asked again for what it has done and answered: to attach what is attached
-    there, to detach what is not, to delete what is deleted; nor does a node mount what it has mounted."""
+    there, to detach what is not, to delete what is deleted; nor does a node mount what it has mounted. A raw
+    device is no mount point: each life of the agent may have it ready once."""
 
     name = "S28"
 
@@ -30,7 +31,7 @@ class AskedForAReason(Checker):
         super().__init__(trace, found)
         self._faults = Faults.of(trace)
         self._attached: set[Place] = set()
-        self._mounted: dict[Place, float] = {}
+        self._mounted: dict[Place, tuple[float, int | None]] = {}
         self._deleted: dict[str, float] = {}
         self._done: dict[Place, tuple[str, str, float]] = {}  # what was answered last, to whom, and when
         trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
@@ -60,9 +61,10 @@ class AskedForAReason(Checker):
 
     def _mount(self, event: Event) -> None:
         volume, node = place(event)
-        before = self._mounted.get(place(event))
-        self._mounted[place(event)] = event.time
-        if before is not None and not self._faults.disturbed((node,), before):
+        life = event.fields.get("life")
+        before, of_life = self._mounted.get(place(event), (None, None))
+        self._mounted[place(event)] = event.time, life
+        if before is not None and life == of_life and not self._faults.disturbed((node,), before):
             self.wrong(f"{volume} is mounted on {node} again", event)
 
     def _deleting(self, event: Event) -> None:

@@ -190,8 +190,11 @@ class CSIPlugin(
 
     # --- raw devices
 
+    def get_global_map_path(self, spec: VolumeSpec) -> str:
+        return staging_path(self._host, spec)
+
     async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
-        path = staging_path(self._host, spec)
+        path = self.get_global_map_path(spec)
         await self.new_attacher().mount_device(spec, device_path, path)
         return path
 

@@ -1,0 +1,101 @@
+"""Raw devices on a node: what may be set up is written down before, and is taken down whatever came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
+from mooring.mounts.interface import Mounts
+from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.handshake import Permission
+from mooring.node.volumes.operations import Operations
+from mooring.node.volumes.records import DeviceRecord, Records
+from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.host import VolumeHost
+from mooring.volumes.interfaces import DEVICE_PATH
+from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.spec import VolumeSpec
+
+DISK = "example.com/disk"
+PLACE = "/plugins/devices/d1"
+PERMISSION = Permission({DEVICE_PATH: "/dev/d1"}, "attachment", "node")
+
+
+class NoHost(VolumeHost):  # type: ignore[misc]
+    """Nothing is asked of it."""
+
+
+class Node:
+    """A node with one volume, which a pod wants as a raw device; its plugin fails to set it up if a test
+    wants so."""
+
+    def __init__(self, root: Path, played: Any) -> None:
+        self.records = Records(root)
+        self.records.load()
+        self.failure: Exception | None = None
+        self.before: list[DeviceRecord | None] = []
+        """What was written down when the plugin was asked."""
+        self.torn_down: list[str] = []
+        self.operations = Operations(
+            PluginManager([self._plugin(played)], NoHost()),  # type: ignore[abstract]
+            self.records,
+            cast(Mounts, None),
+        )
+        source = FlexVolumeSource(driver=DISK, options={"disk": "d1"})
+        spec = VolumeSpec.of_persistent_volume(
+            PersistentVolume(
+                metadata=ObjectMeta(name="pv"),
+                spec=PersistentVolumeSpec(flex_volume=source, volume_mode="Block"),
+            )
+        )
+        self.volume = WantedVolume(self.operations.empty_record(f"{DISK}/d1", spec))
+        self.volume.wants["u1"] = Want(Pod(metadata=ObjectMeta(name="web-0", uid="u1")), ("data",), spec, 0.0)
+
+    def _plugin(self, played: Any) -> Any:
+        node = self
+
+        class Raw(played.RawDisk):  # type: ignore[misc]
+            async def set_up_device(self, spec: VolumeSpec, device_path: str) -> str:
+                node.before += [record.device for record in node.records.load()] or [None]
+                if node.failure is not None:
+                    raise node.failure
+                return device_path
+
+            async def tear_down_device(self, device_path: str) -> None:
+                node.torn_down.append(device_path)
+
+        return Raw(played.JournalledMachine())
+
+
+@pytest.fixture
+def node(tmp_path: Path, played: Any) -> Node:
+    return Node(tmp_path, played)
+
+
+async def test_that_a_device_may_be_set_up_is_written_down_before(node: Node) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    assert node.before == [DeviceRecord(PLACE, "attachment", "node")]
+    assert node.volume.record.device == DeviceRecord("/dev/d1", "attachment", "node")
+    assert node.volume.device is Presence.PRESENT
+
+
+async def test_a_device_whose_set_up_failed_may_be_there_and_is_taken_down(node: Node) -> None:
+    node.failure = TimeoutError("the driver has not answered")
+    with pytest.raises(TimeoutError):
+        await node.operations.mount_device(node.volume, PERMISSION)
+    assert node.volume.device is Presence.UNCERTAIN
+    await node.operations.unmount_device(node.volume, "n1")
+    assert node.torn_down == [PLACE]
+    assert node.volume.device is Presence.ABSENT
+    assert node.records.load() == []
+
+
+async def test_a_device_that_is_set_up_once_more_stays_known_as_what_it_was(node: Node) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    node.failure = TimeoutError("the driver has not answered")
+    with pytest.raises(TimeoutError):
+        await node.operations.mount_device(node.volume, Permission({DEVICE_PATH: "/dev/d1"}, "next", "node"))
+    assert node.volume.record.device == DeviceRecord("/dev/d1", "next", "node")
