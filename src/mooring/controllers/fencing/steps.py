@@ -268,10 +268,11 @@ class Steps:
 
     async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:
         """It may strike late: the outcome is never that it has not."""
+        said = Reason(NOT_HEARD, f"its answer was not heard; looked at since: {found}")
         ended = {
             "outcome": str(Outcome.UNKNOWN),
-            "reason": NOT_HEARD,
-            "message": f"its answer was not heard; looked at since: {found}",
+            "reason": said.code,
+            "message": said.message,
             "answeredAt": format_micro_time(self.now()),
             **await self._signs_of(node),
         }
