@@ -12,7 +12,7 @@ import pytest
 
 from mooring.controllers.attachdetach.controller import SETTLES_S, SOON_S, AttachDetachController
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, VolumeDecision, VolumeState
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
@@ -135,5 +135,39 @@ def test_a_report_that_looks_refuse_while_no_watch_tells_is_tried_ever_more_seld
         await asyncio.sleep(60)
         running.cancel()
         assert 2 < asked < 12
+
+    play(schedule)
+
+
+def test_an_attachment_that_only_a_late_cache_takes_for_gone_is_created_anew_ever_more_seldom(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+):
+    """9100681 of `fencing.yaml`: each try raised the epoch of the lock, which woke the volume at once."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        node, volume, tried = await stage.api.get(Node, "n0"), "example.com/disk/d1", 0
+
+        async def attach(*args: Any, **options: Any) -> None:
+            nonlocal tried
+            tried += 1
+            controller.queue.add(volume)  # its lock was written
+            raise AlreadyExists("an older one is being deleted", status=409)
+
+        decision = VolumeDecision(Action.ATTACH, Reason("W", "w"), "n0", ("default/db-0",))
+        wanted = (Demand("n0", ("default/db-0",), "1", True),)
+        state = VolumeState(volume, False, wanted, (), {}, locked=True)
+        monkeypatch.setattr(controller, "_node", lambda name: node)
+        monkeypatch.setattr(controller._index, "spec_of", lambda volume: object())
+        monkeypatch.setattr(controller._handshake, "attach", attach)
+        monkeypatch.setattr(controller, "_state", lambda volume: state)
+        monkeypatch.setattr("mooring.controllers.attachdetach.controller.decide", lambda state: (decision,))
+        running = asyncio.create_task(controller.queue.run(1, controller._reconcile))
+        controller.queue.add(volume)
+        await asyncio.sleep(60)
+        running.cancel()
+        assert 2 < tried < 12
 
     play(schedule)

@@ -133,6 +133,9 @@ class AttachDetachController(Controller[Key]):
         # time) another controller may still write it there
         self._settling: dict[str, tuple[int, float]] = {}
         self._refused: Rests[str] = Rests()  # reports that a live look did not allow
+        # Volume and node whose VolumeAttachment is still being deleted, which the cache may hide for long:
+        # each try to create it anew raises the epoch of its lock, which wakes the volume.
+        self._still_there: Rests[tuple[str, str]] = Rests()
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -171,6 +174,9 @@ class AttachDetachController(Controller[Key]):
             self._settling.pop(key, None)
         if all(decision.action is not Action.REPORT for decision in decisions):
             self._refused.end(key)
+        for decision in decisions:
+            if decision.action is not Action.ATTACH:
+                self._still_there.end((key, decision.node))
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -214,6 +220,7 @@ class AttachDetachController(Controller[Key]):
     def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None and new is None:
             self._deleted.pop(old.name, None)
+            self._still_there.end((self._index.adoption.volume(old, None), old.spec.node_name))
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""
@@ -282,11 +289,17 @@ class AttachDetachController(Controller[Key]):
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
         assert spec is not None, f"volume {volume} is wanted, but nothing defines it"
+        place, now = (volume, node.name), asyncio.get_running_loop().time()
+        if left := self._still_there.left((place,), now):
+            self.queue.add_after(volume, max(SOON_S, left))
+            return
         try:
             await self._handshake.attach(volume, node, spec, locked=state.locked, pod=decision.pods[0])
-        except AlreadyExists:
-            self.queue.add_after(volume, SOON_S)  # an older one of the same name is still being deleted
+        except AlreadyExists:  # an older one of the same name is still being deleted
+            self._still_there.note(place, now)
+            self.queue.add_after(volume, max(SOON_S, self._still_there.left((place,), now)))
             return
+        self._still_there.end(place)
         if (
             state.locked
             and RECONSTRUCTED not in node.metadata.annotations

@@ -197,13 +197,14 @@ class Array:
             self.journal("array", "truth.end", act="attach", volume=disk, node=node, by=by)
 
     async def _work(self, seconds: float) -> None:
-        """Takes its time; what would take longer than a request is valid is given up."""
+        """Takes its time; what would take longer than a request is valid is given up. The work is its
+        caller's, too, who may have been paused meanwhile."""
         loop = asyncio.get_running_loop()
         too_old = loop.time() + self.validity_s if self.validity_s else math.inf
         await self.at_work.wait()
         done = loop.time() + seconds
         await asyncio.sleep(max(min(done, too_old) - loop.time(), 0))
-        if done >= too_old:
+        if max(done, loop.time()) >= too_old:
             raise Unanswered("the request has become too old")
 
     def _do_attach(self, disk: str, node: str) -> None:

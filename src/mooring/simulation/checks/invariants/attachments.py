@@ -9,6 +9,7 @@ from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, Releases, place
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.checks.invariants.shut_out import ShutOut
+from mooring.simulation.checks.settings import Settings
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.simulation.parts.storage_targets import target_of
 
@@ -169,14 +170,16 @@ class NoDetachUnderUse(Checker):
 
 
 class OneOperation(Checker):
-    """S8: there are never two different requests about one volume in flight at the storage. A detach from a
-    node that the volume is not attached to any more does not count: it can do nothing."""
+    """S8: there are never two different requests about one volume in flight at the storage. What can do
+    nothing any more does not count: a detach from a node that the volume is not attached to, and a request
+    that is too old, whose sender was paused."""
 
     name = "S8"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._open: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        self._valid_s = Settings.of(trace).validity_s
+        self._open: defaultdict[str, list[tuple[tuple[str, str, str], float]]] = defaultdict(list)
         self._attached: set[Place] = set()
         trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
         trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
@@ -185,16 +188,18 @@ class OneOperation(Checker):
 
     def _begin(self, event: Event) -> None:
         volume, request = event.fields["volume"], self._request(event)
-        for other in self._open[volume]:
+        for other, began in self._open[volume]:
             self.guarded += 1
             idle = other[0] == "detach" and (volume, other[1]) not in self._attached
+            idle = idle or event.time - began >= self._valid_s > 0
             if other != request and other[2] == request[2] and not idle:
                 pair = " ".join(request[:2]), " ".join(other[:2])
                 self.wrong(f"{pair[0]} of {volume} begins during {pair[1]}", event)
-        self._open[volume].append(request)
+        self._open[volume].append((request, event.time))
 
     def _end(self, event: Event) -> None:
-        self._open[event.fields["volume"]].remove(self._request(event))
+        under_way, request = self._open[event.fields["volume"]], self._request(event)
+        under_way.remove(next(each for each in under_way if each[0] == request))
 
     @staticmethod
     def _request(event: Event) -> tuple[str, str, str]:
