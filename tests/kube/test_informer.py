@@ -420,6 +420,21 @@ def test_handlers_need_not_be_told_of_what_was_created_here(play: Play):
     play(story)
 
 
+def test_handlers_are_told_of_what_was_created_here_in_the_place_of_another(play: Play):
+    """The watch will not tell of the end of that one any more."""
+
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        await create(api, "m", "old")
+        await watched.until({"m": "old"})
+        watched.task.cancel()  # from now on the watch is late
+        await remove(api, "m")
+        watched.informer.accept(await create(api, "m", "new"), tell=False)
+        assert watched.changes == [(None, "old"), ("old", "new")]
+
+    play(story)
+
+
 def test_an_index_holds_one_key_and_many_under_a_value(play: Play):
     async def story(api: Any):
         by_value = {"value": lambda item: [item.data["value"]]}  # type: ignore[reportUnknownLambdaType]

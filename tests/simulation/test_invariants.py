@@ -750,6 +750,16 @@ def test_a_pod_without_a_toleration_goes_at_once_and_one_without_a_taint_never()
     assert found([unreachable(), tolerant(0), READY, tolerant(0, evicted=True)]) == [], "a moment ago it was"
     assert found([unreachable(), tolerant(0), READY, wait(2), tolerant(0, evicted=True)]) == ["S26"]
     assert found([READY, tolerant(30), wait(60), tolerant(30, evicted=True)]) == ["S26"]
+    without_its_node = [unreachable(), tolerant(0), gone("nodes", "n1")]
+    assert found([*without_its_node, tolerant(0, evicted=True)]) == [], "its Node was there a moment ago"
+    assert found([*without_its_node, wait(2), tolerant(0, evicted=True)]) == ["S26"]
+
+
+def test_a_request_that_is_too_old_is_under_way_no_more():
+    paused: Events = [("truth.begin", asked("attach"))]
+    other: Events = [("truth.begin", asked("attach", "n2"))]
+    assert found([*paused, wait(29), *other]) == ["S8"]
+    assert found([*paused, wait(31), *other]) == []
 
 
 def test_an_evicted_pod_may_go_early_by_as_much_as_the_controllers_clock_is_wrong():

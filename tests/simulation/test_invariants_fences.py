@@ -193,6 +193,20 @@ def test_an_order_that_was_sent_before_a_storm_is_none_in_it():
     assert found([*lost, *ordered(sent=56)], fence_storm=2) == ["S17"]
 
 
+def test_a_storm_counts_when_an_order_is_written_down():
+    """The API server may be slow between that and the order."""
+    written, storm = fence(attempt("n1-1")), [node("n2"), wait(60)]
+    assert found([*LOST, written, *storm, order()], fence_storm=2) == []
+    assert found([*LOST, *storm, written, order()], fence_storm=2) == ["S17"]
+
+
+def test_to_shut_out_once_more_a_node_that_is_shut_out_is_no_order_about_one_that_answers():
+    shut, open_again = door("truth.shut-out", "a"), door("truth.let-in", "a")
+    answers, again = [*LOST, *ordered(), shut, node(ready="True"), wait(60)], order(token="f-n1-1")
+    assert found([*answers, again]) == []
+    assert found([*answers, open_again, again]) == ["S17"]
+
+
 def taken_up() -> list[Step]:
     """What an annotation asks for, of a node that answers: written, and ordered."""
     return [fence(attempt("f-n1-1"), name="f-n1", by="annotation"), order(token="f-n1-1")]
