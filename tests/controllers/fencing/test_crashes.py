@@ -3,6 +3,7 @@ nothing released before it is shown."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -199,9 +200,7 @@ def test_what_an_order_of_unknown_outcome_has_shut_out_is_let_in_when_it_answers
     fencing(story)
 
 
-def test_in_the_same_boot_it_is_in_force_first(fencing: Any):
-    """So it is let in by the rules of a fence: something may have been released on it before."""
-
+def test_in_the_same_boot_it_is_let_in_where_nothing_was_released_on_it(fencing: Any):
     async def story(stage: Any):
         stage.bmc.scope = Scope.STORAGE
         await lost(stage)
@@ -210,7 +209,27 @@ def test_in_the_same_boot_it_is_in_force_first(fencing: Any):
             await stage.until_phase("a", "AwaitingPerson")
             stage.bmc.manner = Manner.HONEST
             await stage.report("a")
+            await stage.until_phase("a", "Cancelled")
+        assert stage.machines.off == set()
+
+    fencing(story)
+
+
+def test_where_something_may_have_been_released_it_is_in_force_first(fencing: Any):
+    """Else what the node has not written yet would be written to a volume that another node has by now."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await lost(stage)
+        async with stage.running():
             await stage.until_phase("a", "Fenced")
+            stage.bmc.manner = Manner.RAISES
+            stage.machines.off.clear()  # the storage has let it in by itself
+            await stage.until_phase("a", "AwaitingPerson", 1000)
+            stage.bmc.manner = Manner.HONEST
+            await stage.report("a")
+            await stage.until_phase("a", "Fenced")
+            await asyncio.sleep(100)
         assert stage.machines.off == {"a"}
 
     fencing(story)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mooring.controllers.fencing.ladder import Step, doubtful, is_waited_for, judge, next_step
 from mooring.fence.interface import Answer, Look, Outcome, State
@@ -69,20 +70,23 @@ def test_a_mechanism_is_waited_for_that_does_not_tell_what_came_of_an_order_that
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "doubted"),
+    ("outcome", "reason", "scope", "doubted"),
     [
-        ("", "", True),
-        ("Unknown", "NoAnswer", True),
-        ("Unknown", "NotHeard", False),
-        ("Unknown", "Contradicted", False),
-        ("NotFenced", "Refused", False),
+        ("", "", "", True),
+        ("Unknown", "NoAnswer", "Power", True),
+        ("Unknown", "NotHeard", "Storage", False),
+        ("Unknown", "Contradicted", "Power", False),
+        ("Unknown", "Contradicted", "Storage", True),
+        ("NotFenced", "Refused", "Storage", False),
     ],
 )
 def test_an_order_that_may_have_struck_is_doubtful_until_it_was_heard_out(
-    outcome: str, reason: str, doubted: bool
+    outcome: str, reason: str, scope: str, doubted: bool
 ):
     of = NodeFence(
-        status=NodeFenceStatus(attempts=(attempt(0, "NotFenced"), attempt(1, outcome, reason=reason)))
+        status=NodeFenceStatus(
+            attempts=(attempt(0, "NotFenced"), replace(attempt(1, outcome, reason=reason), scope=scope))
+        )
     )
     found = doubtful(LADDER, of)
     assert (found is not None) is doubted

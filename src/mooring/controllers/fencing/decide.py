@@ -175,9 +175,7 @@ def _climb(
     status = fence.status
     where = f"node {target.node_name}"
     if not ladder:
-        message = (
-            f"no FencePolicy with a ladder covers {where}: if its machine is certainly off, {_advice(target)}"
-        )
+        message = f"no FencePolicy with a ladder covers {where}: {_advice(target, node)}"
         return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("NoLadder", message))
     step = next_step(ladder, status.attempts, status.round, fence.name)
     if step is not None and not status.round_ended_at:
@@ -187,7 +185,7 @@ def _climb(
         return FenceDecision(Action.ORDER, Reason("Fencing", message), Phase.FENCING, step)
     last = status.attempts[-1]
     said = f"{last.mechanism}: {last.message}"
-    message = f"no mechanism has shown that {where} is cut off (last, {said}); if it is surely off, {_advice(target)}"
+    message = f"no mechanism has shown that {where} is cut off (last, {said}); {_advice(target, node)}"
     if not status.round_ended_at:
         return do(Action.END_ROUND, Phase.AWAITING_PERSON, Reason(last.reason or "LadderEnded", message))
     left = pause_after(status.round) - (now - parse_time(status.round_ended_at)).total_seconds()
@@ -208,8 +206,11 @@ def pause_after(round_: int) -> float:
     return min(ROUND_PAUSE_S * 2.0 ** min(round_, 10), LONGEST_PAUSE_S)
 
 
-def _advice(target: FenceTarget) -> str:
-    return f"say so: mooring fence confirm {target.node_name}"
+def _advice(target: FenceTarget, node: Node | None) -> str:
+    name = target.node_name
+    if node is not None and node.ready == "True":
+        return f"it answers; to take the fence back: mooring fence release {name}"
+    return f"if its machine is certainly off, say so: mooring fence confirm {name}"
 
 
 def has_begun(fence: NodeFence) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from mooring.fence.interface import Answer, Look, Outcome, State
+from mooring.fence.interface import Answer, Look, Outcome, Scope, State
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence, Rung
 from mooring.kube.reason import Reason
 from mooring.kube.times import parse_time
@@ -48,11 +48,13 @@ CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
 
 
 def doubtful(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
-    """The first order that may have struck, and of which that is not known. What a mechanism has claimed, and
-    a second source has not confirmed, was heard."""
+    """The first order that may have struck, and of which that is not known. That a machine is off, as its
+    mechanism claims and a second source does not confirm, was heard; what a storage shuts out is to be let
+    in, whatever another says of it."""
     for each in fence.status.attempts:
-        heard = each.outcome in (Outcome.FENCED, Outcome.NOT_FENCED)
-        if not heard and each.reason not in (CONTRADICTED, SECOND_SOURCE, NOT_HEARD):
+        claimed = each.reason in (CONTRADICTED, SECOND_SOURCE) and each.scope == Scope.POWER
+        heard = each.outcome in (Outcome.FENCED, Outcome.NOT_FENCED) or each.reason == NOT_HEARD
+        if not heard and not claimed:
             same = each.rung < len(ladder) and ladder[each.rung].mechanism == each.mechanism
             confirm_with = ladder[each.rung].confirm_with if same else ()
             return Step(each.round, each.rung, each.mechanism, confirm_with, each.token, again=True)

@@ -247,23 +247,30 @@ class Steps:
         return True
 
     async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
-        """Looks whether an order has struck that is given up. In the same boot it is given again then, which
-        changes nothing, for its answer: the fence is in force, and is lifted by its rules. Another boot is
-        let in. Of what a mechanism does not tell for long, it stays unknown."""
+        """Looks whether an order has struck that is given up. What it has shut out is let in, under another
+        boot, or where nothing can have been released on this fence. Else it is given again, which changes
+        nothing, for its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does
+        not tell for long, it stays unknown."""
         target = fence.status.target
         assert target is not None
         attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self.client.find(Node, target.node_name)
         same, scope = node is None or is_same_boot(node, target), self._scope(step.mechanism)
+        was_in_force = any(
+            each.outcome == Outcome.FENCED or each.reason == CONTRADICTED for each in fence.status.attempts
+        )
+        may_come_in = scope != Scope.POWER and not (same and was_in_force)
         look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
         may_strike_the_next = not same and scope == Scope.POWER
         if look.state is State.OPEN or may_strike_the_next or not is_waited_for(attempt, self.now()):
             return await self._not_heard(fence, step, look.message, node)
         self._look_again(fence.name, UNFENCE_AGAIN_S)
-        if look.state is State.SHUT and same:
+        if look.state is not State.SHUT:
+            return False
+        if not may_come_in:
             await self._order(fence, step)
-        elif look.state is State.SHUT and await self.unfencing.let_in(fence, step.mechanism, step.token):
-            return await self._not_heard(fence, step, "it had struck, and the new boot is let in", node)
+        elif await self.unfencing.let_in(fence, step.mechanism, step.token):
+            return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
         return False
 
     async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:

@@ -120,7 +120,7 @@ class Unfencing:
         return True
 
     async def let_in(self, fence: NodeFence, mechanism: str, token: str) -> bool:
-        """Orders a mechanism to let in what runs there now, which is another boot than was meant."""
+        """Orders a mechanism to let a node in that no fence in force shuts out."""
         target = fence.status.target
         assert target is not None
         answer = await self._ordered(mechanism, target, token)

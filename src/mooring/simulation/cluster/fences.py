@@ -184,6 +184,8 @@ class FencingUsers:
             return
         cluster = self._cluster
         is_open = [each for each in fences if each.status.attempts and each.status.phase in Phase.OPEN]
+        if self._is_healed():
+            await self._cluster.as_user(lambda: self._taken_back(node, is_open))
         if any((proof := proof_of(each)) is None or proof.scope == Scope.POWER for each in is_open):
             return  # it is not known yet what comes of it, or its machine is off
         boot = cluster.machines[node].boots
@@ -193,6 +195,15 @@ class FencingUsers:
         elif not is_open:
             targets = cluster.array.targets
             targets.let_in(node, targets.shut_out_of(node))
+
+    async def _taken_back(self, node: str, fences: Sequence[NodeFence]) -> None:
+        """As the reason of a fence says that waits for a person, about a node that answers."""
+        for each in fences:
+            if each.status.phase != Phase.AWAITING_PERSON or each.spec.unfence:
+                continue
+            found = await self._api.find(Node, node)
+            if found is not None and found.ready == "True":
+                await self._api.patch(NodeFence, each.name, {"spec": {"unfence": True}})
 
     def _shut_out(self, node: str) -> bool:
         """Whether the storage shuts out a machine that can be restarted."""
