@@ -106,6 +106,16 @@ def closed_at(persistent_volume: PersistentVolume | None, node_name: str) -> int
     return lock.epoch if node_name in lock.closed else None
 
 
+def was_taken_from(persistent_volume: PersistentVolume, node_name: str, boot_id: str) -> bool:
+    """Whether the volume was taken by force from a boot of the node, and has not been opened for it since;
+    also if its lock cannot be read."""
+    try:
+        closed = lock_of(persistent_volume).closed.get(node_name)
+    except InvalidSpec:
+        return True
+    return closed is not None and closed.boot_id in ("", boot_id)
+
+
 def may_open(closed: Closed, node: Node | None, volume: str) -> bool:
     """Whether a node that is closed for the volume has shown that nothing of it is left there."""
     if node is None or node.ready == "Unknown":

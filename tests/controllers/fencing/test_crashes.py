@@ -13,8 +13,9 @@ from played_mechanism import Manner
 from mooring.controllers.fencing.keys import FenceKey
 from mooring.fence.interface import Scope
 from mooring.kube.keys import NodeKey
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.volumes.attachment_lock import Lock, annotation
 from mooring.volumes.out_of_service import taint_of
 from mooring.volumes.statements import evidence_of
 
@@ -211,6 +212,28 @@ def test_in_the_same_boot_it_is_let_in_where_nothing_was_released_on_it(fencing:
             await stage.report("a")
             await stage.until_phase("a", "Cancelled")
         assert stage.machines.off == set()
+
+    fencing(story)
+
+
+def test_one_from_which_a_volume_was_taken_by_force_in_that_boot_is_not_let_in_at_once(fencing: Any):
+    """On a person's word, say, while it did not answer: another node may have it."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await lost(stage)
+        node = await stage.api.get(Node, "a")
+        lock = Lock(epoch=1, node="a").released("a", node.status.node_info.boot_id, advance=True)
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+        metadata = {"name": "pv", "annotations": annotation(lock)}
+        await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await stage.until_phase("a", "AwaitingPerson")
+            stage.bmc.manner = Manner.HONEST
+            await stage.report("a")
+            await stage.until_phase("a", "Fenced")
+        assert stage.machines.off == {"a"}
 
     fencing(story)
 

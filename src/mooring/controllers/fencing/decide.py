@@ -83,7 +83,8 @@ def decide_fence(
     taken_back, same = fence.spec.unfence or fence.deleting, node is None or is_same_boot(node, target)
     answers = begin is not None and begin.action is Begin.NO and begin.left <= 0
     unheard = doubtful(ladder, fence) if node is None or not is_another_machine(node, target) else None
-    if (taken_back or answers or not same) and unheard is not None:
+    declared_dead = node is not None and same and out_of_service(node)
+    if (taken_back or answers or not same) and not declared_dead and unheard is not None:
         message = (
             f"node {target.node_name}: whether {unheard.mechanism}'s order has struck is looked at first"
         )
@@ -95,7 +96,7 @@ def decide_fence(
             return do(Action.CLOSE, phase, Reason("AnotherMachine", message))
         message = f"node {target.node_name} has booted anew: what runs there now is not what was to be fenced"
         return do(Action.CLOSE, phase, Reason("AnotherBoot", message))
-    if node is not None and out_of_service(node):
+    if declared_dead:
         message = f"node {target.node_name} was declared dead by a person"
         return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("ConfirmedDead", message))
     if taken_back:

@@ -32,10 +32,11 @@ from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Lease, Node
+from mooring.kube.objects import Lease, Node, PersistentVolume
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.volumes.attachment_lock import was_taken_from
 from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
@@ -256,10 +257,7 @@ class Steps:
         attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self.client.find(Node, target.node_name)
         same, scope = node is None or is_same_boot(node, target), self._scope(step.mechanism)
-        was_in_force = any(
-            each.outcome == Outcome.FENCED or each.reason == CONTRADICTED for each in fence.status.attempts
-        )
-        may_come_in = scope != Scope.POWER and not (same and was_in_force)
+        may_come_in = scope != Scope.POWER and not (same and await self._may_be_elsewhere(fence, target))
         look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
         may_strike_the_next = not same and scope == Scope.POWER
         if look.state is State.OPEN or may_strike_the_next or not is_waited_for(attempt, self.now()):
@@ -272,6 +270,16 @@ class Steps:
         elif await self.unfencing.let_in(fence, step.mechanism, step.token):
             return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
         return False
+
+    async def _may_be_elsewhere(self, fence: NodeFence, target: FenceTarget) -> bool:
+        """Whether another node may have what this boot had: by this fence, which was in force once, or as it
+        was taken from there by force, on whatever word. What the boot has not written yet, it would write
+        when it is let in."""
+        attempts = fence.status.attempts
+        if any(each.outcome == Outcome.FENCED or each.reason == CONTRADICTED for each in attempts):
+            return True
+        volumes = (await self.client.list(PersistentVolume)).items
+        return any(was_taken_from(each, target.node_name, target.boot_id) for each in volumes)
 
     async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:
         """It may strike late: the outcome is never that it has not."""
