@@ -473,9 +473,12 @@ def mounted(volume: str) -> list[Step]:
 
 
 def test_a_fence_lets_a_node_in_when_the_boot_that_it_has_shut_out_is_over_or_has_nothing_mounted():
-    had, let_in = [*mounted(OF_A), door("truth.shut-out", "a")], door("truth.let-in", "a", boot="boot-0")
-    unmounted = Step("n1", "truth.unmounted", {"volume": OF_A, "node": "n1"})
+    held, let_in = fence(attempt(outcome="Fenced", volumes=[OF_A])), door("truth.let-in", "a", boot="boot-0")
+    before = [*mounted(OF_A), door("truth.shut-out", "a")]
+    had, unmounted = [*before, held], Step("n1", "truth.unmounted", {"volume": OF_A, "node": "n1"})
     assert found([*had, let_in]) == ["S18'"]
+    never = fence(attempt(outcome="Unknown", volumes=[OF_A]))
+    assert found([*before, never, let_in]) == [], "nothing was released on it"
     assert found([*had, OFF, let_in]) == []
     assert found([*had, unmounted, let_in]) == []
     assert found([*had, door("truth.let-in", "a")]) == [], "by hand"

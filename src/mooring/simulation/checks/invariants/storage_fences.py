@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from mooring.fence.interface import Outcome
 from mooring.kube.objects.fencing import NodeFence
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.fences import FENCES
@@ -81,9 +82,9 @@ class OnlyWhatIsNamed(Checker):
 
 
 class LetInAfterwards(Checker):
-    """S18': a fence lets a node in again only when the boot that was shut out is over, or has nothing mounted
-    of what it was shut out of and no VolumeAttachment with evidence that it is shut out; and no node is let
-    in that has a volume mounted which another has by now."""
+    """S18': a fence that was in force lets a node in again only when the boot that was shut out is over, or
+    has nothing mounted of what it was shut out of and no VolumeAttachment with evidence that it is shut out;
+    and no node is let in that has a volume mounted which another has by now."""
 
     name = "S18'"
 
@@ -93,6 +94,7 @@ class LetInAfterwards(Checker):
         self._epochs: dict[str, int] = {}
         self._mounted: dict[Place, int] = {}  # under which attachment
         self._stated: dict[str, tuple[str, str, str]] = {}  # VolumeAttachment -> volume, node, boot
+        self._in_force: set[tuple[str, str]] = set()  # node and boot of fences that were in force
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.attached", self._attached)
@@ -109,6 +111,10 @@ class LetInAfterwards(Checker):
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == ATTACHMENTS:
             self._note(event.fields["name"], object_of(event))
+        elif event.fields["resource"] == FENCES:
+            status = _decode(event.fields["_body"]).status
+            if status.target is not None and any(each.outcome == Outcome.FENCED for each in status.attempts):
+                self._in_force.add((status.target.node_name, status.target.boot_id))
 
     def _note(self, name: str, record: StoredObject) -> None:
         self._stated.pop(name, None)
@@ -130,7 +136,7 @@ class LetInAfterwards(Checker):
                 for name, (volume, *whose) in self._stated.items()
                 if target_of(volume) == target and whose == [node, boot]
             ]
-            if left:
+            if left and (node, boot) in self._in_force:
                 has = f"has {', '.join(sorted(left))} mounted as before"
                 self.wrong(f"{node} is let in by a fence of its boot {boot}, which runs, and {has}", event)
             if said:
