@@ -46,7 +46,7 @@ from mooring.kube.rests import Rests
 from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import Lock, lock_of
 from mooring.volumes.errors import VolumeError
-from mooring.volumes.names import RECONSTRUCTED
+from mooring.volumes.names import RECONSTRUCTED, volume_of
 from mooring.volumes.plugin_manager import PluginManager
 
 Key = str | SweepKey
@@ -220,7 +220,7 @@ class AttachDetachController(Controller[Key]):
     def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None and new is None:
             self._deleted.pop(old.name, None)
-            self._still_there.end((self._index.adoption.volume(old, None), old.spec.node_name))
+            self._still_there.end((volume_of(old), old.spec.node_name))
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""
