@@ -125,6 +125,28 @@ def test_a_node_that_a_peer_hears_is_not_fenced_and_it_is_said_why(fencing: Any)
     fencing(story)
 
 
+def test_a_word_is_not_forgotten_while_something_else_holds_the_fence_for_a_moment(fencing: Any):
+    """Else its peer, which is cut off by then, would be waited for eight seconds, and the node fenced."""
+
+    async def story(stage: Any):
+        async with played(stage, a={}, b=HEARS, c={}) as peers:
+            await policy(stage)
+            async with stage.running():
+                await asyncio.sleep(5)
+                await stage.silent("a")
+                await asyncio.sleep(30)
+                for each in peers.values():
+                    each.word = lambda question, heard: Statement("", "", "", heard)  # they say nothing of it
+                await stage.pause("for a moment")
+                await asyncio.sleep(1)
+                await stage.pause("")
+                await asyncio.sleep(15)
+                assert not stage.machines.off
+                await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
 def test_a_word_that_the_cache_does_not_show_yet_keeps_a_node_from_being_fenced(
     fencing: Any, monkeypatch: pytest.MonkeyPatch
 ):

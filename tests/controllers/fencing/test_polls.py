@@ -193,3 +193,17 @@ def test_an_agent_is_asked_about_five_nodes_at_the_most():
     for name in names:
         polls.ask(node(name, ready="Unknown"), [node("b")], 100.0, 15.0)
     assert len(polls.questions_for("b")) == 5
+
+
+def test_what_was_said_counts_on_while_nothing_is_asked_for_a_while_and_a_new_question_has_its_time(
+    polls: Polls,
+):
+    """10300053 of `fencing.yaml`: a storm of a moment held the fence, and a peer's word was forgotten."""
+    polls.stated("b", [stated(polls)], 103.0)
+    assert polls.rest("a") == {"b", "c"}
+    assert polls.questions_for("b") == ()
+    assert votes(polls, 110.0) == {"b": (Heard.YES, 7.0)}
+    assert polls.ask(LOST, NODES, 110.0, 15.0) == {"b", "c"}
+    assert votes(polls, 111.0) == {"b": (Heard.YES, 8.0)}
+    assert polls.about(LOST, 111.0).patience == LONGEST_S - 1
+    assert polls.rest("z") == set()

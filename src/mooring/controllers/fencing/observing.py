@@ -127,7 +127,7 @@ class Observer:
         said = self._polls.about(node, asyncio.get_running_loop().time())
         if decision.action is Begin.FENCE and decide(said).action is Begin.FENCE:
             await read_words(self._client, self._polls, self._polls.unheard(node))
-        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE)
+        poll = self._poll(node, policy, wanted=decision.action is Begin.FENCE, is_lost=True)
         return _asked_again(decide(poll), policy) if poll is not None else decision
 
     def _asked_early(
@@ -135,18 +135,21 @@ class Observer:
     ) -> NodeDecision:
         """While it is not lost for long enough yet, its peers are asked already."""
         soon = decision.after > 0 and any(each.verdict is Verdict.LOST for each in signals)
-        return decision if self._poll(node, policy, wanted=soon) is None else _asked_again(decision, policy)
+        poll = self._poll(node, policy, wanted=soon, is_lost=soon)
+        return decision if poll is None else _asked_again(decision, policy)
 
-    def _poll(self, node: Node, policy: FencePolicy, *, wanted: bool) -> Poll | None:
+    def _poll(self, node: Node, policy: FencePolicy, *, wanted: bool, is_lost: bool) -> Poll | None:
         """What peers say of the node; None if nothing is asked. They are asked as long as nothing else keeps
-        it from being fenced, and no fence of it has begun."""
+        it from being fenced, and no fence of it has begun; what they have said of one that is lost is not
+        forgotten meanwhile."""
         rules, here = policy.spec.peers, asyncio.get_running_loop().time()
         mine = [each for each in self._fences.items() if each.spec.node_name == node.name]
         begun = any(in_progress(each) for each in mine)
         if rules is not None and not wanted and not begun and any(_is_request(each) for each in mine):
             return None  # they are asked for its sake, whatever the detectors say
         if rules is None or not wanted or begun:
-            self._tell(self._polls.forget(node.name))
+            leave = self._polls.rest if is_lost and rules is not None and not begun else self._polls.forget
+            self._tell(leave(node.name))
             return None
         self._tell(self._polls.ask(node, self._nodes.items(), here, _every(rules)))
         return self._polls.about(node, here)

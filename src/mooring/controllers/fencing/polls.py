@@ -86,6 +86,16 @@ class Polls:
         held = self._asked.get(node.name)
         return tuple(each for each in held.voters if each not in held.answered) if held is not None else ()
 
+    def rest(self, node: str) -> set[str]:
+        """Nothing is asked about the node while something else holds its fence; what was said counts on until
+        it expires. Returns the nodes whose questions are others now."""
+        held = self._asked.get(node)
+        if held is None:
+            return set()
+        former, held.voters, held.nonce = set(held.voters), (), ""
+        held.since, held.stood = {}, {}
+        return former
+
     def forget(self, node: str) -> set[str]:
         """Nothing more is asked about the node. Returns the nodes whose questions are others now."""
         held = self._asked.pop(node, None)
