@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -203,5 +204,25 @@ def test_a_record_that_was_written_since_the_storage_was_asked_is_left_alone(pla
         await stage.api.revise(record, {"metadata": {"annotations": {"somebody": "wrote"}}})
         stage.array.attached.clear()
         assert (await verified(stage, controller)).status.attached
+
+    play(story)
+
+
+def test_an_error_that_is_stored_late_on_one_that_is_attached_is_taken_off(play: Play):
+    """10500194 of `fencing-by-storage.yaml`: nothing else wakes it, for hours."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+        await asyncio.sleep(5)
+        error = {"time": "2030-01-01T00:00:00Z", "message": "the array is out of order"}
+        for _ in range(2):
+            await stage.api.patch(
+                VolumeAttachment, "va", {"status": {"attachError": error}}, subresource="status"
+            )
+            await asyncio.sleep(5)
+            found = await stage.api.get(VolumeAttachment, "va")
+            assert found.status.attached and found.status.attach_error is None
+        running.cancel()
 
     play(story)

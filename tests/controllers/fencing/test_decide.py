@@ -151,6 +151,7 @@ def test_it_counts_on_while_its_fence_waits_to_be_begun_once_more():
     waits = replace(waits, status=replace(waits.status, phase="Pending"))
     assert may_be_off(waits, node(ready="Unknown"))
     assert not may_be_off(waits, node(report="r2"))
+    assert not may_be_off(waits, node(ready="Unknown", report="r2")), "it came back before it was lost again"
     let_in = fence(round=1)
     let_in = replace(let_in, status=replace(let_in.status, phase="Pending", proof=""))
     assert not may_be_off(let_in, node(ready="Unknown"))

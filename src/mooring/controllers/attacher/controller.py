@@ -95,7 +95,8 @@ class AttacherController(Controller[Key]):
         drivers = self._ours.keys() - {ATTACHER}
         self._volumes = self.watch(PersistentVolume, self._left_behind) if drivers else None
         self._definitions = Definitions(client, plugins, self._volumes)
-        # Errors that this controller stores do not mark a VolumeAttachment: that would end its backoff.
+        # Errors that this controller stores do not mark a VolumeAttachment: that would end its backoff. One
+        # that comes late, when it is attached, does.
         self._records = self.watch(VolumeAttachment, self._touched, matters=_what_matters)
         self._writes = Writes(client, self._records, now)
         self._remembered = RememberedDetaches(client)
@@ -280,5 +281,6 @@ def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume
 
 
 def _what_matters(record: VolumeAttachment) -> tuple[object, ...]:
-    epoch = record.metadata.annotations.get(ATTACH_EPOCH)
-    return record.uid, record.deleting, record.metadata.finalizers, record.status.attached, epoch
+    epoch, attached = record.metadata.annotations.get(ATTACH_EPOCH), record.status.attached
+    late_error = attached and record.status.attach_error is not None
+    return record.uid, record.deleting, record.metadata.finalizers, attached, late_error, epoch

@@ -34,8 +34,9 @@ def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
         return struck.report != "" and last_report(node) == struck.report and not _went_on(struck, renewed)
     if not _given_up(fence) or not is_same_boot(node, fence.status.target):
         return False
-    silent = node.ready == "Unknown"
-    return silent or (last_report(node) == last.report and not _went_on(last, renewed))
+    if fence.status.phase == Phase.CANCELLED and node.ready == "Unknown":
+        return True
+    return last_report(node) == last.report and not _went_on(last, renewed)
 
 
 def _went_on(order: FenceAttempt, renewed: str) -> bool:

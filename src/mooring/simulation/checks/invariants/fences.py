@@ -110,7 +110,7 @@ class BlastRadius(Checker):
         if self._written.get(token) != (node, event.fields["boot"]):
             self.wrong(f"{event.actor} is ordered to cut {node} off, which was not written before", event)
         shown, since = self._shown.get(node, ("", now))
-        if shown != event.fields["boot"] and sent - since > VIEW_S:
+        if shown != event.fields["boot"] and sent - since > VIEW_S and node not in self._shut:
             self.wrong(
                 f"{event.actor} is ordered to cut an earlier boot of {node} off, which shows {shown}", event
             )
