@@ -216,6 +216,26 @@ def test_in_the_same_boot_it_is_let_in_where_nothing_was_released_on_it(fencing:
     fencing(story)
 
 
+def test_what_a_second_source_says_to_be_let_in_is_not_ordered_off_once_more_when_it_answers(fencing: Any):
+    """10600131 of `fencing-by-storage.yaml`: the device was about another node, and was ordered again."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await lost(stage)
+        await stage.mechanism("strip", "other")
+        ladder = [{"mechanism": "bmc", "confirmWith": ["strip"], "retries": 0}]
+        await stage.api.patch(FencePolicy, "policy", {"spec": {"ladder": ladder}})
+        stage.bmc.manner = Manner.LIES
+        async with stage.running():
+            waits = await stage.until_phase("a", "AwaitingPerson")
+            assert waits.status.attempts[-1].reason == "Contradicted"
+            await stage.report("a")
+            await stage.until_phase("a", "Cancelled")
+        assert len(stage.bmc.given) == 1
+
+    fencing(story)
+
+
 def test_one_from_which_a_volume_was_taken_by_force_in_that_boot_is_not_let_in_at_once(fencing: Any):
     """On a person's word, say, while it did not answer: another node may have it."""
 

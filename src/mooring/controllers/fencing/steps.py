@@ -248,24 +248,29 @@ class Steps:
         return True
 
     async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
-        """Looks whether an order has struck that is given up. What it has shut out is let in, under another
-        boot, or where nothing can have been released on this fence. Else it is given again, which changes
-        nothing, for its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does
-        not tell for long, it stays unknown."""
+        """Looks whether an order has struck that is given up; a second source is believed that says it has
+        not, as the mechanism may be about another machine. What it has shut out is let in, under another boot, or
+        where nothing can have been released on this fence. Else it is given again, which changes nothing, for
+        its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does not tell for
+        long, it stays unknown."""
         target = fence.status.target
         assert target is not None
         attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self.client.find(Node, target.node_name)
-        same, scope = node is None or is_same_boot(node, target), self._scope(step.mechanism)
-        may_come_in = scope != Scope.POWER and not (same and await self._may_be_elsewhere(fence, target))
-        look = (await self._looks([step.mechanism], target, step.token))[step.mechanism]
-        may_strike_the_next = not same and scope == Scope.POWER
-        if look.state is State.OPEN or may_strike_the_next or not is_waited_for(attempt, self.now()):
-            return await self._not_heard(fence, step, look.message, node)
+        same, is_power = (
+            node is None or is_same_boot(node, target),
+            self._scope(step.mechanism) == Scope.POWER,
+        )
+        looks = await self._looks([step.mechanism, *step.confirm_with], target, step.token)
+        states = {name: each.state for name, each in looks.items()}
+        said = "; ".join(each.message for each in looks.values())
+        may_strike_the_next = is_power and not same
+        if State.OPEN in states.values() or may_strike_the_next or not is_waited_for(attempt, self.now()):
+            return await self._not_heard(fence, step, said, node)
         self._look_again(fence.name, UNFENCE_AGAIN_S)
-        if look.state is not State.SHUT:
+        if states[step.mechanism] is not State.SHUT:
             return False
-        if not may_come_in:
+        if is_power or (same and await self._may_be_elsewhere(fence, target)):
             await self._order(fence, step)
         elif await self.unfencing.let_in(fence, step.mechanism, step.token):
             return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
