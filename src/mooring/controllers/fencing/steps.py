@@ -249,10 +249,10 @@ class Steps:
 
     async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
         """Looks whether an order has struck that is given up; a second source is believed that says it has
-        not, as the mechanism may be about another machine. What it has shut out is let in, under another boot, or
-        where nothing can have been released on this fence. Else it is given again, which changes nothing, for
-        its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does not tell for
-        long, it stays unknown."""
+        not, as the mechanism may be about another machine. What it has shut out is let in, under another
+        boot, or where nothing can have been released on this fence. Else it is given again, which changes
+        nothing, for its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does
+        not tell for long, it stays unknown."""
         target = fence.status.target
         assert target is not None
         attempt = next(each for each in fence.status.attempts if each.token == step.token)
