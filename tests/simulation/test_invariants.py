@@ -968,8 +968,12 @@ LET_IN = ("truth.let-in", {**SHUT_BOOT, "boot": "boot-0"})
 def test_a_node_is_let_in_in_its_boot_only_when_nothing_of_what_it_was_shut_out_of_is_left(
     before: Events, after: Events, expected: list[str]
 ):
-    shut = ("truth.shut-out", SHUT_BOOT)
-    assert [each for each in found([*before, shut, *after], actor="n1") if each == "S18'"] == expected
+    target = {"nodeName": "n1", "bootID": "boot-0"}
+    attempts = [{"token": "f-0-0-1", "mechanism": "m", "outcome": "Fenced"}]
+    held = {"spec": {"nodeName": "n1"}, "status": {"target": target, "attempts": attempts}}
+    shut = [("truth.shut-out", SHUT_BOOT), written("nodefences.fencing.mooring.dev", "f", held)]
+    events: Events = [*before, *shut, *after]
+    assert [each for each in found(events, actor="n1") if each == "S18'"] == expected
 
 
 def test_a_container_does_not_start_before_its_volumes_are_set_up():
