@@ -23,6 +23,22 @@ from mooring.volumes.plugin_manager import PluginManager
 Play = Callable[[Any], Any]
 
 
+async def worked_for_a_minute(
+    controller: AttachDetachController,
+    volume: str,
+    state: VolumeState,
+    decision: VolumeDecision,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The volume stays as it is, and what is decided about it stays the same."""
+    monkeypatch.setattr(controller, "_state", lambda volume: state)
+    monkeypatch.setattr("mooring.controllers.attachdetach.controller.decide", lambda state: (decision,))
+    running = asyncio.create_task(controller.queue.run(1, controller._reconcile))
+    controller.queue.add(volume)
+    await asyncio.sleep(60)
+    running.cancel()
+
+
 def test_what_has_gone_since_it_was_decided_about_is_decided_again(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
@@ -125,15 +141,10 @@ def test_a_report_that_looks_refuse_while_no_watch_tells_is_tried_ever_more_seld
 
         monkeypatch.setattr(controller, "_record", lambda volume, node: record)
         monkeypatch.setattr(controller._handshake, "report", report)
-        monkeypatch.setattr(controller, "_state", lambda volume: state)
         volume, wanted = "example.com/disk/d1", (Demand("n0", ("default/db-0",), "1", True),)
         state = VolumeState(volume, False, wanted, (Attachment.of(record),), {})
         decision = VolumeDecision(Action.REPORT, Reason("Attached", "attached"), "n0", ("default/db-0",))
-        monkeypatch.setattr("mooring.controllers.attachdetach.controller.decide", lambda state: (decision,))
-        running = asyncio.create_task(controller.queue.run(1, controller._reconcile))
-        controller.queue.add(volume)
-        await asyncio.sleep(60)
-        running.cancel()
+        await worked_for_a_minute(controller, volume, state, decision, monkeypatch)
         assert 2 < asked < 12
 
     play(schedule)
@@ -162,12 +173,7 @@ def test_an_attachment_that_only_a_late_cache_takes_for_gone_is_created_anew_eve
         monkeypatch.setattr(controller, "_node", lambda name: node)
         monkeypatch.setattr(controller._index, "spec_of", lambda volume: object())
         monkeypatch.setattr(controller._handshake, "attach", attach)
-        monkeypatch.setattr(controller, "_state", lambda volume: state)
-        monkeypatch.setattr("mooring.controllers.attachdetach.controller.decide", lambda state: (decision,))
-        running = asyncio.create_task(controller.queue.run(1, controller._reconcile))
-        controller.queue.add(volume)
-        await asyncio.sleep(60)
-        running.cancel()
+        await worked_for_a_minute(controller, volume, state, decision, monkeypatch)
         assert 2 < tried < 12
 
     play(schedule)

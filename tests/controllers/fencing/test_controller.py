@@ -44,6 +44,14 @@ async def released(stage: Any) -> NodeFence:
     return await stage.fence("a")
 
 
+async def four_nodes_one_at_a_time(stage: Any) -> None:
+    """Nodes a to d, and a policy that has one of them fenced at once, and knows no storm."""
+    for name in ("a", "b", "c", "d"):
+        await stage.node(name)
+    await stage.mechanism()
+    await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+
+
 def test_a_silent_node_is_switched_off_and_what_it_had_is_released_with_its_boot(fencing: Any):
     async def story(stage: Any):
         node = await stage.node("a")
@@ -553,10 +561,7 @@ def test_lost_nodes_of_which_the_power_is_off_are_no_storm(fencing: Any):
 
 def test_no_more_nodes_are_fenced_at_once_than_the_budget_allows(fencing: Any):
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         async with stage.running():
             await asyncio.sleep(5)
             await asyncio.gather(*(stage.silent(each) for each in ("a", "b", "c")))
@@ -577,10 +582,7 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     """Its outcome is not known: the machine may be off."""
 
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         stage.bmc.manner = Manner.RAISES
         async with stage.running():
             await asyncio.sleep(5)
@@ -603,10 +605,7 @@ def test_an_order_about_a_node_that_is_shown_as_answering_counts_in_the_budget_u
     """Its outcome is not known, and it may strike late."""
 
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         stage.bmc.manner = Manner.RAISES
         async with stage.running():
             await asyncio.sleep(5)
@@ -630,10 +629,7 @@ def test_a_node_that_has_booted_under_its_order_counts_in_the_budget_until_it_re
     """The order was about the boot before, and has struck this one."""
 
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         stage.bmc.takes_s = 4
         async with stage.running():
             await asyncio.sleep(5)
@@ -655,10 +651,7 @@ def test_it_counts_until_it_has_gone_on_renewing_its_lease_for_a_grace_period_to
     shows nothing: it may have been on its way when the order struck."""
 
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         stage.bmc.takes_s = 4
         async with stage.running():
             await asyncio.sleep(5)
@@ -704,10 +697,7 @@ def test_of_two_fences_of_one_node_that_are_asked_for_at_once_one_is_refused(fen
 
 def test_a_fence_that_is_held_is_not_begun_because_its_node_is_deleted(fencing: Any):
     async def story(stage: Any):
-        for name in ("a", "b", "c", "d"):
-            await stage.node(name)
-        await stage.mechanism()
-        await stage.policy("bmc", storm={"nodes": 0}, budget={"maxConcurrent": 1})
+        await four_nodes_one_at_a_time(stage)
         async with stage.running():
             await asyncio.sleep(5)
             await stage.silent("a")

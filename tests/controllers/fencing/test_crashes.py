@@ -4,6 +4,8 @@ nothing released before it is shown."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -180,19 +182,26 @@ def test_an_order_that_has_not_struck_is_not_given_again_to_a_node_that_answers_
     fencing(story)
 
 
+@contextlib.asynccontextmanager
+async def shut_out_unanswered(stage: Any) -> AsyncIterator[None]:
+    """The controller runs, and its storage has shut the lost node out, and has not answered; from then on it
+    does."""
+    stage.bmc.scope, stage.bmc.manner = Scope.STORAGE, Manner.RAISES
+    async with stage.running():
+        await stage.until_phase("a", "AwaitingPerson")
+        assert stage.machines.off == {"a"}
+        stage.bmc.manner = Manner.HONEST
+        yield
+
+
 def test_what_an_order_of_unknown_outcome_has_shut_out_is_let_in_when_it_answers_in_another_boot(
     fencing: Any,
 ):
     """A storage that has carried it out, and has not answered, would shut the node out for good."""
 
     async def story(stage: Any):
-        stage.bmc.scope = Scope.STORAGE
         await lost(stage)
-        stage.bmc.manner = Manner.RAISES
-        async with stage.running():
-            await stage.until_phase("a", "AwaitingPerson")
-            assert stage.machines.off == {"a"}
-            stage.bmc.manner = Manner.HONEST
+        async with shut_out_unanswered(stage):
             await stage.report("a", "boot-2")
             fence = await stage.until_phase("a", "Unfenced")
         assert stage.machines.off == set()
@@ -203,12 +212,8 @@ def test_what_an_order_of_unknown_outcome_has_shut_out_is_let_in_when_it_answers
 
 def test_in_the_same_boot_it_is_let_in_where_nothing_was_released_on_it(fencing: Any):
     async def story(stage: Any):
-        stage.bmc.scope = Scope.STORAGE
         await lost(stage)
-        stage.bmc.manner = Manner.RAISES
-        async with stage.running():
-            await stage.until_phase("a", "AwaitingPerson")
-            stage.bmc.manner = Manner.HONEST
+        async with shut_out_unanswered(stage):
             await stage.report("a")
             await stage.until_phase("a", "Cancelled")
         assert stage.machines.off == set()
@@ -240,17 +245,13 @@ def test_one_from_which_a_volume_was_taken_by_force_in_that_boot_is_not_let_in_a
     """On a person's word, say, while it did not answer: another node may have it."""
 
     async def story(stage: Any):
-        stage.bmc.scope = Scope.STORAGE
         await lost(stage)
         node = await stage.api.get(Node, "a")
         lock = Lock(epoch=1, node="a").released("a", node.status.node_info.boot_id, advance=True)
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
         metadata = {"name": "pv", "annotations": annotation(lock)}
         await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
-        stage.bmc.manner = Manner.RAISES
-        async with stage.running():
-            await stage.until_phase("a", "AwaitingPerson")
-            stage.bmc.manner = Manner.HONEST
+        async with shut_out_unanswered(stage):
             await stage.report("a")
             await stage.until_phase("a", "Fenced")
         assert stage.machines.off == {"a"}

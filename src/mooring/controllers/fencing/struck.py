@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from mooring.controllers.fencing.decide import has_begun
 from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.controllers.fencing.silence import DEFAULT_DURATION_S
 from mooring.fence.interface import Outcome
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence
 from mooring.kube.times import parse_time
 from mooring.volumes.node_fences import Phase, is_off, proof_of
 from mooring.volumes.statements import last_report
-
-GRACE_S = 40.0
-"""Kubernetes' own, after which a node that renews nothing counts as lost."""
 
 
 def in_progress(fence: NodeFence) -> bool:
@@ -44,7 +42,7 @@ def _went_on(order: FenceAttempt, renewed: str) -> bool:
     shows nothing: it may have been on its way when the order struck, and come in late."""
     if not order.renewed or not renewed:
         return False
-    return (parse_time(renewed) - parse_time(order.renewed)).total_seconds() > GRACE_S
+    return (parse_time(renewed) - parse_time(order.renewed)).total_seconds() > DEFAULT_DURATION_S
 
 
 def _given_up(fence: NodeFence) -> bool:

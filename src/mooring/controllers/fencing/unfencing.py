@@ -107,12 +107,10 @@ class Unfencing:
     async def unfence(self, fence: NodeFence, reason: Reason) -> bool:
         proof, target = proof_of(fence), fence.status.target
         assert proof is not None and target is not None
-        answer = await self._ordered(
-            proof.mechanism, target, proof.token, lambda: self._check_still_so(fence, proof, target)
+        failed = await self._order(
+            fence, proof.mechanism, proof.token, lambda: self._check_still_so(fence, proof, target)
         )
-        if answer.outcome is not Outcome.UNFENCED:
-            failed = Reason("NotUnfenced", f"{proof.mechanism}: {answer.message}")
-            self._recorder.once(fence, "Warning", failed)
+        if failed is not None:
             self._look_again(fence.name, UNFENCE_AGAIN_S)
             await self._statuses.write(fence, failed, Phase.FENCED, {})
             return False
@@ -121,30 +119,31 @@ class Unfencing:
 
     async def let_in(self, fence: NodeFence, mechanism: str, token: str) -> bool:
         """Orders a mechanism to let a node in that no fence in force shuts out."""
-        target = fence.status.target
-        assert target is not None
-        answer = await self._ordered(mechanism, target, token)
-        if answer.outcome is not Outcome.UNFENCED:
-            failed = Reason("NotUnfenced", f"{mechanism}: {answer.message}")
-            self._recorder.once(fence, "Warning", failed)
-        return answer.outcome is Outcome.UNFENCED
+        return await self._order(fence, mechanism, token) is None
 
-    async def _ordered(
+    async def _order(
         self,
+        fence: NodeFence,
         mechanism: str,
-        target: FenceTarget,
         token: str,
         check: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answer:
-        record = self._mechanisms.get(mechanism)
+    ) -> Reason | None:
+        """Why it was not done, which is told; None if it was. `check` is made immediately before."""
+        target, record = fence.status.target, self._mechanisms.get(mechanism)
+        assert target is not None
         try:
             given = await ordering.prepare(self._client, self._kinds, record, mechanism, target, token)
             if check is not None:
                 await check()
             self._client.check_leading()
-            return await ordering.unfence(given)
+            answer = await ordering.unfence(given)
         except ordering.NotUsable as error:
-            return Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
+            answer = Answer(Outcome.NOT_FENCED, "NotUsable", str(error))
+        if answer.outcome is Outcome.UNFENCED:
+            return None
+        failed = Reason("NotUnfenced", f"{mechanism}: {answer.message}")
+        self._recorder.once(fence, "Warning", failed)
+        return failed
 
     async def _check_still_so(self, fence: NodeFence, proof: FenceAttempt, target: FenceTarget) -> None:
         """Conflict unless the fence is as it was decided upon, and, where that matters, another boot shows,
