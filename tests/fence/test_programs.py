@@ -136,3 +136,26 @@ async def test_a_deadline_keeps_time_back_for_the_ending():
     assert 9 < programs.Deadline(10).left() <= 9.5
     assert programs.Deadline(0).left() == 0
     assert not await programs.Deadline(1).pause(5)
+
+
+def stat(state: str = "R", *, flags: int = 0, code: int = 1, environment: tuple[int, int] = (9, 9)) -> str:
+    """As proc_pid_stat(5) has it: fields 3 state, 9 flags, 26 startcode, 50 env_start, 51 env_end."""
+    fields = ["0"] * 52
+    fields[2], fields[8], fields[25] = state, str(flags), str(code)
+    fields[49], fields[50] = map(str, environment)
+    return " ".join(["7", "(a name) )", *fields[2:]])
+
+
+@pytest.mark.parametrize(
+    "line, in_passing",
+    [
+        pytest.param(stat(), False, id="its environment is an empty one"),
+        pytest.param(stat(code=0), True, id="it is being loaded"),
+        pytest.param(stat(environment=(0, 0), code=0), True, id="it has no memory"),
+        pytest.param(stat(environment=(4, 9)), True, id="it has one by now"),
+        pytest.param(stat("Z", environment=(0, 0)), False, id="a zombie"),
+        pytest.param(stat("S", flags=0x00200000, environment=(0, 0)), False, id="a thread of the kernel"),
+    ],
+)
+def test_without_an_environment_it_is_waited_for_while_it_may_be_one_of_them(line: str, in_passing: bool):
+    assert programs.is_in_passing(line) is in_passing

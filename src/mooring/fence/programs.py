@@ -278,17 +278,27 @@ def _marked(mark: str) -> tuple[tuple[int, ...], bool]:
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                environment = (entry / "environ").read_bytes()
+                environment = _environment_of(entry)
                 if sought in environment:
                     marked.append(int(entry.name))
-                passing |= not environment and _in_passing((entry / "stat").read_text())
+                passing |= not environment and is_in_passing((entry / "stat").read_text())
     return tuple(marked), passing
 
 
-def _in_passing(stat: str) -> bool:
+def _environment_of(process: Path) -> bytes:
+    """Empty, too, where it has no memory (any more); older kernels show that as an empty file, newer ones
+    (6.18, for one) as ESRCH."""
+    try:
+        return (process / "environ").read_bytes()
+    except ProcessLookupError:
+        return b""
+
+
+def is_in_passing(stat: str) -> bool:
     """Whether a process that showed no environment was becoming another program, or is ending: the kernel has
     taken its memory from it, and it is no zombie yet; or it has one by now. Otherwise its environment is an
-    empty one (proc_pid_stat(5): state, flags, env_start, env_end)."""
+    empty one. A program that is being loaded has an empty one for a moment, too, but no code yet
+    (proc_pid_stat(5): state, flags, startcode, env_start, env_end)."""
     fields = stat.rpartition(")")[2].split()
-    empty = fields[47] == fields[48] != "0"
+    empty = fields[47] == fields[48] != "0" and fields[23] != "0"
     return not (fields[0] in "ZX" or int(fields[6]) & _KERNEL_THREAD or empty)

@@ -19,7 +19,7 @@ def alive(file: Path) -> bool:
     """Whether the process runs; a zombie does not."""
     try:
         return Path("/proc", file.read_text().strip(), "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or before it was read
         return False
 
 
