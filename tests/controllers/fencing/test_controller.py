@@ -599,6 +599,29 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     fencing(story)
 
 
+def test_it_counts_also_when_a_person_has_deleted_the_record(fencing: Any):
+    """10700513 of `fencing-by-storage.yaml`."""
+
+    async def story(stage: Any):
+        await four_nodes_one_at_a_time(stage)
+        stage.bmc.manner = Manner.RAISES
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            await stage.report("a", by_agent=False)
+            await stage.api.delete(NodeFence, fence.name)
+            while await stage.api.find(NodeFence, fence.name) is not None:
+                await asyncio.sleep(1)
+            await stage.silent("b")
+            await asyncio.sleep(100)
+            assert stage.machines.off == {"a"}
+            await stage.report("a")
+            await stage.until(lambda: _is_off(stage, "b"))
+
+    fencing(story)
+
+
 def test_an_order_about_a_node_that_is_shown_as_answering_counts_in_the_budget_until_that_reports_again(
     fencing: Any,
 ):

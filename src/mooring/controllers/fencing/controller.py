@@ -122,10 +122,7 @@ class FencingController(Controller[Key]):
         more."""
         if old is None or new is None or last_report(old) == last_report(new):
             return
-        if any(
-            each.spec.node_name == new.name and each.status.phase in Phase.OVER
-            for each in self._fences.items()
-        ):
+        if self._observer.has_orders(new.name):
             self._look_at_waiting()
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
