@@ -304,7 +304,7 @@ class FencingController(Controller[Key]):
             policy = self._policy(fence, node)
             decision = await self._decision(fence, node, policy)
             if decision.action is Action.ORDER:
-                fence = await self._steps.intend(fence, decision)
+                fence = await self._steps.orders.intend(fence, decision)
             elif decision.action is Action.FREEZE:  # of two fences of one node, the second sees the first
                 return await self._steps.carry_out(fence, node, policy, decision)
         if decision.after > 0:

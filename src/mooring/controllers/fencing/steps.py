@@ -1,48 +1,38 @@
-"""Carries out what a NodeFence does next: the only place where a mechanism is ordered to do something.
-
-Each order is written into the fence's status before it is given, and its answer after; the Node is read live
-between the two. A crash at any point leaves an order without an answer, which is given again under the same
-token, or, where it is not wanted any more, looked at.
-"""
+"""Carries out what a NodeFence does next. Orders, and what becomes of one that is given up, are elsewhere
+(`orders`, `hearing_out`, `unfencing`)."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.fencing import gone, metrics, ordering, releasing, removing, volume_fences
+from mooring.controllers.fencing import gone, metrics, releasing, removing, volume_fences
 from mooring.controllers.fencing.checking import target_of
-from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decisions import Action, FenceDecision
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
-from mooring.controllers.fencing.ladder import CONTRADICTED, NOT_HEARD, Step, is_waited_for, judge
+from mooring.controllers.fencing.hearing_out import HearingOut
+from mooring.controllers.fencing.ladder import CONTRADICTED
 from mooring.controllers.fencing.names import FINALIZER
-from mooring.controllers.fencing.same_boot import is_same_boot
-from mooring.controllers.fencing.silence import LEASES
+from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
-from mooring.controllers.fencing.unfencing import UNFENCE_AGAIN_S, Unfencing
+from mooring.controllers.fencing.unfencing import Unfencing
 from mooring.controllers.fencing.waits import is_as_written
-from mooring.fence.interface import Answer, Look, Mechanism, Outcome, Scope, State
+from mooring.fence.interface import Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
-from mooring.kube.objects import Lease, Node, PersistentVolume
+from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FencePolicy, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
-from mooring.volumes.attachment_lock import was_taken_from
 from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
-
-MOST_ATTEMPTS = 20
-"""So many are kept in a fence's status."""
 
 
 class Steps:
@@ -63,19 +53,20 @@ class Steps:
         log: Any,
     ) -> None:
         self.client = client
-        self._kinds = kinds
-        self._plugins = plugins
-        self._nodes = nodes
         self._mechanisms = mechanisms
         self._fences = fences
         self.recorder = recorder
-        self._look_again = look_again
         self.now = now
         self.log = log
+        self._nodes = nodes
         self._statuses = Statuses(client, fences, now)
+        self.orders = Orders(
+            client, kinds, plugins, nodes, mechanisms, self._statuses, recorder, now=now, log=log
+        )
         self.unfencing = Unfencing(
             client, kinds, nodes, mechanisms, self._statuses, recorder, look_again, now
         )
+        self._hearing_out = HearingOut(client, self.orders, self.unfencing, look_again, now)
 
     async def carry_out(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, decision: FenceDecision
@@ -88,10 +79,11 @@ class Steps:
                 return await self._freeze(fence, node, policy, reason)
             case Action.ORDER:
                 assert decision.step is not None
-                return await self._order(fence, decision.step)
+                await self.orders.give(fence, decision.step)
+                return True
             case Action.HEAR_OUT:
                 assert decision.step is not None
-                return await self._hear_out(fence, decision.step)
+                return await self._hearing_out.hear_out(fence, decision.step)
             case Action.RELEASE:
                 return await self._release(fence, policy, reason)
             case Action.WITHDRAW:
@@ -166,187 +158,6 @@ class Steps:
         }
         return target_of(node, said)
 
-    async def intend(self, fence: NodeFence, decision: FenceDecision) -> NodeFence:
-        """Writes the order down, before it is given. One that is given again is written already."""
-        step = decision.step
-        assert step is not None
-        if step.again:
-            return fence
-        now, record = self.now(), self._mechanisms.get(step.mechanism)
-        ends = timedelta(seconds=ordering.longest(record)) if record is not None else timedelta()
-        attempt = FenceAttempt(
-            round=step.round,
-            rung=step.rung,
-            mechanism=step.mechanism,
-            token=step.token,
-            ordered_at=format_micro_time(now),
-            waits_until=format_time(now + ends),
-        )
-        kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
-        begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
-        return await self._statuses.write(fence, decision.reason, Phase.FENCING, begun)
-
-    async def _order(self, fence: NodeFence, step: Step) -> bool:
-        """Reads the Node live, gives the order that was written down, judges and writes the answer."""
-        target, began = fence.status.target, asyncio.get_running_loop().time()
-        assert target is not None
-        node = await self.client.find(Node, target.node_name)
-        if node is not None and not is_same_boot(node, target):
-            self._nodes.accept(node)
-            return True
-        record = self._mechanisms.get(step.mechanism)
-        volumes: dict[str, str] = {}
-        try:
-            given = await ordering.prepare(
-                self.client, self._kinds, record, step.mechanism, target, step.token
-            )
-        except ordering.NotUsable as error:
-            answer, looks, scope = Answer(Outcome.NOT_FENCED, "NotUsable", str(error)), dict[str, Look](), ""
-        else:
-            volumes = await covered(self.client, self._plugins, given, target)
-            await volume_fences.intend(self.client, fence, target, step.mechanism, step.token, volumes)
-            self.client.check_leading()
-            answer, scope = await ordering.fence(given), given.mechanism.scope
-            looks = (
-                await self._looks(step.confirm_with, target, step.token)
-                if answer.outcome is Outcome.FENCED
-                else {}
-            )
-        judged = judge(
-            answer,
-            looks,
-            wanted=len(step.confirm_with),
-            seen_open=_seen_open(target, record, step.mechanism),
-            doubted=step.mechanism in fence.status.contradicted,
-        )
-        after = await self.client.find(Node, target.node_name)
-        if after is not None:
-            self._nodes.accept(after)
-        ended = {
-            "outcome": str(judged.outcome),
-            "reason": judged.reason.code,
-            "message": judged.reason.message,
-            "answeredAt": format_micro_time(self.now()),
-            "before": str(answer.before),
-            "scope": str(scope),
-            "evidence": dict(answer.evidence),
-            "volumes": volumes,
-            "confirmations": {name: f"{look.state}: {look.message}" for name, look in looks.items()},
-            **await self._signs_of(after),
-            "absent": node is None,
-        }
-        await self._answered(fence, step.token, ended, judged.outcome is Outcome.FENCED)
-        metrics.ordered(step.mechanism, judged.outcome, asyncio.get_running_loop().time() - began)
-        if judged.outcome is Outcome.FENCED:
-            metrics.reached(fence, "fenced", self.now())
-        event = "Normal" if judged.outcome is Outcome.FENCED else "Warning"
-        if node is not None:
-            self.recorder.event(
-                node, event, f"Fence{judged.outcome}", f"{step.mechanism}: {judged.reason.message}"
-            )
-        self.log.warning("fence order answered", fence=fence.name, mechanism=step.mechanism, **ended)
-        return True
-
-    async def _hear_out(self, fence: NodeFence, step: Step) -> bool:
-        """Looks whether an order has struck that is given up; a second source is believed that says it has
-        not, as the mechanism may be about another machine. What it has shut out is let in, under another
-        boot, or where nothing can have been released on this fence. Else it is given again, which changes
-        nothing, for its answer: the fence is in force, and is lifted by its rules. Of what a mechanism does
-        not tell for long, it stays unknown."""
-        target = fence.status.target
-        assert target is not None
-        attempt = next(each for each in fence.status.attempts if each.token == step.token)
-        node = await self.client.find(Node, target.node_name)
-        same, is_power = (
-            node is None or is_same_boot(node, target),
-            self._scope(step.mechanism) == Scope.POWER,
-        )
-        looks = await self._looks([step.mechanism, *step.confirm_with], target, step.token)
-        states = {name: each.state for name, each in looks.items()}
-        said = "; ".join(each.message for each in looks.values())
-        may_strike_the_next = is_power and not same
-        if State.OPEN in states.values() or may_strike_the_next or not is_waited_for(attempt, self.now()):
-            return await self._not_heard(fence, step, said, node)
-        self._look_again(fence.name, UNFENCE_AGAIN_S)
-        if states[step.mechanism] is not State.SHUT:
-            return False
-        if is_power or (same and await self._may_be_elsewhere(fence, target)):
-            await self._order(fence, step)
-        elif await self.unfencing.let_in(fence, step.mechanism, step.token):
-            return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
-        return False
-
-    async def _may_be_elsewhere(self, fence: NodeFence, target: FenceTarget) -> bool:
-        """Whether another node may have what this boot had: by this fence, which was in force once, or as it
-        was taken from there by force, on whatever word. What the boot has not written yet, it would write
-        when it is let in."""
-        attempts = fence.status.attempts
-        if any(each.outcome == Outcome.FENCED or each.reason == CONTRADICTED for each in attempts):
-            return True
-        volumes = (await self.client.list(PersistentVolume)).items
-        return any(was_taken_from(each, target.node_name, target.boot_id) for each in volumes)
-
-    async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:
-        """It may strike late: the outcome is never that it has not."""
-        said = Reason(NOT_HEARD, f"its answer was not heard; looked at since: {found}")
-        ended = {
-            "outcome": str(Outcome.UNKNOWN),
-            "reason": said.code,
-            "message": said.message,
-            "answeredAt": format_micro_time(self.now()),
-            **await self._signs_of(node),
-        }
-        await self._answered(fence, step.token, ended, proved=False)
-        return True
-
-    async def _signs_of(self, node: Node | None) -> dict[str, str]:
-        """The last that the API shows of its agent's life: what comes later shows that it lives on."""
-        if node is None:
-            return {"report": "", "renewed": ""}
-        lease = await self.client.find(Lease, node.name, LEASES)
-        renewed = lease.spec.renew_time if lease is not None else None
-        return {"report": last_report(node), "renewed": renewed or ""}
-
-    def _scope(self, name: str) -> str:
-        record = self._mechanisms.get(name)
-        mechanism = self._kinds.get(record.spec.type) if record is not None else None
-        return str(mechanism.scope) if mechanism is not None else ""
-
-    async def _looks(self, names: Sequence[str], target: FenceTarget, token: str) -> dict[str, Look]:
-        """What mechanisms say of the target now, as sources."""
-
-        async def asked(name: str) -> Look:
-            record = self._mechanisms.get(name)
-            return await ordering.look(
-                ordering.prepare(self.client, self._kinds, record, name, target, token)
-            )
-
-        looks = await asyncio.gather(*(asked(each) for each in names))
-        return dict(zip(names, looks, strict=True))
-
-    async def _answered(self, fence: NodeFence, token: str, ended: dict[str, Any], proved: bool) -> None:
-        """Writes the answer into the order's attempt, whatever users have changed meanwhile."""
-        for _ in range(5):
-            attempts: list[Any] = msgspec.to_builtins(fence.status.attempts)
-            for each in attempts:
-                if each.get("token") == token:
-                    each.update(ended)
-            more = {
-                "attempts": attempts,
-                **({"proof": token, "verifiedAt": ended["answeredAt"]} if proved else {}),
-            }
-            reason = Reason(ended["reason"], ended["message"])
-            try:
-                await self._statuses.write(fence, reason, Phase.FENCED if proved else Phase.FENCING, more)
-                return
-            except Conflict:
-                fence = await self.client.get(NodeFence, fence.name)
-                if fence.status.phase in Phase.OVER or _is_answered(fence, token):
-                    return  # by another leader, meanwhile
-        raise Conflict(
-            f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
-        )
-
     async def _release(self, fence: NodeFence, policy: FencePolicy | None, reason: Reason) -> bool:
         proof = proof_of(fence)
         assert proof is not None
@@ -399,7 +210,7 @@ class Steps:
         """Looks whether it still holds, and releases what has come since."""
         proof, target = proof_of(fence), fence.status.target
         assert proof is not None and target is not None
-        look = (await self._looks([proof.mechanism], target, proof.token))[proof.mechanism]
+        look = (await self.orders.looks([proof.mechanism], target, proof.token))[proof.mechanism]
         looked = {"verifiedAt": format_micro_time(self.now()), **_by(policy)}
         is_open = look.state is State.OPEN or await volume_fences.was_lifted(self.client, fence, proof)
         if is_open and proof.scope != Scope.POWER:
@@ -441,14 +252,3 @@ class Steps:
 def _by(policy: FencePolicy | None) -> dict[str, Any]:
     """By which rule a fence of the storage was looked at."""
     return {"releasesPods": policy is not None and policy.spec.storage_releases_pods}
-
-
-def _seen_open(target: FenceTarget, record: FenceMechanism | None, mechanism: str) -> bool:
-    """Whether the mechanism, as it is described now, had seen the machine on in this boot."""
-    said = target.identities.get(mechanism, {})
-    now = str(record.metadata.generation) if record is not None else ""
-    return said.get("state") == State.OPEN and said.get("generation") == now
-
-
-def _is_answered(fence: NodeFence, token: str) -> bool:
-    return any(each.token == token and each.outcome for each in fence.status.attempts)

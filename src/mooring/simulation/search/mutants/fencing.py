@@ -14,14 +14,16 @@ from mooring.controllers.fencing import (
     decide,
     deciding_nodes,
     detection,
+    hearing_out,
     letting_in,
+    orders,
     releasing,
-    steps,
     unfencing,
 )
 from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.fencing.decisions import Action, do
 from mooring.controllers.fencing.ladder import Judged
+from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Outcome, State
@@ -159,7 +161,7 @@ MUTANTS: dict[str, Mutant] = {
         "medik8s/self-node-remediation: a reboot is assumed after a time; #354",
         ("S18",),
         scenarios.FENCES,
-        (Patch(steps, "judge", _assumed),),
+        (Patch(orders, "judge", _assumed),),
     ),
     "G2": Mutant(
         "a node counts as lost although it answers: a verdict of a while ago is not taken back",
@@ -176,21 +178,21 @@ MUTANTS: dict[str, Mutant] = {
         "medik8s/self-node-remediation: the error of a reboot is logged and swallowed",
         ("S18",),
         scenarios.FENCES,
-        (Patch(steps, "judge", _counts(_unknown)),),
+        (Patch(orders, "judge", _counts(_unknown)),),
     ),
     "G4": Mutant(
         "a device that says that a machine is off is believed though the second source disagrees",
         "medik8s/self-node-remediation: a peer's cached answer counts",
         ("S18",),
         scenarios.LYING,
-        (Patch(steps, "judge", _counts(_said_off)),),
+        (Patch(orders, "judge", _counts(_said_off)),),
     ),
     "G5": Mutant(
         "an order is not written before it is given: after a restart it is given anew",
         "medik8s/fence-agents-remediation: what was run is kept in memory",
         ("S17",),
         scenarios.FENCES,
-        (Patch(Steps, "intend", _not_written),),
+        (Patch(Orders, "intend", _not_written),),
     ),
     "G6": Mutant(
         "what a machine has in its present boot is released because of a fence of an earlier one",
@@ -201,7 +203,8 @@ MUTANTS: dict[str, Mutant] = {
             Patch(releasing, "release", _of_any_boot),
             Patch(decide, "is_same_boot", always(True)),
             Patch(letting_in, "is_same_boot", always(True)),
-            Patch(steps, "is_same_boot", always(True)),
+            Patch(orders, "is_same_boot", always(True)),
+            Patch(hearing_out, "is_same_boot", always(True)),
             Patch(unfencing, "is_same_boot", always(True)),
         ),
     ),
@@ -240,7 +243,7 @@ MUTANTS: dict[str, Mutant] = {
         ("S18",),
         scenarios.SWAPPED,
         (
-            Patch(steps, "judge", _counts(_said_off)),
+            Patch(orders, "judge", _counts(_said_off)),
             Patch(FenceDevice, "_wrong", always(None)),
         ),
     ),
@@ -298,6 +301,6 @@ MUTANTS: dict[str, Mutant] = {
         "fencing (hazard)",
         ("S18",),
         scenarios.LYING,
-        (Patch(steps, "judge", _counts(_was_off)),),
+        (Patch(orders, "judge", _counts(_was_off)),),
     ),
 }
