@@ -123,7 +123,6 @@ class FencingController(Controller[Key]):
         if old is None or new is None or last_report(old) == last_report(new):
             return
         if self._observer.has_orders(new.name):
-            self._observer.recollect()
             self._look_at_waiting()
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:

@@ -81,8 +81,8 @@ class Observer:
         """Nodes that are held by nothing but the budget."""
         self._seen: dict[tuple[str, str], tuple[str, Seen]] = {}
         """Mechanism and node -> the boot, and what the storage has counted in it."""
-        self._deleted: list[NodeFence] = []
-        """The last that was seen of fences whose record is gone, and whose order may strike still."""
+        self._deleted: dict[str, NodeFence] = {}
+        """Name -> the last that was seen of a fence whose record is gone. Its order may strike still."""
         fences.add_handler(self._keep_in_mind)
 
     async def decision(self, node: Node) -> NodeDecision:
@@ -217,11 +217,10 @@ class Observer:
         """Its Node is gone. What its peers were asked is another matter."""
         self._leave_line(name)
         self._lasting.forget(name)
-        self.recollect()
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        known_fences = *self._fences.items(), *self._deleted
+        known_fences = *self._fences.items(), *self._deleted.values()
         fencing = {each.spec.node_name for each in known_fences if self._may_be_off(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
@@ -244,20 +243,15 @@ class Observer:
         return Company(len(nodes), known, calm)
 
     def has_orders(self, node: str) -> bool:
-        """Whether a fence of the node is over, or its record gone: its order may have struck, or strike
-        still."""
-        over = any(each.status.phase in Phase.OVER for each in self._fences.items() if _is_of(each, node))
-        return over or any(_is_of(each, node) for each in self._deleted)
+        """Whether a fence of the node is over, or its record gone: its order may still have struck."""
+        over = (each for each in self._fences.items() if each.status.phase in Phase.OVER)
+        return any(each.spec.node_name == node for each in (*over, *self._deleted.values()))
 
     def _keep_in_mind(self, old: NodeFence | None, new: NodeFence | None) -> None:
+        self._deleted = {name: each for name, each in self._deleted.items() if self._may_be_off(each)}
         if old is not None and new is None:
             ended = replace(old, status=replace(old.status, phase=Phase.CANCELLED))
-            self._deleted.append(old if old.status.phase in Phase.OVER else ended)
-        self.recollect()
-
-    def recollect(self) -> None:
-        """Forgets orders that cannot strike any more."""
-        self._deleted = [each for each in self._deleted if self._may_be_off(each)]
+            self._deleted[old.name] = old if old.status.phase in Phase.OVER else ended
 
     def _may_be_off(self, fence: NodeFence) -> bool:
         name = fence.spec.node_name
@@ -315,7 +309,3 @@ def _looked_at_again(decision: NodeDecision, node: Node, policy: FencePolicy) ->
     if not (by_storage or held) or decision.action is Begin.FENCE:
         return decision
     return replace(decision, after=min(decision.after, LOOK_S) if decision.after > 0 else LOOK_S)
-
-
-def _is_of(fence: NodeFence, node: str) -> bool:
-    return fence.spec.node_name == node
