@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE
+from mooring.controllers.fencing.struck import kept_because
 from mooring.controllers.fencing.waits import wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
@@ -18,6 +19,8 @@ def explain_fence(fence: NodeFence, known: Snapshot) -> Cause:
     status, node = fence.status, fence.spec.node_name
     phase = status.phase or Phase.PENDING
     message = f"{phase}: {status.message or 'the controller `fencing` has not looked at it yet'}"
+    if fence.deleting and phase in Phase.OVER:
+        message += f"; {kept_because(fence)}"
     wait = wait_of(fence)
     held = f"find out why the API server does not hear it; to cut it off nevertheless: mooring fence request {node}"
     step = {

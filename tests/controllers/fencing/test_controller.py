@@ -13,7 +13,7 @@ from mooring.controllers.fencing.names import TAINT_VALUE
 from mooring.controllers.fencing.silence import LEASES
 from mooring.fence.interface import Answer, Outcome, Scope
 from mooring.kube.client import Client
-from mooring.kube.objects import Lease, Node, Secret, VolumeAttachment
+from mooring.kube.objects import Event, Lease, Node, Secret, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.names import FENCE_EVIDENCE
@@ -599,25 +599,49 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     fencing(story)
 
 
-def test_it_counts_also_when_a_person_has_deleted_the_record(fencing: Any):
-    """10700513 of `fencing-by-storage.yaml`."""
+async def deleted_while_its_order_may_strike(stage: Any) -> str:
+    """A fence of node a whose order has no known outcome; its name."""
+    await four_nodes_one_at_a_time(stage)
+    stage.bmc.manner = Manner.RAISES
+    async with stage.running():
+        await asyncio.sleep(5)
+        await stage.silent("a")
+        fence = await stage.until_phase("a", "AwaitingPerson")
+        await stage.report("a", by_agent=False)
+        await stage.api.delete(NodeFence, fence.name)
+        await stage.until_phase("a", "Cancelled", 1000)
+    return fence.name
+
+
+def test_it_counts_also_when_a_person_has_deleted_its_fence_and_another_leader_follows(fencing: Any):
+    """10700513 of `fencing-by-storage.yaml`, 30000163 of `fencing.yaml`."""
 
     async def story(stage: Any):
-        await four_nodes_one_at_a_time(stage)
-        stage.bmc.manner = Manner.RAISES
+        name = await deleted_while_its_order_may_strike(stage)
         async with stage.running():
-            await asyncio.sleep(5)
-            await stage.silent("a")
-            fence = await stage.until_phase("a", "AwaitingPerson")
-            await stage.report("a", by_agent=False)
-            await stage.api.delete(NodeFence, fence.name)
-            while await stage.api.find(NodeFence, fence.name) is not None:  # noqa: ASYNC110 - nothing tells it
-                await asyncio.sleep(1)
             await stage.silent("b")
             await asyncio.sleep(100)
             assert stage.machines.off == {"a"}
+            assert "MayStrikeStill" in [each.reason for each in (await stage.api.list(Event)).items]
             await stage.report("a")
             await stage.until(lambda: _is_off(stage, "b"))
+            assert await stage.api.find(NodeFence, name) is None
+
+    fencing(story)
+
+
+def test_a_node_that_is_lost_while_its_deleted_fence_is_kept_is_fenced_anew(fencing: Any):
+    async def story(stage: Any):
+        name = await deleted_while_its_order_may_strike(stage)
+        stage.bmc.manner = Manner.HONEST
+        async with stage.running():
+            await stage.silent("a")
+            await stage.until(lambda: tainted(stage, "a"))
+            fences = {each.name: each.status.phase for each in (await stage.api.list(NodeFence)).items}
+            assert fences == {name: "Cancelled", f"{name}-2": "Fenced"}
+            await stage.report("a", "boot-2")
+            await stage.until_phase("a", "Unfenced")
+            assert await stage.api.find(NodeFence, name) is None
 
     fencing(story)
 

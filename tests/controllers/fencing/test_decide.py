@@ -174,9 +174,9 @@ def test_a_fence_is_not_cancelled_while_detectors_may_still_say_that_its_node_is
     kept = decide_fence(replace(waits, status=told), node(ready="Unknown"), LADDER, soon, NOW)
     assert (kept.action, kept.reason.code, kept.after) == (Action.WAIT, "Storm", 8.0)
     never = replace(soon, left=0.0)
-    assert act(replace(waits, status=told), node(ready="Unknown"), never) is Action.CANCEL
-    assert act(waits, node(ready="Unknown"), never) is Action.CANCEL
-    assert act(waits, node(ready="Unknown"), soon) is not Action.CANCEL, "its ladder goes on"
+    assert act(replace(waits, status=told), node(ready="Unknown"), never) is Action.CLOSE
+    assert act(waits, node(ready="Unknown"), never) is Action.CLOSE
+    assert act(waits, node(ready="Unknown"), soon) is not Action.CLOSE, "its ladder goes on"
 
 
 @pytest.mark.parametrize("ladder", [LADDER, ()])
@@ -192,8 +192,8 @@ def test_one_whose_outcome_is_not_known_is_heard_out_too_also_under_another_boot
     assert act(unheard, node(), HEALTHY) is Action.HEAR_OUT
     assert act(unheard, node(boot="b2")) is Action.HEAR_OUT
     assert act(unheard, node(ready="Unknown"), LOST) is Action.ORDER
-    assert act(fence(outcome="Unknown", spec={}), node(), HEALTHY) is Action.CANCEL
-    assert act(fence(outcome="Unknown", code="Contradicted", spec={}), node(), HEALTHY) is Action.CANCEL
+    assert act(fence(outcome="Unknown", spec={}), node(), HEALTHY) is Action.CLOSE
+    assert act(fence(outcome="Unknown", code="Contradicted", spec={}), node(), HEALTHY) is Action.CLOSE
 
 
 def test_a_node_that_was_registered_anew_in_the_same_boot_is_not_let_in():

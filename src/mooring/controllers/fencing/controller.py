@@ -26,7 +26,7 @@ from mooring.controllers.fencing.holding import LOOK_S, cordon, hold, read_what_
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
-from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, new_fence
+from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, free_name, new_fence
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.peer_words import words_on
 from mooring.controllers.fencing.policies import judged_policy
@@ -122,7 +122,14 @@ class FencingController(Controller[Key]):
         more."""
         if old is None or new is None or last_report(old) == last_report(new):
             return
-        if self._observer.has_orders(new.name):
+        over = [
+            each
+            for each in self._fences.items()
+            if each.spec.node_name == new.name and each.status.phase in Phase.OVER
+        ]
+        for each in over:
+            self.queue.add(FenceKey(each.name))
+        if over:
             self._look_at_waiting()
 
     def _stated(self, old: Lease | None, new: Lease | None) -> None:
@@ -268,7 +275,7 @@ class FencingController(Controller[Key]):
 
     async def _make(self, node: str, uid: str, boot_id: str, reason: Reason) -> bool:
         """Whether the fence was made now."""
-        name = fence_name(node, uid, boot_id)
+        name = free_name(fence_name(node, uid, boot_id), self._is_going)
         held = self._fences.get(name)
         if held is not None:
             self.queue.add(FenceKey(name))  # it may be one that was cancelled
@@ -281,6 +288,11 @@ class FencingController(Controller[Key]):
             self.log.warning("node lost", node=node, fence=name, reason=reason.message)
             return True
         return False
+
+    def _is_going(self, name: str) -> bool:
+        """Whether it is the name of a fence that was taken back by its deletion."""
+        held = self._fences.get(name)
+        return held is not None and held.deleting and held.status.phase in Phase.OVER
 
     def _is_fenced(self, node: str) -> bool:
         """Whether a fence of the node is under way, as a person may have asked for one."""
@@ -340,6 +352,7 @@ class FencingController(Controller[Key]):
             rival=self._rival(fence),
             left=bool(left),
             records=await self._steps.unfencing.records(fence, node),
+            may_strike=is_over and self._observer.may_be_off(fence),
         )
 
     def _about_absent(

@@ -54,17 +54,18 @@ def decide_fence(
     rival: str = "",
     left: bool = False,
     records: Collection[str] | None = None,
+    may_strike: bool = False,
 ) -> FenceDecision:
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
     `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
     not over. `left`: something that no other node may have meanwhile is there still; read only of a node
     whose Node is gone, or that is to be switched on again. `records`: the node's VolumeAttachments, by name;
-    None if only another boot lets it in."""
+    None if only another boot lets it in. `may_strike`: it is over, and an order of it may strike still."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
-        return _over(fence, node, phase, begin)
+        return _over(fence, node, phase, begin, may_strike=may_strike)
     if target is None:
         return _freeze(fence, node, rival)
     proof = proof_of(fence)
@@ -103,7 +104,7 @@ def decide_fence(
         message = "it is to be taken back, and nothing has shown that it was in force"
         return do(Action.CLOSE, Phase.CANCELLED, Reason("TakenBack", message))
     if begin is not None and answers:
-        return do(Action.CANCEL, Phase.CANCELLED, begin.reason)
+        return do(Action.CLOSE, Phase.CANCELLED, begin.reason)
     if not begun and begin is not None and begin.action is not Begin.FENCE:
         return _held(fence, begin)
     return _climb(fence, target, node, ladder, now)
@@ -122,17 +123,20 @@ def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
     return FenceDecision(Action.WAIT, begin.reason, Phase.PENDING, after=begin.after, left=left)
 
 
-def _over(fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None) -> FenceDecision:
-    """A fence that is over stays as a record; a node that is lost again in the boot of one that was
-    cancelled, or that let it in in that boot, is fenced under the same name. One that was taken back stays
-    so."""
+def _over(
+    fence: NodeFence, node: Node | None, phase: str, begin: NodeDecision | None, *, may_strike: bool
+) -> FenceDecision:
+    """A fence that is over stays as a record, as the budget counts its node, until its order cannot strike
+    any more; a node that is lost again in the boot of one that was cancelled, or that let it in in that boot,
+    is fenced under the same name. One that was taken back stays so."""
     target = fence.status.target
     same = target is not None and (node is None or is_same_boot(node, target))
     if may_be_reopened(fence, phase) and same and begin is not None and begin.action is not Begin.NO:
         return FenceDecision(Action.REOPEN, begin.reason, Phase.PENDING, after=begin.after)
     reason = Reason(fence.status.reason or phase, fence.status.message)
-    open_still = FINALIZER in fence.metadata.finalizers
-    return FenceDecision(Action.CLOSE if open_still else Action.SETTLED, reason, phase)
+    if FINALIZER not in fence.metadata.finalizers:
+        return FenceDecision(Action.SETTLED, reason, phase)
+    return FenceDecision(Action.KEEP if may_strike else Action.LET_GO, reason, phase)
 
 
 def may_be_reopened(fence: NodeFence, phase: str) -> bool:
@@ -147,22 +151,22 @@ def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:
     spec = fence.spec
     if rival:
         message = f"node {spec.node_name} is being fenced already: NodeFence {rival}"
-        return do(Action.REFUSE, Phase.REFUSED, Reason("AlreadyFenced", message))
+        return do(Action.CLOSE, Phase.REFUSED, Reason("AlreadyFenced", message))
     if fence.deleting:
         return do(Action.CLOSE, Phase.CANCELLED, Reason("Deleted", "it was deleted before anything was done"))
     if node is None and not spec.node_uid:
         message = f"there is no node {spec.node_name}, and the request does not say which uid is meant"
-        return do(Action.REFUSE, Phase.REFUSED, Reason("NoSuchNode", message))
+        return do(Action.CLOSE, Phase.REFUSED, Reason("NoSuchNode", message))
     if node is not None and spec.node_uid not in ("", node.uid):
         message = f"node {spec.node_name} has uid {node.uid}, not {spec.node_uid}"
-        return do(Action.REFUSE, Phase.REFUSED, Reason("AnotherNode", message))
+        return do(Action.CLOSE, Phase.REFUSED, Reason("AnotherNode", message))
     boot = node.status.node_info.boot_id if node is not None else ""
     if node is not None and spec.boot_id not in ("", boot):
         message = f"node {spec.node_name} shows boot {boot or '(none)'}, not {spec.boot_id}"
-        return do(Action.REFUSE, Phase.REFUSED, Reason("AnotherBoot", message))
+        return do(Action.CLOSE, Phase.REFUSED, Reason("AnotherBoot", message))
     if node is not None and not boot:
         message = f"node {spec.node_name} tells no boot ID: what a fence of it had cut off could not be told"
-        return do(Action.REFUSE, Phase.REFUSED, Reason("NoBootID", message))
+        return do(Action.CLOSE, Phase.REFUSED, Reason("NoBootID", message))
     return do(
         Action.FREEZE,
         Phase.PENDING,

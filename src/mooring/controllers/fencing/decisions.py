@@ -31,9 +31,7 @@ class Action(Enum):
     """What a fence does next."""
 
     FREEZE = "Freeze"  # write down whom it is about
-    REFUSE = "Refuse"
     WAIT = "Wait"
-    CANCEL = "Cancel"
     REOPEN = "Reopen"  # one that was cancelled
     ORDER = "Order"
     HEAR_OUT = "HearOut"  # an order that is not wanted any more, and has no answer
@@ -45,6 +43,8 @@ class Action(Enum):
     LOOK_FOR_REST = "LookForRest"  # whether nothing is left there, live
     UNFENCE = "Unfence"  # of a mechanism
     CLOSE = "Close"  # it is over
+    KEEP = "Keep"  # one that is over, as a record, as its order may strike still
+    LET_GO = "LetGo"  # nothing holds its record any more
     SETTLED = "Settled"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from itertools import chain, count
 from typing import Any
 
 from mooring.kube.objects import Taint
@@ -26,6 +28,12 @@ def fence_name(node: str, node_uid: str, boot_id: str) -> str:
     """The name of the one NodeFence of this registration and boot of a node."""
     digest = hashlib.sha256(f"{node_uid}/{boot_id}".encode()).hexdigest()[:10]
     return f"{node[:LONGEST_NODE].rstrip('.-')}-{digest}"
+
+
+def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """The name, or, where that is taken, the first one that continues it and is not."""
+    continued = (f"{name}-{number}" for number in count(2))
+    return next(each for each in chain([name], continued) if not is_taken(each))
 
 
 def new_fence(name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,7 @@ from mooring.volumes.node_fences import Phase
 
 
 class Observer:
-    """Decides about nodes. It remembers when there was last a storm, and orders whose record a person has
-    deleted: after a restart, there was none."""
+    """Decides about nodes. It remembers when there was last a storm: after a restart, that is a time ago."""
 
     def __init__(
         self,
@@ -81,9 +80,6 @@ class Observer:
         """Nodes that are held by nothing but the budget."""
         self._seen: dict[tuple[str, str], tuple[str, Seen]] = {}
         """Mechanism and node -> the boot, and what the storage has counted in it."""
-        self._deleted: dict[str, NodeFence] = {}
-        """Name -> the last that was seen of a fence whose record is gone. Its order may strike still."""
-        fences.add_handler(self._keep_in_mind)
 
     async def decision(self, node: Node) -> NodeDecision:
         """Whether the node is to be fenced now."""
@@ -220,8 +216,7 @@ class Observer:
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        known_fences = *self._fences.items(), *self._deleted.values()
-        fencing = {each.spec.node_name for each in known_fences if self._may_be_off(each)}
+        fencing = {each.spec.node_name for each in self._fences.items() if self.may_be_off(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
             self._loss_of(each, fencing=each.name in fencing)
@@ -242,18 +237,8 @@ class Observer:
         calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
         return Company(len(nodes), known, calm)
 
-    def has_orders(self, node: str) -> bool:
-        """Whether a fence of the node is over, or its record gone: its order may still have struck."""
-        over = (each for each in self._fences.items() if each.status.phase in Phase.OVER)
-        return any(each.spec.node_name == node for each in (*over, *self._deleted.values()))
-
-    def _keep_in_mind(self, old: NodeFence | None, new: NodeFence | None) -> None:
-        self._deleted = {name: each for name, each in self._deleted.items() if self._may_be_off(each)}
-        if old is not None and new is None:
-            ended = replace(old, status=replace(old.status, phase=Phase.CANCELLED))
-            self._deleted[old.name] = old if old.status.phase in Phase.OVER else ended
-
-    def _may_be_off(self, fence: NodeFence) -> bool:
+    def may_be_off(self, fence: NodeFence) -> bool:
+        """As `struck` has it."""
         name = fence.spec.node_name
         return may_be_off(fence, self._nodes.get(name), self._silence.observed(name).renewed)
 

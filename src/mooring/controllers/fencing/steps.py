@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -19,6 +20,7 @@ from mooring.controllers.fencing.ladder import CONTRADICTED
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
+from mooring.controllers.fencing.struck import kept_because
 from mooring.controllers.fencing.unfencing import Unfencing
 from mooring.controllers.fencing.waits import is_as_written
 from mooring.fence.interface import Mechanism, Outcome, Scope, State
@@ -33,6 +35,9 @@ from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
+
+KEPT_S = 10.0
+"""So often is it looked whether a record has to be kept still."""
 
 
 class Steps:
@@ -53,6 +58,7 @@ class Steps:
         log: Any,
     ) -> None:
         self.client = client
+        self._look_again = look_again
         self._mechanisms = mechanisms
         self._fences = fences
         self.recorder = recorder
@@ -109,7 +115,12 @@ class Steps:
                     fence, reason, phase, {"roundEndedAt": format_micro_time(self.now())}
                 )
                 return True
-            case Action.WAIT | Action.CANCEL | Action.REFUSE:
+            case Action.KEEP:
+                self._keep(fence)
+                return False
+            case Action.LET_GO:
+                return await self._let_go(fence)
+            case Action.WAIT:
                 if reason.code == "AnotherMachine":
                     self.recorder.once(fence, "Warning", reason)
                 await self._statuses.write(fence, reason, phase, self._waits(fence, decision))
@@ -238,13 +249,18 @@ class Steps:
                 # it was about a boot that is over
                 await releasing.withdraw(self.client, fence, self._nodes.accept)
             await volume_fences.closed(self.client, fence, reason)
-        written = await self._statuses.write(fence, reason, phase, {})
-        if FINALIZER in written.metadata.finalizers:
-            left = [each for each in written.metadata.finalizers if each != FINALIZER]
-            try:
-                freed = await self.client.revise(written, {"metadata": {"finalizers": left or None}})
-            except NotFound:
-                return False
+        await self._statuses.write(fence, reason, phase, {})
+        return True
+
+    def _keep(self, fence: NodeFence) -> None:
+        self._look_again(fence.name, KEPT_S)
+        if fence.deleting:
+            self.recorder.once(fence, "Normal", Reason("MayStrikeStill", kept_because(fence)))
+
+    async def _let_go(self, fence: NodeFence) -> bool:
+        left = [each for each in fence.metadata.finalizers if each != FINALIZER]
+        with contextlib.suppress(NotFound):
+            freed = await self.client.revise(fence, {"metadata": {"finalizers": left or None}})
             self._fences.accept(freed)
         return False
 
