@@ -599,6 +599,21 @@ def test_an_order_that_a_person_has_taken_back_counts_in_the_budget_until_its_no
     fencing(story)
 
 
+def test_another_boot_is_written_down_before_an_order_is_heard_out(fencing: Any):
+    async def story(stage: Any):
+        await four_nodes_one_at_a_time(stage)
+        stage.bmc.manner = Manner.LOST_ANSWER
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until(lambda: _is_ordered(stage))
+            await stage.report("a", "boot-2")
+            fence = await stage.until_phase("a", "Unfenced", 1000)
+            assert fence.status.followed_by == "boot-2"
+
+    fencing(story)
+
+
 async def deleted_while_its_order_may_strike(stage: Any) -> str:
     """A fence of node a whose order has no known outcome; its name."""
     await four_nodes_one_at_a_time(stage)

@@ -216,6 +216,14 @@ def test_nothing_is_released_while_the_api_shows_the_node_as_answering(ready: st
     assert act(fence(), node(ready=ready)) is Action.WAIT
 
 
+def test_a_boot_that_another_was_seen_to_follow_is_not_fenced_again_because_its_node_is_gone():
+    """31000041 of `fencing-by-storage.yaml`: the Node went while orders were heard out."""
+    over = fence(outcome="Unknown", spec={})
+    followed = replace(over, status=replace(over.status, followed_by="b2"))
+    assert act(over, None) is not Action.CLOSE
+    assert act(followed, None) is Action.CLOSE
+
+
 def test_a_fence_that_is_taken_back_before_its_release_releases_nothing():
     assert act(fence(spec={"unfence": True}), node()) is Action.UNFENCE
 

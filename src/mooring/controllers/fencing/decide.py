@@ -30,7 +30,7 @@ from mooring.controllers.fencing.in_force import in_force
 from mooring.controllers.fencing.ladder import doubtful, next_step
 from mooring.controllers.fencing.letting_in import LOOK_S, decide_letting_in
 from mooring.controllers.fencing.names import FINALIZER
-from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, name_taken
+from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, may_run_still, name_taken
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceTarget, NodeFence, Rung
 from mooring.kube.reason import Reason
@@ -81,7 +81,7 @@ def decide_fence(
     begun = has_begun(fence)
     if fence.deleting and not begun:
         return do(Action.CLOSE, Phase.CANCELLED, Reason("Deleted", "it was deleted before anything was done"))
-    taken_back, same = fence.spec.unfence or fence.deleting, node is None or is_same_boot(node, target)
+    taken_back, same = fence.spec.unfence or fence.deleting, may_run_still(fence, target, node)
     answers = begin is not None and begin.action is Begin.NO and begin.left <= 0
     unheard = doubtful(ladder, fence) if node is None or not is_another_machine(node, target) else None
     declared_dead = node is not None and same and out_of_service(node)
@@ -90,9 +90,9 @@ def decide_fence(
             f"node {target.node_name}: whether {unheard.mechanism}'s order has struck is looked at first"
         )
         return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, unheard)
-    if node is not None and not same:
+    if not same:
         phase = Phase.UNFENCED if begun else Phase.CANCELLED
-        if is_another_machine(node, target):
+        if node is not None and is_another_machine(node, target):
             message = f"{name_taken(target)}: whether that still runs is not known, and nothing is released"
             return do(Action.CLOSE, phase, Reason("AnotherMachine", message))
         message = f"node {target.node_name} has booted anew: what runs there now is not what was to be fenced"

@@ -175,6 +175,7 @@ FENCE: Mapping[str, str] = {
     "status.releasesPods": "Whether its last look went by a policy with storageReleasesPods.",
     "status.lettingIn": "It releases nothing any more, as its node may be let in again in the same boot.",
     "status.letInAt": "When it was shown that nothing of what it is about is left at the node.",
+    "status.followedBy": "Another boot of the node that was seen while its orders were heard out.",
     "status.contradicted": "Mechanisms whose word about this boot has turned out to be wrong.",
     **_below("status.conditions", _CONDITIONS),
 }

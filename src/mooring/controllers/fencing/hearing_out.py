@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mooring.controllers.fencing.ladder import CONTRADICTED, NOT_HEARD, Step, is_waited_for
 from mooring.controllers.fencing.orders import Orders
-from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.controllers.fencing.same_boot import may_run_still
 from mooring.controllers.fencing.unfencing import UNFENCE_AGAIN_S, Unfencing
 from mooring.fence.interface import Outcome, Scope, State
 from mooring.kube.client import Client
@@ -49,7 +49,7 @@ class HearingOut:
         assert target is not None
         attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self._client.find(Node, target.node_name)
-        same = node is None or is_same_boot(node, target)
+        same = may_run_still(fence, target, node)
         is_power = self._orders.scope_of(step.mechanism) == Scope.POWER
         looks = await self._orders.looks([step.mechanism, *step.confirm_with], target, step.token)
         states = {name: each.state for name, each in looks.items()}

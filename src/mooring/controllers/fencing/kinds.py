@@ -220,6 +220,7 @@ _FENCE: dict[str, Schema] = {
         releasesPods=FLAG,
         lettingIn=FLAG,
         letInAt=TEXT,
+        followedBy=TEXT,
         contradicted=listed(_NAME, 50),
         conditions=_CONDITIONS,
     ),

@@ -19,6 +19,7 @@ from mooring.controllers.fencing.hearing_out import HearingOut
 from mooring.controllers.fencing.ladder import CONTRADICTED
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.orders import Orders
+from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
 from mooring.controllers.fencing.struck import kept_because
 from mooring.controllers.fencing.unfencing import Unfencing
@@ -89,6 +90,7 @@ class Steps:
                 return True
             case Action.HEAR_OUT:
                 assert decision.step is not None
+                fence = await self._follows(fence, node, decision)
                 return await self._hearing_out.hear_out(fence, decision.step)
             case Action.RELEASE:
                 return await self._release(fence, policy, reason)
@@ -148,6 +150,15 @@ class Steps:
         named = {"policy": covers} if covers else {}
         await self._statuses.write(fence, reason, Phase.PENDING, {**frozen, **named})
         return True
+
+    async def _follows(self, fence: NodeFence, node: Node | None, decision: FenceDecision) -> NodeFence:
+        """The fence with another boot that was seen: an order may be heard out for minutes, and the Node be
+        gone by then."""
+        assert fence.status.target is not None
+        if node is None or fence.status.followed_by or is_same_boot(node, fence.status.target):
+            return fence
+        seen = {"followedBy": node.status.node_info.boot_id or node.uid}
+        return await self._statuses.write(fence, decision.reason, decision.phase, seen)
 
     async def _held(self, fence: NodeFence) -> NodeFence:
         """The fence with its finalizer."""

@@ -229,7 +229,8 @@ class NodeFenceStatus(Struct, frozen=True):
     hold. `waits_until`: so long, at the most, holds the reason that keeps it pending; "" if that is not
     known. `releases_pods`: whether its last look went by a policy with `storageReleasesPods`. `letting_in`:
     nothing is released by it any more, as its node may be let in. `let_in_at`: when it was shown that nothing
-    of what it is about is left at the node: from then on the mechanism is ordered to let it in."""
+    of what it is about is left at the node: from then on the mechanism is ordered to let it in.
+    `followed_by`: another boot that was seen while orders were heard out; its Node may go meanwhile."""
 
     phase: str = ""
     reason: str = ""
@@ -247,6 +248,7 @@ class NodeFenceStatus(Struct, frozen=True):
     releases_pods: bool = False
     letting_in: bool = False
     let_in_at: str = ""
+    followed_by: str = ""
     contradicted: tuple[str, ...] = ()
     """Mechanisms whose word about this boot has turned out to be wrong."""
     conditions: tuple[Condition, ...] = ()

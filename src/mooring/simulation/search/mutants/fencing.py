@@ -202,9 +202,10 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(releasing, "release", _of_any_boot),
             Patch(decide, "is_same_boot", always(True)),
+            Patch(decide, "may_run_still", always(True)),
             Patch(letting_in, "is_same_boot", always(True)),
             Patch(orders, "is_same_boot", always(True)),
-            Patch(hearing_out, "is_same_boot", always(True)),
+            Patch(hearing_out, "may_run_still", always(True)),
             Patch(unfencing, "is_same_boot", always(True)),
         ),
     ),
