@@ -71,6 +71,21 @@ def test_an_annotation_asks_for_one_fence_and_is_taken_off_where_one_is_under_wa
     fencing(story)
 
 
+def test_nothing_is_made_of_what_the_annotation_of_a_node_that_is_gone_had_asked_for(fencing: Any):
+    """32003056 of `fencing.yaml`: the controller's watch was late."""
+
+    async def story(stage: FencingStage) -> None:
+        await covered(stage)
+        await asked(stage)
+        late = stage.controller()
+        await stage.fill(late, Node, FencePolicy, NodeFence)
+        await stage.api.delete(Node, "a")
+        await late.reconcile(NodeKey("a"))
+        assert await fences(stage) == []
+
+    fencing(story)
+
+
 def test_a_policys_pause_holds_what_an_annotation_asks_for(fencing: Any):
     async def story(stage: FencingStage) -> None:
         await covered(stage, paused="maintenance")

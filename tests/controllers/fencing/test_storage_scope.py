@@ -22,6 +22,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceTarget, NodeFence
+from mooring.kube.transport import Request, Response, Transport
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.out_of_service import taint_of
 from mooring.volumes.statements import evidence_of
@@ -378,6 +379,43 @@ def test_the_pods_of_another_boot_stay_however_late_it_is_seen(storage: Any):
 
         assert await removed_of("boot-1") == []
         assert await removed_of("boot-2") == ["default/web-0"]
+
+    storage(story)
+
+
+class Overtaken:
+    """Another writer labels the pod just before each of the first `times` writes to it."""
+
+    def __init__(self, stage: StorageStage, inner: Transport, times: int) -> None:
+        self._stage, self._inner, self._times = stage, inner, times
+
+    async def send(self, request: Request) -> Response:
+        if request.method != "GET" and "/pods/web-0" in request.path and self._times:
+            self._times -= 1
+            label = {"metadata": {"labels": {"written": str(self._times)}}}
+            await self._stage.api.patch(Pod, "web-0", label, "default")
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@pytest.mark.parametrize(("times", "left"), [(2, []), (20, ["web-0"])])
+def test_a_pod_that_another_writes_meanwhile_is_removed_all_the_same(
+    storage: Any, times: int, left: list[str]
+):
+    """33002050 of `fencing-by-storage.yaml`: it stayed until the fence was looked at again."""
+
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        await stage.pod("shut")
+        await stage.silent("a")
+        client = Client(Overtaken(stage, role(stage.server, "fencing"), times))
+        target = FenceTarget(node_name="a", node_uid=node.uid, boot_id="boot-1")
+        await remove(client, target, {"shut": "pv-shut"}, stage.controller().recorder, stage.now)
+        assert await stage.pods() == left
 
     storage(story)
 

@@ -192,7 +192,10 @@ class FencingController(Controller[Key]):
         self._absent_since.pop(name, None)
         node = await self._keep(node)
         if is_asked(node):
-            node = await self._take_up_request(node)
+            live = await self._take_up_request(node)
+            if live is None:
+                return
+            node = live
         await self._ask(node)
         decision = await self._observer.decision(node)
         if decision.after > 0:
@@ -216,9 +219,16 @@ class FencingController(Controller[Key]):
             reason = Reason("NodeDeleted", f"Node {name} is gone, and {left[0]} is left there")
             await self._make(name, said.node_uid, said.boot_id, reason)
 
-    async def _take_up_request(self, node: Node) -> Node:
-        """Makes the fence that the Node's annotation asks for, unless one is under way, and takes the
-        annotation off. Returns the Node as it is then. Raises AlreadyExists if the cache is late."""
+    async def _take_up_request(self, known: Node) -> Node | None:
+        """Makes the fence that the Node's annotation asks for, live, unless one is under way, and takes the
+        annotation off. Returns the Node as it is then; None if that Node is gone. Raises AlreadyExists if the
+        cache is late."""
+        node = await self.client.find(Node, known.name)
+        if node is None or node.uid != known.uid:
+            return None
+        self._nodes.accept(node)
+        if not is_asked(node):
+            return node
         if not self._is_fenced(node.name):
             body = asked_fence(node, {each.name for each in self._fences.items()})
             try:

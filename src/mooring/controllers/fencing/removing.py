@@ -10,6 +10,7 @@ pod's uid and resourceVersion.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.kube.client import Client
@@ -25,6 +26,7 @@ from mooring.volumes.errors import ClaimError
 from mooring.volumes.out_of_service import EFFECT, TAINT
 
 OUT_OF_SERVICE = Taint(key=TAINT, effect=EFFECT)
+MOST_TRIES = 3
 
 
 def may_go(pod: Pod) -> bool:
@@ -93,22 +95,36 @@ async def _is_shut_out(client: Client, pod: Pod, shut: Collection[str]) -> bool:
 
 
 async def _removed(client: Client, pod: Pod, node: Node, recorder: Recorder, now: Now) -> bool:
-    """Whether it was: one that is written or removed by another meanwhile is looked at again later."""
+    """Whether it was. One that is written by another meanwhile is read anew; one that is so all the time is
+    looked at again with the fence."""
     message = (
         f"node {node.name} is shut out of the pod's volumes; its processes there may still run, and write to none "
         "of them"
     )
-    condition = disruption("DeletionByStorageFence", message, now())
-    status = {"phase": "Failed", "conditions": [condition]}
+    status = {"phase": "Failed", "conditions": [disruption("DeletionByStorageFence", message, now())]}
+    found: Pod | None = pod
+    for _ in range(MOST_TRIES):
+        if found is None or found.uid != pod.uid or not may_go(found):
+            return False
+        try:
+            await _remove(client, found, status)
+        except Conflict:
+            named = await client.list(Pod, pod.namespace, field_selector=f"metadata.name={pod.name}")
+            found = next(iter(named.items), None)
+        except NotFound:
+            return False
+        else:
+            recorder.event(pod, "Warning", "RemovedByStorageFence", message)
+            return True
+    return False
+
+
+async def _remove(client: Client, pod: Pod, status: Mapping[str, Any]) -> None:
+    """Says why, and removes it. Raises Conflict and NotFound."""
     client.check_leading()
-    try:
-        if not pod.finished:
-            pod = await client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
-        version = pod.metadata.resource_version
-        await client.delete(
-            Pod, pod.name, pod.namespace, uid=pod.uid, resource_version=version, grace_period_seconds=0
-        )
-    except (Conflict, NotFound):
-        return False
-    recorder.event(pod, "Warning", "RemovedByStorageFence", message)
-    return True
+    if not pod.finished:
+        pod = await client.revise(pod, {"status": status}, subresource="status", strategy="strategic")
+    version = pod.metadata.resource_version
+    await client.delete(
+        Pod, pod.name, pod.namespace, uid=pod.uid, resource_version=version, grace_period_seconds=0
+    )
