@@ -10,8 +10,12 @@ from controller_stage import ControllerStage, Play
 from disk_record import reconciled, wanted
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.kube.transport import Request, Response, Transport
 from mooring.simulation.parts.array_plugin import ArrayPlugin, _Attacher
+from mooring.simulation.parts.faulty_transport import admin
 from mooring.volumes.errors import DeviceStillInUse, VolumeNotFound
 from mooring.volumes.interfaces import BulkVolumeVerifier
 
@@ -35,6 +39,37 @@ def test_finalizer_and_time_of_the_request_are_stored_before_the_storage_is_aske
         ((held, *annotations),) = seen
         assert held
         assert "mooring.dev/attach-requested-at" in annotations
+
+    play(story)
+
+
+class Refuses:
+    """An API server that cannot keep what it was told last: each status is refused, and reads show what was
+    so before."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner, self.refused = inner, 0
+
+    async def send(self, request: Request) -> Response:
+        if not request.path.endswith("/status"):
+            return await self._inner.send(request)
+        self.refused += 1
+        return Response(409, {}, b'{"kind": "Status", "reason": "Conflict", "code": 409}')
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def test_what_is_refused_all_the_time_is_left_to_the_workers_backoff(play: Play):
+    """33004147 of `fencing-by-storage.yaml`: it was written as fast as the API server answered."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        refuses = Refuses(admin(stage.server))
+        controller = stage.make(AttacherController, Client(refuses), plugins=stage.plugins())
+        with pytest.raises(Conflict):
+            await asyncio.wait_for(reconciled(stage, controller), 60)
+        assert 1 < refuses.refused < 10
 
     play(story)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,9 @@ from mooring.kube.objects import VolumeAttachment
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import ATTACH_REQUESTED_AT
+
+MOST_TRIES = 5
+"""So often is a write tried that another one has overtaken; the worker's backoff comes after that."""
 
 
 class Writes:
@@ -42,17 +46,16 @@ class Writes:
     ) -> None:
         """Removes the time of the latest request in `record`, which was answered or not sent. Times that
         another process has stored meanwhile stay."""
-        latest, live = requests.times(record, annotation)[-1], record
-        while live is not None and live.uid == record.uid:
+        latest = requests.times(record, annotation)[-1]
+
+        def patch(live: VolumeAttachment) -> Mapping[str, Any]:
             rest = requests.without(requests.times(live, annotation), latest)
-            try:
-                patch = {"metadata": {"annotations": {**notes, annotation: rest}}}
-                self._cache.accept(await self.client.revise(live, patch))
-                return
-            except Conflict:
-                live = await self.client.find(VolumeAttachment, record.name)
-            except NotFound:
-                return
+            return {"metadata": {"annotations": {**notes, annotation: rest}}}
+
+        with contextlib.suppress(NotFound):
+            written = await self._latest(record, patch)
+            if written is not None:
+                self._cache.accept(written)
 
     async def store_attached(
         self, record: VolumeAttachment, status: dict[str, Any]
@@ -62,14 +65,36 @@ class Writes:
 
         It is of one version: a write that arrives when its sender has long given it up must not say of a
         volume that was detached meanwhile that it is attached."""
-        live: VolumeAttachment | None = record
-        while live is not None and live.uid == record.uid and not live.deleting:
-            try:
-                return self._accept(await self.client.revise(live, {"status": status}, subresource="status"))
-            except Conflict:
-                live = await self.client.find(VolumeAttachment, record.name)
+
+        def patch(live: VolumeAttachment) -> Mapping[str, Any] | None:
+            return {"status": status} if not live.deleting else None
+
+        stored = await self._latest(record, patch, subresource="status")
+        if stored is not None:
+            return self._accept(stored)
         await self.withdraw(record, ATTACH_REQUESTED_AT)
         return None
+
+    async def _latest(
+        self,
+        record: VolumeAttachment,
+        patch: Callable[[VolumeAttachment], Mapping[str, Any] | None],
+        subresource: str = "",
+    ) -> VolumeAttachment | None:
+        """Patches the record in its latest version with what `patch` says of that; None if that is nothing,
+        or it is gone. Raises Conflict after a few: an API server that cannot keep what it was told refuses
+        each write, and shows what was so before."""
+        live: VolumeAttachment | None = record
+        for _ in range(MOST_TRIES):
+            wanted = patch(live) if live is not None and live.uid == record.uid else None
+            if live is None or wanted is None:
+                return None
+            try:
+                return await self.client.revise(live, wanted, subresource=subresource)
+            except Conflict:
+                live = await self.client.find(VolumeAttachment, record.name)
+        message = f"VolumeAttachment {record.name} is written by another all the time"
+        raise Conflict(message, status=409, reason="Conflict")
 
     async def store_detached(self, record: VolumeAttachment) -> VolumeAttachment:
         """Stores that the volume is detached, in whatever version: it is being deleted, so nothing will
