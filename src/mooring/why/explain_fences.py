@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.fencing.decide import HEARD_BY_PEERS, SEEN_BY_STORAGE
-from mooring.controllers.fencing.struck import kept_because
-from mooring.controllers.fencing.waits import wait_of
+from mooring.controllers.fencing.waits import kept_because, wait_of
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time

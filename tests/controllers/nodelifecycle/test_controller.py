@@ -15,6 +15,7 @@ from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import format_time
 from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.names import STATUS_WRITE
 
 
 def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_declared_it_silent(play: Play):
@@ -32,6 +33,27 @@ def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_decl
         assert [(c.status, c.reason) for c in pod.status.conditions if c.type == "Ready"] == [
             ("False", "NodeNotReady")
         ]
+
+    play(story)
+
+
+def test_a_report_is_a_sign_of_life_also_at_a_time_that_its_clock_has_shown_before(play: Play):
+    """32005084 of `fencing.yaml`: a clock was set back, and a report had the heartbeat of the last one that
+    was seen; its agent and the controller contradicted one another at each answer."""
+
+    async def story(stage: ControllerStage):
+        beat = format_time(stage.now())
+        ready = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]}
+        await stage.api.create(Node, {"metadata": {"name": "n", "annotations": {STATUS_WRITE: "one"}}})
+        await stage.api.patch(Node, "n", {"status": ready}, subresource="status")
+        task = asyncio.create_task(stage.make(NodeLifecycleController, grace_period=10.0).run())
+        await asyncio.sleep(15)
+        assert (await stage.api.get(Node, "n")).ready == "Unknown"
+        report = {"metadata": {"annotations": {STATUS_WRITE: "two"}}, "status": ready}
+        await stage.api.patch(Node, "n", report, subresource="status")
+        await asyncio.sleep(1)
+        assert (await stage.api.get(Node, "n")).ready == "True"
+        task.cancel()
 
     play(story)
 

@@ -21,9 +21,8 @@ from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
-from mooring.controllers.fencing.struck import kept_because
 from mooring.controllers.fencing.unfencing import Unfencing
-from mooring.controllers.fencing.waits import is_as_written
+from mooring.controllers.fencing.waits import is_as_written, kept_because
 from mooring.fence.interface import Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import NotFound

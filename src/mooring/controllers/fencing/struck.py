@@ -37,15 +37,6 @@ def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
     return last_report(node) == last.report and not _went_on(last, renewed)
 
 
-def kept_because(fence: NodeFence) -> str:
-    """Why the record of a fence that is over, and was deleted, is there still."""
-    node = fence.spec.node_name
-    return (
-        f"an order of it may strike still: it is kept until node {node} reports, goes on renewing its Lease, "
-        "boots anew, or is deleted"
-    )
-
-
 def _went_on(order: FenceAttempt, renewed: str) -> bool:
     """Whether the node has renewed its Lease for a grace period since the order was answered. One renewal
     shows nothing: it may have been on its way when the order struck, and come in late."""

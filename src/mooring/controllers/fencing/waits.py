@@ -57,3 +57,12 @@ def is_as_written(written: str, until: datetime | None) -> bool:
     if until is None or not written:
         return until is None and not written
     return abs((parse_time(written) - until).total_seconds()) <= WRITTEN_ANEW_S
+
+
+def kept_because(fence: NodeFence) -> str:
+    """Why the record of a fence that is over, and was deleted, is there still."""
+    node = fence.spec.node_name
+    return (
+        f"an order of it may strike still: it is kept until node {node} reports, goes on renewing its Lease, "
+        "boots anew, or is deleted"
+    )

@@ -36,6 +36,7 @@ from mooring.kube.objects import Lease, Node, Pod, Taint
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time, parse_time
+from mooring.volumes.statements import last_report
 
 Key = NodeKey | PodKey
 
@@ -117,7 +118,8 @@ class NodeLifecycleController(Controller[Key]):
         lease = self._leases.get(f"{LEASES}/{node.name}")
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         beat = (ready.last_heartbeat_time or "") if ready is not None and ready.status != "Unknown" else ""
-        signs = (node.uid, (lease.spec.renew_time or "") if lease is not None else "", beat)
+        renewed = (lease.spec.renew_time or "") if lease is not None else ""
+        signs = (node.uid, renewed, beat, last_report(node))  # by a clock that was set back, two may be alike
         held = self._heartbeats.get(node.name)
         if held is None or any(new and new != old for new, old in zip(signs, held.signs, strict=True)):
             held = Heartbeat(signs, asyncio.get_running_loop().time())
