@@ -13,6 +13,7 @@ from typing import Any
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.kube.controller import Controller
+from mooring.kube.errors import NotLeading
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_about_silence
@@ -51,10 +52,19 @@ class Recomputed:
 def _differences(controller: Controller[Any]) -> Iterator[str]:
     for cache in controller.caches:
         yield from cache.misplaced()
-    if isinstance(controller, AttachDetachController):
+    if isinstance(controller, AttachDetachController) and _leads(controller):
         for volume in sorted(controller.volumes()):
             if missed := controller.missed(volume):
                 yield f"{missed.action.value} of {volume} on {missed.node} was missed ({missed.reason.message})"
+
+
+def _leads(controller: Controller[Any]) -> bool:
+    """Whether it may act. One that has lost its Lease works on nothing any more, and gives it up."""
+    try:
+        controller.client.check_leading()
+    except NotLeading:
+        return False
+    return True
 
 
 def _waits(event: Event) -> bool:

@@ -140,8 +140,10 @@ class PlayedNode(NodeService):
     async def node_unstage_volume(
         self, request: csi.NodeUnstageVolumeRequest
     ) -> csi.NodeUnstageVolumeResponse:
-        await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
-        self._array.unmount(self.disk(request.volume_id), self._node)
+        disk = self.disk(request.volume_id)
+        if (disk, self._node) in self._array.mounted:  # where it is not, the driver sees that at once
+            await asyncio.sleep(self._array.unmount_s.get(self._node, 0.0))
+        self._array.unmount(disk, self._node)
         return csi.NodeUnstageVolumeResponse()
 
     async def node_publish_volume(
