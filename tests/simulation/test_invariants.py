@@ -81,11 +81,14 @@ def raised(error: Exception) -> tuple[str, dict[str, Any]]:
     return "truth.raised", {"where": "work failed", "error": type(error).__name__, "_error": error}
 
 
-def ordered(replicas: int = 3, **more: Any) -> tuple[str, dict[str, Any]]:
+def ordered(
+    replicas: int = 3, status: dict[str, Any] | None = None, **more: Any
+) -> tuple[str, dict[str, Any]]:
     spec = {"replicas": replicas, "podManagementPolicy": "OrderedReady"} | more
     body = {
         "metadata": {"uid": "s", "name": "db", "namespace": "default", "generation": replicas},
         "spec": spec,
+        "status": status or {},
     }
     return written("statefulsets.apps", "default/db", body)
 
@@ -918,6 +921,27 @@ def test_an_update_may_take_as_many_pods_at_once_as_the_set_says():
     ill = at(0, two, *members) + at(20, member(0, ready=False))
     assert timed([*ill, *at(22, takes(2))]) == []  # a cache may not know it yet
     assert timed([*ill, *at(30, takes(2))]) == ["S31"]
+
+
+DIVIDED = ordered(updateStrategy={"rollingUpdate": {"partition": 1}}, status={"currentRevision": "one"})
+ONE, TWO = {"controller-revision-hash": "one"}, {"controller-revision-hash": "two"}
+
+
+@pytest.mark.parametrize(
+    ("events", "violated"),
+    [
+        (at(0, DIVIDED) + at(30, member(0, labels=ONE)), []),
+        (at(0, DIVIDED) + at(30, member(0, labels=TWO)), ["S31"]),
+        (at(0, DIVIDED) + at(3, member(0, labels=TWO)), []),  # the controller may not know of it yet
+        (at(0, DIVIDED) + at(30, member(0, labels=ONE), member(1, labels=TWO)), []),
+        (at(0, DIVIDED, member(0, labels=ONE)) + at(30, takes(0)), ["S31"]),
+        (at(0, DIVIDED, member(0, labels=TWO), member(1), member(2)) + at(30, takes(0)), []),
+    ],
+)
+def test_a_pod_below_the_partition_is_of_the_current_revision_and_is_not_updated(
+    events: list[tuple[float, tuple[str, dict[str, Any]]]], violated: list[str]
+):
+    assert timed(events) == violated
 
 
 def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():

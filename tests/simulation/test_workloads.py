@@ -18,6 +18,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.quota.controller import QuotaController
 from mooring.node.pods.worker import PodWorker
 from mooring.node.volumes.decide import Presence
+from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.records import DeviceRecord
 from mooring.simulation.cluster.plan import make_plan
@@ -355,6 +356,29 @@ def test_a_set_that_does_not_keep_to_its_order_is_found(
     assert invariant in play(0, ORDERED, plan=UPDATED).invariants
 
 
+DIVIDED = (
+    PlanStep(100, "update-set", "o", how=2),
+    PlanStep(200, "delete-pod", "o", how=0),
+    PlanStep(201, "delete-pod", "o", how=2),
+)
+"""The first pod stays of the revision before, also when it is made anew."""
+
+
+def test_an_update_with_a_partition_leaves_the_first_pod_as_it_was():
+    outcome = play(0, ORDERED, plan=DIVIDED)
+    assert outcome.violations == []
+    assert outcome.guarded["S31"] > play(0, ORDERED, plan=DIVIDED[1:]).guarded["S31"]
+
+
+def test_a_partition_that_is_not_kept_to_is_found(monkeypatch: pytest.MonkeyPatch):
+    def updated(_set: object, _ordinal: int, revision: str) -> str:
+        return revision
+
+    for module in (statefulset_decide, statefulset_controller):
+        monkeypatch.setattr(module, "revision_for", updated)
+    assert "S31" in play(0, ORDERED, plan=DIVIDED).invariants
+
+
 def test_a_status_that_does_not_say_what_the_pods_are_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(statefulset_controller, "is_ready", always(False))
     assert "L17" in play(0, ORDERED, plan=()).invariants
@@ -362,6 +386,21 @@ def test_a_status_that_does_not_say_what_the_pods_are_is_found(monkeypatch: pyte
 
 MOUNT_FAILS = tuple(PlanStep(59, "mount-fails", node, 30) for node in ("n0", "n1"))
 """What a node is asked to mount, or to have ready as a raw device, takes effect, and that is not known."""
+
+
+SET_UP_FAILS = tuple(PlanStep(59, "mount-fails", node, 30, how=1) for node in ("n0", "n1"))
+"""What gives a volume to a pod takes effect, and that is not known."""
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+def test_a_volume_that_could_not_be_set_up_for_a_pod_is_set_up_again(
+    driver: str, monkeypatch: pytest.MonkeyPatch
+):
+    scenario = Scenario(nodes=2, sets={"d": 1}, workloads={"d": "disk"}, minutes=12, driver=driver)
+    plan = (PlanStep(60, "delete-pod", "d"), *SET_UP_FAILS)
+    assert play(0, scenario, plan=plan).violations == []
+    monkeypatch.setattr(VolumeManager, "_failed", always(None))
+    assert {"L1", "L12"} <= set(play(0, scenario, plan=plan).invariants)
 
 
 @pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])

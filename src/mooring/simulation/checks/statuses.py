@@ -57,17 +57,20 @@ def _ready(pods: Sequence[Pod]) -> int:
 
 
 def of_stateful_set(each: StatefulSet, pods: Sequence[Pod]) -> dict[str, object]:
-    """Every update has come to its end, so its revision is the current one."""
+    """Every update has come to its end, so its revision is the current one, unless the partition has kept a
+    pod from it."""
     update = each.status.update_revision
     updated = sum(pod.metadata.labels.get(REVISION) == update for pod in pods)
+    partly = each.spec.update_strategy.rolling_update.partition > 0 and updated < len(pods)
+    current = each.status.current_revision if partly else update
     return {
         "observed_generation": each.metadata.generation,
         "replicas": len(pods),
         "ready_replicas": _ready(pods),
         "available_replicas": _ready(pods),
         "updated_replicas": updated,
-        "current_replicas": len(pods),
-        "current_revision": update,
+        "current_replicas": sum(pod.metadata.labels.get(REVISION) == current for pod in pods),
+        "current_revision": current,
     }
 
 

@@ -52,7 +52,11 @@ def of_pods(owner: Owner, pods: Iterable[Pod]) -> Iterator[str]:
             **(_identity(pod.name, number) if is_named else {}),
         }
         if isinstance(owner, StatefulSet):
-            wanted[REVISION] = owner.status.update_revision
+            kept = is_kept(owner, number or 0)
+            wanted[REVISION] = owner.status.current_revision if kept else owner.status.update_revision
+            if wanted[REVISION] != owner.status.update_revision:
+                yield from _lacks(f"pod {pod.name}", "labels", pod.metadata.labels, wanted)
+                continue
         yield from _lacks(f"pod {pod.name}", "labels", pod.metadata.labels, wanted)
         told = template["metadata"].get("annotations", {})
         yield from _lacks(f"pod {pod.name}", "annotations", pod.metadata.annotations, told)
@@ -62,6 +66,12 @@ def of_pods(owner: Owner, pods: Iterable[Pod]) -> Iterator[str]:
             yield f"pod {pod.name} has not the containers of its template"
         if [list(each.command) for each in pod.spec.containers] != commands:
             yield f"pod {pod.name} does not run what its template says"
+
+
+def is_kept(owner: StatefulSet, ordinal: int) -> bool:
+    """Whether an update leaves the pod of that ordinal as it is: it is below the partition."""
+    first = owner.spec.ordinals.start if owner.spec.ordinals is not None else 0
+    return ordinal < first + owner.spec.update_strategy.rolling_update.partition
 
 
 def of_claims(owner: StatefulSet, claims: Iterable[PersistentVolumeClaim]) -> Iterator[str]:

@@ -33,6 +33,7 @@ class ArrayFaults:
         array.quota, array.full = None, False
         array.denies.clear()
         array.mount_failure.clear()
+        array.set_up_failure.clear()
         array.mount_s.clear()
         array.puts_off = lambda: 0.0
 
@@ -106,7 +107,8 @@ class ArrayFaults:
         self._array.denies.discard(step.on)
 
     async def mount_fails(self, step: PlanStep) -> None:
-        """A mount on that node takes effect and fails."""
-        self._array.mount_failure[step.on] = VolumeError("the mount took too long")
+        """A mount on that node takes effect and fails, or (`how` is odd) what gives it to a pod."""
+        failing = self._array.set_up_failure if step.how % 2 else self._array.mount_failure
+        failing[step.on] = VolumeError("the mount took too long")
         await asyncio.sleep(step.value)
-        self._array.mount_failure.pop(step.on, None)
+        failing.pop(step.on, None)

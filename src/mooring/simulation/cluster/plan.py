@@ -69,7 +69,7 @@ FAULTS: dict[str, str] = {
     "array-unanswered": "array",
     "array-lies": "node",  # asked what is attached there, it says: nothing
     "quota": "array",
-    "mount-fails": "node",  # though it took effect
+    "mount-fails": "node",  # though it took effect; how odd: what gives it to a pod, not the device's
     "array-overtakes": "array",  # of two detaches, it carries out the first one last
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node

@@ -65,6 +65,8 @@ UNDEFINED_S = 840.0
 """So long before the end of a run no user takes away the definition of what may be attached."""
 RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
 """How often a rival writes at first, and after a minute."""
+KEEPS_FIRST = 2
+"""`how` of an update that leaves the first pod as it is."""
 STOPPED_S = 8.0
 """A user who stops a workload starts it again after one to three times so long."""
 
@@ -135,9 +137,13 @@ class Users:
             await asyncio.sleep(STOPPED_S * (step.how + 1) if not value else 0)
 
     async def update_set(self, step: PlanStep) -> None:
-        """A new template: its pods are of another edition."""
-        template = {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}
-        owner, patch = self._owner(step.on), {"spec": {"template": template}}
+        """A new template: its pods are of another edition. `how` 2: but for the first pod of a StatefulSet,
+        which stays of the one before (a partition)."""
+        owner = self._owner(step.on)
+        spec: dict[str, Any] = {"template": {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}}
+        if step.how == KEEPS_FIRST and owner is StatefulSet:
+            spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+        patch = {"spec": spec}
         await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
 
     async def delete_pod(self, step: PlanStep) -> None:

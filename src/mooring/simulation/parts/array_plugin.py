@@ -83,6 +83,8 @@ class _DiskDirectory(DirectoryMounter):
         await self._array.mounting(self._node)
         await super().set_up_at(directory, fs_group)
         self._content.touch()
+        if (failure := self._array.set_up_failure.get(self._node)) is not None:
+            raise failure
 
     async def tear_down_at(self, directory: str) -> None:
         if self._path.exists() and not self._content.exists():

@@ -155,6 +155,8 @@ class PlayedNode(NodeService):
             make_device(target)
         else:
             target.mkdir(exist_ok=True)
+        if (failure := self._array.set_up_failure.get(self._node)) is not None:
+            raise failure
         return csi.NodePublishVolumeResponse()
 
     async def node_unpublish_volume(

@@ -110,9 +110,10 @@ class Array:
         self.quota: int | None = None  # how many disks it attaches to a node
         self.full = False  # whether it has no room for another disk
         self.denies: set[str] = set()  # nodes of which it says that nothing is attached there
-        self.mount_failure: dict[
-            str, Exception
-        ] = {}  # node -> what every mount there raises, after it was made
+        self.mount_failure: dict[str, Exception] = {}
+        """Node -> what every mount there raises, after it was made."""
+        self.set_up_failure: dict[str, Exception] = {}
+        """Node -> what every set-up for a pod there raises, after it was made."""
         self.short_paths = False  # device paths are given to one disk after the other
         self.targets = Targets(self._told, self._let_in)
         self.busy = self.busiest = 0

@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.kube.objects import Pod, StatefulSet
 from mooring.kube.percentages import portion
+from mooring.kube.revisions import REVISION
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.engine.trace import Event, Trace
@@ -41,7 +42,8 @@ class InOrder(Checker):
     """S31: with OrderedReady, a StatefulSet's controller makes a pod only when those of all lower ordinals
     are available, and scales down one pod at a time, the highest first, while those that stay are available.
     No update takes an available pod while as many as maxUnavailable others are not, or, with OrderedReady,
-    while any other has not been for long."""
+    while any other has not been for long. A pod below the partition is made of the current revision, and is
+    not taken by an update."""
 
     name = "S31"
 
@@ -50,6 +52,7 @@ class InOrder(Checker):
         self._faults = Faults.of(trace)
         self._sets: dict[str, StatefulSet] = {}
         self._changed: dict[str, float] = {}  # when the set's limits changed last
+        self._divided: dict[str, float] = {}  # when its partition, or its current revision, changed last
         self._members: dict[str, _Member] = {}
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -63,6 +66,8 @@ class InOrder(Checker):
             new, old = _set(event.fields["_body"]), self._sets.get(name)
             if old is None or _limits(old) != _limits(new):
                 self._changed[name] = event.time
+            if old is None or _division(old) != _division(new):
+                self._divided[name] = event.time
             self._sets[name] = new
         elif resource == "pods":
             self._note(name, _pod(event.fields["_body"]), event)
@@ -110,13 +115,24 @@ class InOrder(Checker):
 
     def _made(self, member: _Member, event: Event) -> None:
         owner = self._sets.get(member.set)
-        if owner is None or owner.spec.pod_management_policy != "OrderedReady":
+        if owner is None:
+            return
+        if self._is_kept(owner, member, event) and not _is_of(member.pod, owner.status.current_revision):
+            self.wrong(f"{member.pod.name} is below the partition, and not of the current revision", event)
+        if owner.spec.pod_management_policy != "OrderedReady":
             return
         lower = range(_first(owner), member.ordinal)
         self.guarded += bool(lower)
         waits = self._unavailable(lower, member.set, event.time)
         if waits and not self._is_blind(event):
             self.wrong(f"{member.pod.name} is made, and {owner.name}-{waits[0]} is not available", event)
+
+    def _is_kept(self, owner: StatefulSet, member: _Member, event: Event) -> bool:
+        """Whether the controller knows that an update leaves the pod of that ordinal as it is."""
+        partition, current = _division(owner)
+        since = event.time - self._divided[member.set]
+        kept = member.ordinal < _first(owner) + partition and current != ""
+        return kept and since > LATE_S and not self._is_blind(event)
 
     def _asked(self, event: Event) -> None:
         fields = event.fields
@@ -149,6 +165,9 @@ class InOrder(Checker):
     def _updated(self, owner: StatefulSet, member: _Member, wanted: range, event: Event) -> None:
         if not _is_ready(member.pod):
             return  # that makes nothing worse
+        if self._is_kept(owner, member, event) and _is_of(member.pod, owner.status.current_revision):
+            self.wrong(f"{member.pod.name} is replaced, and is below the partition", event)
+            return
         _, most = _limits(owner)
         others = [each for each in wanted if each != member.ordinal]
         down = self._unavailable(others, member.set, event.time, event.fields["life"])
@@ -176,6 +195,15 @@ def _limits(owner: StatefulSet) -> tuple[int, int]:
     """How many pods it should have, and how many of them an update may take at once."""
     given, replicas = owner.spec.update_strategy.rolling_update.max_unavailable, owner.spec.replicas
     return replicas, 1 if given is None else max(portion(given, replicas, up=False), 1)
+
+
+def _division(owner: StatefulSet) -> tuple[int, str]:
+    """How many of its first pods an update leaves as they are, and of which revision they are made."""
+    return owner.spec.update_strategy.rolling_update.partition, owner.status.current_revision
+
+
+def _is_of(pod: Pod, revision: str) -> bool:
+    return pod.metadata.labels.get(REVISION) == revision
 
 
 def _first(owner: StatefulSet) -> int:
