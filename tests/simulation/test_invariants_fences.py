@@ -207,6 +207,15 @@ def test_to_shut_out_once_more_a_node_that_is_shut_out_is_no_order_about_one_tha
     assert found([*answers, open_again, again]) == ["S17"]
 
 
+def test_what_users_had_cut_off_counts_no_more_when_its_storage_has_let_it_in():
+    """33011044 of `fencing-by-storage.yaml`."""
+    shut, open_again = door("truth.shut-out", "a"), door("truth.let-in", "a")
+    by_hand = [*LOST, *ordered(by_hand=True), shut]
+    lost = [node("n2"), wait(60), *ordered("n2")]
+    assert found([*by_hand, *lost], fence_budget=1) == ["S17"]
+    assert found([*by_hand, open_again, *lost], fence_budget=1) == []
+
+
 def taken_up() -> list[Step]:
     """What an annotation asks for, of a node that answers: written, and ordered."""
     return [fence(attempt("f-n1-1"), name="f-n1", by="annotation"), order(token="f-n1-1")]
@@ -460,6 +469,15 @@ def test_what_an_order_names_does_not_grow_once_it_is_answered():
     more = fence(attempt(outcome="Fenced", volumes=(OF_A, "w")), proof="f-0-0-1")
     assert found([*shut_out(OF_A), more]) == ["S17'"]
     assert found([*shut_out(OF_A, "w"), more]) == []
+
+
+def test_an_order_that_is_given_again_names_what_there_is_by_then():
+    """33011092 of `fencing-by-storage.yaml`: it was heard out; one that takes effect twice names nothing."""
+    more = fence(attempt(outcome="Fenced", volumes=(OF_A, "w")), proof="f-0-0-1")
+    first, *_ = [each for each in shut_out(OF_A) if each.kind == "truth.ordered"]
+    again = order(token="f-0-0-1", targets="a", sent=60.0)
+    assert found([*shut_out(OF_A), wait(60), again, more]) == []
+    assert found([*shut_out(OF_A), first, more]) == ["S17'"]
 
 
 # --- S18'

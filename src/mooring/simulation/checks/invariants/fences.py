@@ -98,7 +98,8 @@ class BlastRadius(Checker):
             self._shown[node] = boot, event.time
 
     def _let_in(self, event: Event) -> None:
-        self._struck.pop(event.fields["node"], None)
+        for struck in (self._struck, self._by_hand):
+            struck.pop(event.fields["node"], None)
         self._shut.discard(event.fields["node"])
 
     def _ordered(self, event: Event) -> None:

@@ -34,6 +34,7 @@ class OnlyWhatIsNamed(Checker):
         self._boots = Boots.of(trace)
         self._targets: dict[str, Collection[str]] = {}  # token -> what the order was for
         self._fences: dict[str, NodeFence] = {}
+        self._sent: dict[str, float] = {}  # token -> when it was sent last
         self._named: dict[str, frozenset[str]] = {}  # token -> VolumeAttachments
         self._stated: dict[str, str] = {}
         trace.listen("truth.ordered", self._ordered)
@@ -42,7 +43,11 @@ class OnlyWhatIsNamed(Checker):
 
     def _ordered(self, event: Event) -> None:
         if "targets" in event.fields:
-            self._targets[event.fields["token"]] = event.fields["targets"].split(",")
+            token, sent = event.fields["token"], event.fields.get("sent", event.time)
+            self._targets[token] = event.fields["targets"].split(",")
+            if self._sent.get(token) != sent:  # given again, as it is heard out
+                self._named.pop(token, None)
+            self._sent[token] = sent
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == FENCES:
