@@ -275,7 +275,7 @@ class FencingController(Controller[Key]):
                     return closed
             case _:
                 assert_never(decision.action)
-        return node
+        return self._nodes.get(node.name) or node  # a fence of it may have written it meanwhile
 
     async def _begin(self, node: Node, decision: NodeDecision) -> None:
         """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits
