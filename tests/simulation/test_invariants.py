@@ -903,6 +903,11 @@ def test_a_set_is_scaled_down_from_the_top_while_those_that_stay_are_available(
             ["S31"],
         ),
         (at(20, member(0, ready=False)) + at(30, takes(0)), []),  # that makes nothing worse
+        (
+            at(10, member(0, ready=False), member(1, ready=False)) + at(30, member(0)) + at(31, takes(0)),
+            [],  # a cache may not know that it is ready
+        ),
+        (at(10, member(0, ready=False), member(1, ready=False), member(0)) + at(31, takes(0)), ["S31"]),
         (at(20, member(0, ready=False)) + at(30, takes(2, "watching 1 podgc-controller")), []),
         (at(20, member(2, ready=False, deletionTimestamp="now")) + at(30, takes(1)), ["S31"]),
     ],

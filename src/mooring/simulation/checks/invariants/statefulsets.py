@@ -163,8 +163,8 @@ class InOrder(Checker):
             )
 
     def _updated(self, owner: StatefulSet, member: _Member, wanted: range, event: Event) -> None:
-        if not _is_ready(member.pod):
-            return  # that makes nothing worse
+        if not _is_ready(member.pod) or event.time - member.since <= LATE_S:
+            return  # that makes nothing worse, as far as a cache knows
         if self._is_kept(owner, member, event) and _is_of(member.pod, owner.status.current_revision):
             self.wrong(f"{member.pod.name} is replaced, and is below the partition", event)
             return
