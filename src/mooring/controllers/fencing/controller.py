@@ -16,17 +16,16 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.asking import asked_fence, is_asked
+from mooring.controllers.fencing.asking import is_asked
 from mooring.controllers.fencing.checking import checked
 from mooring.controllers.fencing.decide import decide_fence, has_begun, may_be_reopened
-from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision
+from mooring.controllers.fencing.decisions import Action, FenceDecision, NodeDecision
 from mooring.controllers.fencing.detection import SOON_S, Company, policies_of
-from mooring.controllers.fencing.gone import decide_absent, last_known
-from mooring.controllers.fencing.holding import LOOK_S, cordon, hold, read_what_is_left
+from mooring.controllers.fencing.gone import decide_absent
+from mooring.controllers.fencing.holding import read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
-from mooring.controllers.fencing.keeping import Keep, decide_deletion, next_step
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
-from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, free_name, new_fence
+from mooring.controllers.fencing.nodes import Nodes
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.peer_words import words_on
 from mooring.controllers.fencing.policies import judged_policy
@@ -38,14 +37,12 @@ from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
-from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.node_fences import Phase, node_uid_of, proof_of
-from mooring.volumes.peers import QUESTIONS, STATEMENTS, encoded
+from mooring.volumes.peers import STATEMENTS
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
 
@@ -80,6 +77,16 @@ class FencingController(Controller[Key]):
         self._kinds = {**mechanisms, host_agent.kind: host_agent}
         caches = self._nodes, self._policies, self._mechanisms, self._fences
         self._observer = Observer(client, self._kinds, *caches, silence, self._polls, now, tell=self._look_at)
+        self._looks = Nodes(
+            client,
+            self._observer,
+            self._polls,
+            *caches,
+            self.recorder,
+            mark=self.queue.add,
+            look_again=self.look_again,
+            log=self.log,
+        )
         self._steps = Steps(
             client,
             self._kinds,
@@ -96,8 +103,6 @@ class FencingController(Controller[Key]):
             client, self._nodes, self._policies, self._fences, requests, now=now
         )
         self._beginning = asyncio.Lock()
-        self._absent_since: dict[str, float] = {}
-        """Node -> since when (the loop's time) this process has seen none of that name."""
 
     # --- what a change touches
 
@@ -167,7 +172,7 @@ class FencingController(Controller[Key]):
         """Looks at one node, fence, mechanism or policy."""
         match key:
             case NodeKey():
-                await self._look_at_node(key.name)
+                await self._looks.look(key.name)
             case FenceKey():
                 while await self._step(key):
                     pass
@@ -179,135 +184,6 @@ class FencingController(Controller[Key]):
                 await self._remediations.reconcile(key)
             case _:
                 assert_never(key)
-
-    # --- nodes
-
-    async def _look_at_node(self, name: str) -> None:
-        node = self._nodes.get(name)
-        if node is None:
-            self._look_at(self._polls.forget(name))
-            self._observer.forget(name)
-            await self._look_at_absent(name)
-            return
-        self._absent_since.pop(name, None)
-        node = await self._keep(node)
-        if is_asked(node):
-            live = await self._take_up_request(node)
-            if live is None:
-                return
-            node = live
-        await self._ask(node)
-        decision = await self._observer.decision(node)
-        if decision.after > 0:
-            self.look_again(NodeKey(node.name), max(decision.after, SOON_S))
-        match decision.action:
-            case Begin.NO:
-                pass
-            case Begin.HOLD | Begin.FENCE:
-                await self._begin(node, decision)
-            case _:
-                assert_never(decision.action)
-
-    async def _look_at_absent(self, name: str) -> None:
-        """Makes the fence of a node that a policy covered and that has something still, although its Node is
-        gone. By what is left of it, as the first thing that is known: others wait for that fence."""
-        said = last_known(name, self._mechanisms.items())
-        if said is None or not said.policy or self._is_fenced(name):
-            return
-        left = await read_what_is_left(self.client, name, said.node_uid)
-        if left and await self.client.find(Node, name) is None:
-            reason = Reason("NodeDeleted", f"Node {name} is gone, and {left[0]} is left there")
-            await self._make(name, said.node_uid, said.boot_id, reason)
-
-    async def _take_up_request(self, known: Node) -> Node | None:
-        """Makes the fence that the Node's annotation asks for, live, unless one is under way, and takes the
-        annotation off. Returns the Node as it is then; None if that Node is gone. Raises AlreadyExists if the
-        cache is late."""
-        node = await self.client.find(Node, known.name)
-        if node is None or node.uid != known.uid:
-            return None
-        self._nodes.accept(node)
-        if not is_asked(node):
-            return node
-        if not self._is_fenced(node.name):
-            body = asked_fence(node, {each.name for each in self._fences.items()})
-            try:
-                made = await self.client.create(NodeFence, body)
-            except AlreadyExists:  # made before, by a request without an answer: it is decided anew
-                self._fences.accept(await self.client.get(NodeFence, body["metadata"]["name"]))
-                raise
-            self._fences.accept(made)
-            self.log.warning("fence asked for", node=node.name, fence=made.name, reason=made.spec.reason)
-        taken = await self.client.revise(node, {"metadata": {"annotations": {REQUEST: None}}})
-        self._nodes.accept(taken)
-        return taken
-
-    async def _ask(self, node: Node) -> None:
-        """Writes on the Node what its agent is asked about its peers, unless that stands there."""
-        questions = encoded(self._polls.questions_for(node.name))
-        if node.metadata.annotations.get(QUESTIONS, "") != questions:
-            asked = {"metadata": {"annotations": {QUESTIONS: questions or None}}}
-            self._nodes.accept(await self.client.revise(node, asked))
-        self._polls.stand(node.name, asyncio.get_running_loop().time())
-
-    async def _keep(self, node: Node) -> Node:
-        """Holds the Node's deletion, or lets it go. Returns the Node as it is then."""
-        covered = bool(policies_of(node, self._policies.items()))
-        held = NODE_FINALIZER in node.metadata.finalizers
-        asked = node.deleting and covered and held
-        left = await read_what_is_left(self.client, node.name, node.uid) if asked else ()
-        decision = decide_deletion(node, left, covered=covered)
-        match decision.action:
-            case Keep.NOTHING:
-                pass
-            case Keep.HOLD | Keep.LET_GO:
-                kept = await hold(self.client, node, held=decision.action is Keep.HOLD)
-                if kept is not None:
-                    self._nodes.accept(kept)
-                    return kept
-            case Keep.WAIT:
-                said = Reason(decision.reason.code, f"{decision.reason.message}: {next_step(node)}")
-                if self.recorder.once(node, "Warning", said, matter="deletion"):
-                    self.log.warning("node deletion waits", node=node.name, reason=said.message)
-                self.look_again(NodeKey(node.name), LOOK_S)
-                if not node.spec.unschedulable and (closed := await cordon(self.client, node)) is not None:
-                    self._nodes.accept(closed)
-                    return closed
-            case _:
-                assert_never(decision.action)
-        return self._nodes.get(node.name) or node  # a fence of it may have written it meanwhile
-
-    async def _begin(self, node: Node, decision: NodeDecision) -> None:
-        """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits
-        for."""
-        if await self._make(node.name, node.uid, node.status.node_info.boot_id, decision.reason):
-            self.recorder.event(node, "Warning", f"Fence{decision.reason.code}", decision.reason.message)
-
-    async def _make(self, node: str, uid: str, boot_id: str, reason: Reason) -> bool:
-        """Whether the fence was made now."""
-        name = free_name(fence_name(node, uid, boot_id), self._is_going)
-        held = self._fences.get(name)
-        if held is not None:
-            self.queue.add(FenceKey(name))  # it may be one that was cancelled
-        if held is not None or self._is_fenced(node):
-            return False
-        spec = {"nodeName": node, "nodeUID": uid, "bootID": boot_id, "reason": reason.message}
-        with contextlib.suppress(AlreadyExists):
-            made = await self.client.create(NodeFence, new_fence(name, spec))
-            self._fences.accept(made)
-            self.log.warning("node lost", node=node, fence=name, reason=reason.message)
-            return True
-        return False
-
-    def _is_going(self, name: str) -> bool:
-        """Whether it is the name of a fence that was taken back by its deletion."""
-        held = self._fences.get(name)
-        return held is not None and held.deleting and held.status.phase in Phase.OVER
-
-    def _is_fenced(self, node: str) -> bool:
-        """Whether a fence of the node is under way, as a person may have asked for one."""
-        mine = (each for each in self._fences.items() if each.spec.node_name == node)
-        return any(each.status.phase not in Phase.OVER for each in mine)
 
     # --- fences
 
@@ -368,10 +244,8 @@ class FencingController(Controller[Key]):
     def _about_absent(
         self, fence: NodeFence, policy: FencePolicy | None, left: list[str]
     ) -> NodeDecision | None:
-        here, name = asyncio.get_running_loop().time(), fence.spec.node_name
-        absent_for = here - self._absent_since.setdefault(name, here)
         company = self._observer.company(policy) if policy is not None else Company(0, ())
-        return decide_absent(fence, policy, company, left, absent_for)
+        return decide_absent(fence, policy, company, left, self._looks.absent_for(fence.spec.node_name))
 
     def _rival(self, fence: NodeFence) -> str:
         """Another fence of the same node that is not over."""
