@@ -207,6 +207,14 @@ def test_to_shut_out_once_more_a_node_that_is_shut_out_is_no_order_about_one_tha
     assert found([*answers, open_again, again]) == ["S17"]
 
 
+def test_to_order_off_once_more_a_node_that_is_off_is_no_order_about_one_that_answers():
+    """40000299 of `fencing.yaml`: the API showed it as answering for long, and the order was heard out."""
+    again = order(token="f-n1-1")
+    shown = [*LOST, *ordered(), power("n1", False), node(ready="True"), wait(60)]
+    assert found([*shown, again]) == []
+    assert found([*shown, power("n1", True), again]) == ["S17"]
+
+
 def test_what_users_had_cut_off_counts_no_more_when_its_storage_has_let_it_in():
     """33011044 of `fencing-by-storage.yaml`."""
     shut, open_again = door("truth.shut-out", "a"), door("truth.let-in", "a")

@@ -460,6 +460,22 @@ def test_a_pause_holds_what_a_detector_asks_for_and_not_what_a_person_orders(fen
     fencing(story)
 
 
+def test_a_condition_that_a_detector_goes_by_is_seen_when_it_changes(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        broken = {"type": "Condition", "condition": "Broken", "status": "True", "forSeconds": 0}
+        await stage.policy("bmc", detectors=[broken], worth={"onlyExclusive": False})
+        async with stage.running():
+            await asyncio.sleep(5)
+            shown = [{"type": "Ready", "status": "True"}, {"type": "Broken", "status": "True"}]
+            await stage.api.patch(Node, "a", {"status": {"conditions": shown}}, subresource="status")
+            await stage.until(lambda: _is_off(stage, "a"))
+
+    fencing(story)
+
+
 def test_nodes_that_detectors_ask_for_all_at_once_are_held_by_the_budget(fencing: Any):
     async def story(stage: Any):
         for name in ("a", "b", "c", "d"):

@@ -296,3 +296,17 @@ def test_an_order_that_has_struck_is_given_again_for_its_answer_although_its_fen
 
 async def _is_on(stage: Any) -> bool:
     return not stage.machines.off
+
+
+def test_a_node_that_answers_is_not_ordered_off_by_a_controller_that_does_not_know_it_yet(fencing: Any):
+    async def story(stage: Any):
+        await lost(stage)
+        name = await begun(stage)
+        late = stage.controller()
+        await stage.fill(late, *KINDS)
+        await stage.report("a")
+        await late.reconcile(FenceKey(name))
+        assert not stage.machines.orders
+        assert (await stage.fence("a")).status.phase != "Fenced"
+
+    fencing(story)

@@ -17,7 +17,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Event, Lease, Node
 from mooring.kube.objects.fencing import FencePolicy, FencePolicySpec, NodeFence
-from mooring.kube.times import format_micro_time
+from mooring.kube.times import format_micro_time, format_time
 from mooring.simulation.parts.faulty_transport import role
 from mooring.volumes.peers import (
     DOOR,
@@ -141,6 +141,42 @@ def test_a_word_is_not_forgotten_while_something_else_holds_the_fence_for_a_mome
                 await asyncio.sleep(1)
                 await stage.pause("")
                 await asyncio.sleep(15)
+                assert not stage.machines.off
+                await stage.until_phase("a", "Fenced")
+
+    fencing(story)
+
+
+def test_a_word_is_not_forgotten_while_only_one_of_two_detectors_calls_the_node_lost(fencing: Any):
+    """41000293 of `fencing-by-storage.yaml`."""
+    broken = {"type": "Condition", "condition": "Broken", "status": "True", "forSeconds": 1}
+    both = [{"type": "Ready", "forSeconds": 1}, broken]
+    worth = {"onlyExclusive": False}
+
+    async def story(stage: Any):
+        async def shows(*broken: str) -> None:
+            since = format_time(stage.now())
+            shown = [("Ready", "Unknown"), *(("Broken", each) for each in broken)]
+            conditions = [
+                {"type": type_, "status": status, "lastTransitionTime": since} for type_, status in shown
+            ]
+            await stage.api.patch(Node, "a", {"status": {"conditions": conditions}}, subresource="status")
+
+        async with played(stage, a={}, b=HEARS, c={}) as peers:
+            await stage.mechanism()
+            await stage.policy(
+                "bmc", peers={"expiresSeconds": 60}, detectors=both, quorum={"required": 2}, worth=worth
+            )
+            async with stage.running():
+                await asyncio.sleep(5)
+                await shows("True")
+                await asyncio.sleep(25)
+                for each in peers.values():
+                    each.word = lambda question, heard: Statement("", "", "", heard)  # they say nothing of it
+                await shows()
+                await asyncio.sleep(10)
+                await shows("True")
+                await asyncio.sleep(18)
                 assert not stage.machines.off
                 await stage.until_phase("a", "Fenced")
 

@@ -292,7 +292,8 @@ class FencingController(Controller[Key]):
 def _of_concern(node: Node) -> object:
     info = node.status.node_info
     meta = node.metadata
-    seen = node.ready, node.uid, info.boot_id, node.spec.taints, node.deleting
+    shown = [(each.type, each.status) for each in node.status.conditions]  # detectors go by any of them
+    seen = shown, node.uid, info.boot_id, node.spec.taints, node.deleting
     return *seen, meta.labels, meta.finalizers, is_asked(node)
 
 

@@ -133,9 +133,10 @@ class Observer:
     def _asked_early(
         self, node: Node, policy: FencePolicy, signals: Sequence[Signal], decision: NodeDecision
     ) -> NodeDecision:
-        """While it is not lost for long enough yet, its peers are asked already."""
-        soon = decision.after > 0 and any(each.verdict is Verdict.LOST for each in signals)
-        poll = self._poll(node, policy, wanted=soon, is_lost=soon)
+        """While it is not lost for long enough yet, its peers are asked already. What they have said is
+        remembered as long as a detector calls it lost, though others do not, or may not come to that."""
+        doubted = any(each.verdict is Verdict.LOST for each in signals)
+        poll = self._poll(node, policy, wanted=doubted and decision.after > 0, is_lost=doubted)
         return decision if poll is None else _asked_again(decision, policy)
 
     def _poll(self, node: Node, policy: FencePolicy, *, wanted: bool, is_lost: bool) -> Poll | None:

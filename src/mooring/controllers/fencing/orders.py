@@ -94,11 +94,12 @@ class Orders:
 
     async def give(self, fence: NodeFence, step: Step) -> None:
         """Reads the Node live, gives the order that was written down, judges and writes the answer. None is
-        given that was about another boot than runs there now."""
+        given about another boot than runs there now, or about a node that answers and was not known to: that
+        is decided anew."""
         target, began = fence.status.target, asyncio.get_running_loop().time()
         assert target is not None
         node = await self._client.find(Node, target.node_name)
-        if node is not None and not is_same_boot(node, target):
+        if node is not None and not (is_same_boot(node, target) and self._answers_as_known(node)):
             self._nodes.accept(node)
             return
         heard = await self._heard(fence, target, step)
@@ -154,6 +155,10 @@ class Orders:
         record = self._mechanisms.get(name)
         mechanism = self._kinds.get(record.spec.type) if record is not None else None
         return str(mechanism.scope) if mechanism is not None else ""
+
+    def _answers_as_known(self, node: Node) -> bool:
+        known = self._nodes.get(node.name)
+        return node.ready != "True" or (known is not None and known.ready == "True")
 
     async def _heard(self, fence: NodeFence, target: FenceTarget, step: Step) -> Heard:
         record, name, token = self._mechanisms.get(step.mechanism), step.mechanism, step.token

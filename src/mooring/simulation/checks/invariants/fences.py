@@ -67,6 +67,9 @@ class BlastRadius(Checker):
         self._shown: dict[str, tuple[str, float]] = {}  # node -> the boot that its Node shows, and since when
         self._shut: set[str] = set()
         """Nodes that a storage shuts out: to order that once more changes nothing."""
+        self._off: set[str] = set()
+        """Those whose machine is off, likewise."""
+        trace.listen("truth.power", self._switched)
         trace.listen("truth.shut-out", lambda event: self._shut.add(event.fields["node"]))
         trace.listen("truth.ordered", self._ordered)
         trace.listen("truth.let-in", self._let_in)
@@ -97,6 +100,9 @@ class BlastRadius(Checker):
         if self._shown.get(node, ("", 0.0))[0] != boot:
             self._shown[node] = boot, event.time
 
+    def _switched(self, event: Event) -> None:
+        (self._off.discard if event.fields["on"] else self._off.add)(event.actor)
+
     def _let_in(self, event: Event) -> None:
         for struck in (self._struck, self._by_hand):
             struck.pop(event.fields["node"], None)
@@ -122,7 +128,7 @@ class BlastRadius(Checker):
         struck = {**self._by_hand, **self._struck}
         others = sorted(each for each, at in struck.items() if each != node and not (paused and at > sent))
         (self._by_hand if by_hand else self._struck).setdefault(node, now)
-        if not by_hand and node not in self._shut:
+        if not by_hand and node not in self._shut | self._off:
             self._check_silent(node, sent, event)
         most = self._settings.fence_budget
         if first and most and len(others) >= most:
