@@ -476,6 +476,48 @@ def test_a_condition_that_a_detector_goes_by_is_seen_when_it_changes(fencing: An
     fencing(story)
 
 
+def test_a_lost_node_to_which_a_volume_comes_late_is_fenced_though_nothing_waited_for_it_before(fencing: Any):
+    """An attach may have been under way when it was lost."""
+
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        await stage.policy("bmc")
+        none = {"status": {"volumesAttached": [], "volumesInUse": []}}
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.api.patch(Node, "a", none, subresource="status")
+            silent = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+            await stage.api.patch(Node, "a", silent, subresource="status")
+            await asyncio.sleep(60)
+            fence = await stage.fence("a")
+            assert (fence.status.phase, fence.status.reason) == ("Pending", "NothingWaits")
+            attached = {"status": {"volumesAttached": [{"name": "v", "devicePath": "/dev/v"}]}}
+            await stage.api.patch(Node, "a", attached, subresource="status")
+            await stage.until(lambda: _is_off(stage, "a"))
+
+    fencing(story)
+
+
+def test_a_fence_that_no_policy_covers_goes_on_when_one_is_made(fencing: Any):
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.node("b")
+        await stage.mechanism()
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            spec = {"nodeName": "a", "requestedBy": "a person", "override": True}
+            await stage.api.create(NodeFence, {"metadata": {"name": "asked"}, "spec": spec})
+            fence = await stage.until_phase("a", "AwaitingPerson")
+            assert fence.status.reason == "NoLadder"
+            await stage.policy("bmc")
+            await stage.until(lambda: _is_off(stage, "a"))
+
+    fencing(story)
+
+
 def test_nodes_that_detectors_ask_for_all_at_once_are_held_by_the_budget(fencing: Any):
     async def story(stage: Any):
         for name in ("a", "b", "c", "d"):

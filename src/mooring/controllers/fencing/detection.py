@@ -276,6 +276,9 @@ def _limits(node: Loss, policy: FencePolicy, size: int) -> Iterator[tuple[Callab
         yield lambda each: each.control_plane, budget.max_control_plane, "nodes of the control plane"
 
 
+NOTHING_WAITS = "NothingWaits"
+
+
 def not_worth(policy: FencePolicy, stakes: Stakes) -> Held | None:
     """Whether there is a reason to fence it now."""
     worth = policy.spec.worth
@@ -283,7 +286,7 @@ def not_worth(policy: FencePolicy, stakes: Stakes) -> Held | None:
         message = (
             "it has no volume and no pod of a StatefulSet that only it may have: nothing waits for a fence"
         )
-        return Held(Reason("NothingWaits", message))
+        return Held(Reason(NOTHING_WAITS, message))
     if worth.forgiveness == "Honour" and stakes.tolerated > 0:
         message = "its pods tolerate that it does not answer, for a while yet"
         return Held(Reason("Tolerated", message), stakes.tolerated)

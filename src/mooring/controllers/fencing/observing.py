@@ -17,6 +17,7 @@ from mooring.controllers.fencing.deciding_nodes import decide_node, decide_reque
 from mooring.controllers.fencing.decisions import Begin, NodeDecision
 from mooring.controllers.fencing.detection import (
     BUDGET_EXHAUSTED,
+    NOTHING_WAITS,
     SHORTEST_S,
     STORAGE,
     Company,
@@ -288,10 +289,11 @@ def _asked_again(decision: NodeDecision, policy: FencePolicy) -> NodeDecision:
 
 
 def _looked_at_again(decision: NodeDecision, node: Node, policy: FencePolicy) -> NodeDecision:
-    """The decision, taken anew when its storage, or the budget, is to be looked at again, as long as it is
-    none to fence."""
+    """The decision, taken anew when its storage, the budget, or what waits for it is to be looked at again,
+    as long as it is none to fence."""
     by_storage = any(each.type == STORAGE for each in policy.spec.detectors) and node.ready == "Unknown"
-    held = decision.reason.code == BUDGET_EXHAUSTED  # a node may count in it until it has gone on renewing
+    # A node may count in the budget until it has gone on renewing; an attach that was under way may end late.
+    held = decision.reason.code in (BUDGET_EXHAUSTED, NOTHING_WAITS)
     if not (by_storage or held) or decision.action is Begin.FENCE:
         return decision
     return replace(decision, after=min(decision.after, LOOK_S) if decision.after > 0 else LOOK_S)
