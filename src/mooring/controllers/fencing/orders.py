@@ -115,11 +115,7 @@ class Orders:
             self._nodes.accept(after)
         ended = {
             **self._judged(judged),
-            "before": str(heard.answer.before),
-            "scope": heard.scope,
-            "evidence": dict(heard.answer.evidence),
-            "volumes": dict(heard.volumes),
-            "confirmations": {name: f"{look.state}: {look.message}" for name, look in heard.looks.items()},
+            **_told(heard),
             **await self._signs_of(after),
             "absent": node is None,
         }
@@ -213,6 +209,17 @@ class Orders:
         raise Conflict(
             f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
         )
+
+
+def _told(heard: Heard) -> dict[str, Any]:
+    """As it is written into the order's attempt."""
+    return {
+        "before": str(heard.answer.before),
+        "scope": heard.scope,
+        "evidence": dict(heard.answer.evidence),
+        "volumes": dict(heard.volumes),
+        "confirmations": {name: f"{look.state}: {look.message}" for name, look in heard.looks.items()},
+    }
 
 
 def _seen_open(target: FenceTarget, record: FenceMechanism | None, mechanism: str) -> bool:
