@@ -303,6 +303,8 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     assert found(steps, veto_expires_s=60.0) == violated
     well_since = [node(ready="True"), wait(1), node()]
     assert found([*steps[:6], *well_since, *steps[6:]], veto_expires_s=60.0) == [], "of an earlier doubt"
+    by_hand = [*steps[:6], node(ready="True"), wait(after), *ordered(by_hand=True)]
+    assert found(by_hand, veto_expires_s=60.0) == [], "of a doubt that is over"
     assert found([*steps[:6], gone(node()), *steps[6:]], veto_expires_s=60.0) == [], "of a Node that is gone"
     leads_on = [wait(1), leader, wait(1), leader]
     assert found([*steps[:6], *leads_on, *steps[6:]], veto_expires_s=70.0) == violated

@@ -2,8 +2,8 @@
 the fencing controller has certainly seen keeps a node from being fenced.
 
 It counts a statement only where nothing excuses that it was not heard: the leader is the one that asked, the
-statement was stored longer ago than a view may be late, and its peer has stated nothing else since. Of a node
-that is not ready it was asked since it is not: what was said before that was no answer to this doubt.
+statement was stored longer ago than a view may be late, and its peer has stated nothing else since. It was
+asked since the node became ready, or ceased to be: what was said before that was no answer to this doubt.
 
 A statement expires. But a peer that answers, and has said that it hears the node, has to be asked again and
 given its time before that counts for nothing: a question that never stood on its Node was not asked.
@@ -105,7 +105,8 @@ class Vetoes:
 
     def of(self, node: str, boot: str, now: float) -> str:
         """A peer whose word keeps this boot of the node from being fenced now; "" if there is none."""
-        since = max(self._led_since, self._unready_since.get(node, 0.0))
+        changed = self._unready_since.get(node, self._ready_since.get(node, 0.0))
+        since = max(self._led_since, changed)
         found = (
             peer
             for (about, its, peer), said in self._said.items()
