@@ -310,6 +310,8 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     assert found([*steps[:6], *leads_on, *steps[6:]], veto_expires_s=70.0) == violated
     leads_anew = [wait(16), leader]
     assert found([*steps[:6], *leads_anew, *steps[6:]], veto_expires_s=90.0) == [], "it has asked none yet"
+    lost = Step("fencing", "truth.raised", {"where": "lease lost", "_error": OSError("no answer")})
+    assert found([*steps[:6], lost, wait(1), leader, *steps[6:]], veto_expires_s=90.0) == [], "nor has that"
 
 
 def asked_of(boot: str = "boot-0") -> Step:

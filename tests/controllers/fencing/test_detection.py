@@ -102,8 +102,15 @@ def lost(*names: str, fencing: bool = False, zone: str = "", plane: bool = False
 def test_many_nodes_lost_at_once_are_the_network_until_proved_otherwise(
     company: Company, signals: list[Signal], limits: Storm, code: str | None
 ):
-    found = storm(signals, policy(storm=limits), company)
+    found = storm("another", signals, policy(storm=limits), company)
     assert (found.reason.code if found is not None else None) == code
+
+
+def test_a_node_is_part_of_a_storm_though_an_order_of_before_may_have_struck_it():
+    """61001847 of `fencing-by-storage.yaml`: its fence had been deleted, and it was lost anew."""
+    company, limits = Company(5, (Loss("a", "", False, True), Loss("b", "", False, False))), Storm(nodes=2)
+    for node, held in (("a", True), ("b", False)):
+        assert (storm(node, [], policy(storm=limits), company) is not None) is held
 
 
 PLANES = Budget(max_share="", max_control_plane=1, max_concurrent=50)

@@ -53,7 +53,7 @@ def decide_node(
         reason = Reason("NoLadder", f"FencePolicy {policy.name} has no ladder: it names no mechanism")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        storm(signals, policy, company)
+        storm(node.name, signals, policy, company)
         or not_worth(policy, stakes)
         or over_budget(loss_of(node, fencing=False), policy, company)
         or held_by_storage(node.name, policy, signals)
@@ -92,7 +92,7 @@ def begins_now(
         reason = Reason("Paused", f"FencePolicy {policy.name} is paused: {policy.spec.paused}")
         return NodeDecision(Begin.HOLD, reason, policy=policy.name)
     held = (
-        storm(signals, policy, company)
+        storm(node.node, signals, policy, company)
         or over_budget(node, policy, company)
         or held_by_storage(node.node, policy, signals)
         or (held_by_peers(node.node, policy, poll, starts=False) if poll is not None else None)

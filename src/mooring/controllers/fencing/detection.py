@@ -219,13 +219,14 @@ def _heard_by(node: str, heard: Sequence[Vote]) -> Reason:
     return Reason(HEARD_BY_PEERS, message)
 
 
-def storm(signals: Sequence[Signal], policy: FencePolicy, company: Company) -> Held | None:
-    """Many nodes lost at once are the network until proved otherwise."""
+def storm(node: str, signals: Sequence[Signal], policy: FencePolicy, company: Company) -> Held | None:
+    """Many nodes lost at once are the network until proved otherwise. The node itself is one of them, also
+    where an order of before may have struck it."""
     limits = policy.spec.storm
     others = sum(each.lost and each.detector.type not in ("Ready", STORAGE) for each in signals)
     if not limits.nodes or others >= max(limits.required, 1):
         return None
-    names = sorted(each.node for each in company.lost if not each.fencing)
+    names = sorted(each.node for each in company.lost if not each.fencing or each.node == node)
     if len(names) >= limits.nodes:
         message = (
             f"{len(names)} of {company.size} nodes were lost at once ({', '.join(names[:5])}): that is the network "

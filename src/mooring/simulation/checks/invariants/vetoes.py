@@ -56,6 +56,7 @@ class Vetoes:
         if expires:
             trace.listen("store.written", self._written)
             trace.listen("store.deleted", self._deleted)
+            trace.listen("truth.raised", self._raised)
 
     def _written(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
@@ -83,6 +84,12 @@ class Vetoes:
         if lease.holder_identity != self._leader or gave_up:
             self._leader, self._led_since = lease.holder_identity, now
         self._led_until = now
+
+    def _raised(self, event: Event) -> None:
+        """A leader that has lost its Lease begins anew, also where it has it again soon, under its old
+        name."""
+        if event.fields["where"] == "lease lost":
+            self._leader = ""
 
     def _opened(self, who: tuple[str, str, str], nonce: str) -> None:
         before, since = self._open.get(who, ("", 0.0))
