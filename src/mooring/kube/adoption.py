@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.kube.client import Client
 from mooring.kube.decision import Decision
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Object
 from mooring.kube.owners import owner_reference
@@ -105,7 +105,7 @@ class Adopter(Generic[T]):
         if live.uid != owner.uid or live.deleting:
             kind = owner.RESOURCE.kind
             message = f"{kind} {owner.key} adopts nothing: it is being deleted, or another one has its name"
-            raise Conflict(message, status=409, reason="Conflict")
+            raise conflict(message)
 
     async def _set(self, obj: T, references: Sequence[dict[str, Any]], *, owned: bool) -> T:
         metadata: dict[str, Any] = {"ownerReferences": list(references)}

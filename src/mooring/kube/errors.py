@@ -90,6 +90,11 @@ class Conflict(ApiError):
     """409: a uid or resourceVersion precondition failed, or the object's state forbids the request."""
 
 
+def conflict(message: str) -> Conflict:
+    """One that is found here, by what was read, and not by the API server: it is tried again likewise."""
+    return Conflict(message, status=409, reason="Conflict")
+
+
 class AlreadyExists(Conflict):
     """409 on create: an object of that name exists."""
 

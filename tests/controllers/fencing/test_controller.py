@@ -44,6 +44,13 @@ async def released(stage: Any) -> NodeFence:
     return await stage.fence("a")
 
 
+async def two_nodes(stage: Any) -> None:
+    """Nodes a and b, and a mechanism that knows them."""
+    await stage.node("a")
+    await stage.node("b")
+    await stage.mechanism()
+
+
 async def four_nodes_one_at_a_time(stage: Any) -> None:
     """Nodes a to d, and a policy that has one of them fenced at once, and knows no storm."""
     for name in ("a", "b", "c", "d"):
@@ -75,9 +82,7 @@ def test_a_silent_node_is_switched_off_and_what_it_had_is_released_with_its_boot
 
 def test_a_node_that_reports_another_boot_is_free_again(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -111,9 +116,7 @@ def test_the_rights_that_the_manifest_grants_are_enough(fencing: Any):
 
 def test_an_order_is_written_before_it_is_given(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         written: list[Any] = []
         fence_of = stage.bmc.fence
@@ -147,9 +150,7 @@ def test_without_a_policy_nothing_is_fenced(fencing: Any):
 
 def test_a_node_that_answers_is_not_fenced_on_its_way_to_being_lost(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc", detectors=[{"type": "Ready", "forSeconds": 20}])
         async with stage.running():
             await asyncio.sleep(5)
@@ -224,9 +225,7 @@ def test_a_lie_that_a_second_source_contradicts_releases_nothing(fencing: Any):
 
 def test_the_word_that_a_machine_was_off_already_needs_a_second_source(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         stage.machines.off.add("a")
         async with stage.running():
@@ -241,9 +240,7 @@ def test_the_word_that_a_machine_was_off_already_needs_a_second_source(fencing: 
 
 def test_a_machine_that_was_seen_on_in_this_boot_and_is_off_is_fenced(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -259,9 +256,7 @@ def test_what_a_mechanism_said_before_it_was_changed_counts_no_more(fencing: Any
     """Another socket may be another machine's: that this machine was seen on there says nothing."""
 
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -310,9 +305,7 @@ def test_a_node_that_was_written_on_while_its_volumes_were_released_is_tainted_a
 
 def test_a_machine_that_goes_off_again_after_it_was_switched_on_is_switched_on_again(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -355,9 +348,7 @@ def test_a_node_that_reports_in_the_boot_that_is_said_to_be_off_takes_the_releas
 
 def test_a_node_that_is_lost_again_in_its_boot_is_fenced_again(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         stage.bmc.manner = Manner.REFUSES
         async with stage.running():
@@ -462,9 +453,7 @@ def test_a_pause_holds_what_a_detector_asks_for_and_not_what_a_person_orders(fen
 
 def test_a_condition_that_a_detector_goes_by_is_seen_when_it_changes(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         broken = {"type": "Condition", "condition": "Broken", "status": "True", "forSeconds": 0}
         await stage.policy("bmc", detectors=[broken], worth={"onlyExclusive": False})
         async with stage.running():
@@ -480,9 +469,7 @@ def test_a_lost_node_to_which_a_volume_comes_late_is_fenced_though_nothing_waite
     """An attach may have been under way when it was lost."""
 
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         none = {"status": {"volumesAttached": [], "volumesInUse": []}}
         async with stage.running():
@@ -502,9 +489,7 @@ def test_a_lost_node_to_which_a_volume_comes_late_is_fenced_though_nothing_waite
 
 def test_a_fence_that_no_policy_covers_goes_on_when_one_is_made(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         async with stage.running():
             await asyncio.sleep(5)
             await stage.silent("a")
@@ -868,9 +853,7 @@ def test_a_request_about_another_registration_or_boot_is_refused(fencing: Any, w
 
 def test_a_node_that_falls_silent_because_a_person_had_it_fenced_gets_no_second_fence(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -886,9 +869,7 @@ def test_a_node_that_falls_silent_because_a_person_had_it_fenced_gets_no_second_
 
 def test_a_fence_that_is_deleted_switches_the_machine_on_before_it_goes(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         async with stage.running():
             await asyncio.sleep(5)
@@ -913,9 +894,7 @@ def test_a_fence_that_is_deleted_switches_the_machine_on_before_it_goes(fencing:
 
 def test_a_network_fence_that_was_lifted_is_made_again(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc")
         stage.bmc.scope = Scope.NETWORK
         async with stage.running():
@@ -1040,9 +1019,7 @@ def test_what_is_never_released_keeps_a_machine_off_for_a_while_only(fencing: An
 
 def test_a_machine_of_which_it_is_not_known_whether_it_was_switched_on_is_switched_on_again(fencing: Any):
     async def story(stage: Any):
-        await stage.node("a")
-        await stage.node("b")
-        await stage.mechanism()
+        await two_nodes(stage)
         await stage.policy("bmc", after="PowerOn")
         answers = [Answer(Outcome.UNKNOWN, "NoAnswer", "the device does not answer")]
         unfence = stage.bmc.unfence

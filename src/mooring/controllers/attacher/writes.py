@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.controllers.attacher import requests
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import Conflict, NotFound, conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.times import Now, format_time
@@ -93,8 +93,7 @@ class Writes:
                 return await self.client.revise(live, wanted, subresource=subresource)
             except Conflict:
                 live = await self.client.find(VolumeAttachment, record.name)
-        message = f"VolumeAttachment {record.name} is written by another all the time"
-        raise Conflict(message, status=409, reason="Conflict")
+        raise conflict(f"VolumeAttachment {record.name} is written by another all the time")
 
     async def store_detached(self, record: VolumeAttachment) -> VolumeAttachment:
         """Stores that the volume is detached, in whatever version: it is being deleted, so nothing will

@@ -23,7 +23,7 @@ from mooring.controllers.fencing.silence import LEASES
 from mooring.controllers.fencing.statuses import Statuses
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, State
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, conflict
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Lease, Node
@@ -206,9 +206,7 @@ class Orders:
                 fence = await self._client.get(NodeFence, fence.name)
                 if fence.status.phase in Phase.OVER or _is_answered(fence, token):
                     return  # by another leader, meanwhile
-        raise Conflict(
-            f"NodeFence {fence.name} is written by another all the time", status=409, reason="Conflict"
-        )
+        raise conflict(f"NodeFence {fence.name} is written by another all the time")
 
 
 def _told(heard: Heard) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, is_of_a_fen
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import Conflict, NotFound, conflict
 from mooring.kube.objects import Node, Taint, VolumeAttachment
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.kube.times import Now
@@ -62,7 +62,7 @@ async def _same_boot(client: Client, target: FenceTarget, accept: Accept) -> Nod
     node = await client.find(Node, target.node_name)
     if node is not None and not is_same_boot(node, target):
         accept(node)
-        raise Conflict(f"node {target.node_name} has another boot by now", status=409, reason="Conflict")
+        raise conflict(f"node {target.node_name} has another boot by now")
     return node
 
 
@@ -89,7 +89,7 @@ async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt)
         return
     live = await client.find(NodeFence, fence.name)
     if live is None or live.status.proof != proof.token or live.status.letting_in:
-        raise Conflict(f"NodeFence {fence.name} releases nothing any more", status=409, reason="Conflict")
+        raise conflict(f"NodeFence {fence.name} releases nothing any more")
 
 
 async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:

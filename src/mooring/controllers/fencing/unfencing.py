@@ -13,7 +13,7 @@ from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
 from mooring.fence.interface import Answer, Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import conflict
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node
@@ -153,4 +153,4 @@ class Unfencing:
         old = node is None or node.status.node_info.boot_id in ("", target.boot_id)
         old = old and not live.status.let_in_at
         if live.status.proof != proof.token or (proof.scope != Scope.POWER and old):
-            raise Conflict(f"NodeFence {fence.name} is another by now", status=409, reason="Conflict")
+            raise conflict(f"NodeFence {fence.name} is another by now")
