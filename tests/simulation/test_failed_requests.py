@@ -11,6 +11,7 @@ import pytest
 
 from mooring.kube.controller import Controller
 from mooring.kube.transport import Request, Response
+from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.failed_requests import note_answer, note_failure, tell_of_failures
 
@@ -18,15 +19,20 @@ POD = "/api/v1/namespaces/default/pods/a"
 WRITE, READ = Request("PATCH", f"{POD}/status"), Request("GET", POD)
 
 
-def left_failed(work: Callable[[], None]) -> list[str]:
-    """What the trace is told of: each request that was left failed, "" for none."""
+def left_failed(work: Callable[[], None], *, told_more: bool = False) -> list[str]:
+    """What the trace is told of: each request that was left failed, "" for none. With `told_more`, a watch
+    brings the key up again meanwhile."""
     trace, told = Trace(lambda: 0.0), list[str]()
     trace.listen("told.worked", lambda event: told.append(event.fields["request"]))
 
+    queue = WorkQueue[str]()
+
     async def reconcile(key: str) -> None:
         work()
+        if told_more:
+            queue.add(key)
 
-    controller = SimpleNamespace(name="c", reconcile=reconcile)
+    controller = SimpleNamespace(name="c", reconcile=reconcile, queue=queue)
     tell_of_failures(cast("Controller[Any]", controller), trace, "p")
     reconciled = cast("Callable[[str], Awaitable[None]]", controller.reconcile)
 
@@ -55,6 +61,10 @@ def test_work_that_ends_well_after_a_failed_request_is_told_with_it(status: int)
 def test_work_that_looks_at_the_object_again_has_left_nothing_failed():
     assert left_failed(steps((WRITE, 0), (READ, 200))) == [""]
     assert left_failed(steps((WRITE, 0), (Request("GET", f"{POD}b"), 200))) == ["PATCH pods/status"]
+
+
+def test_work_that_is_to_be_done_once_more_has_left_nothing_failed():
+    assert left_failed(steps((WRITE, 409)), told_more=True) == [""]
 
 
 def test_work_that_ends_with_the_error_is_tried_again():

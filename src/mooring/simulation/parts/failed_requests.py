@@ -73,6 +73,8 @@ def tell_of_failures(controller: Controller[Any], trace: Trace, process: str) ->
             raise
         finally:
             del _WORK[task]
+            if controller.queue.is_due(key):  # a watch has told more meanwhile: it is tried again in any case
+                work.failed.clear()
             for path, request in work.failed.items():
                 tell(key, path, request)
             if work.tried and not work.failed:
