@@ -84,10 +84,6 @@ class WorkQueue(Generic[K]):
         that."""
         return key in self._timers
 
-    def is_due(self, key: K) -> bool:
-        """Whether `key` wants work now, also while it is being worked on: it will be worked on once more."""
-        return key in self._dirty
-
     def add(self, key: K) -> None:
         """Wants work on `key` now."""
         self._cancel_timer(key)

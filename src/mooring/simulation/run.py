@@ -25,6 +25,8 @@ from mooring.simulation.checks.memory import Memory
 from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.checks.stored import StoreHoldsItsLog
+from mooring.simulation.checks.stored import complaints as kept_in_log
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fault_points import FaultPoint, FaultPoints, without_points
 from mooring.simulation.cluster.plan import Plan, make_plan
@@ -201,6 +203,8 @@ async def _story(
     state.violations, state.coverage = checks.violations, Coverage(cluster.trace, scenario, checks)
     checks.follow(Recomputed(cluster.trace, cluster.living, checks.found))
     checks.follow(CachesAreTrue(cluster.trace, cluster.caches, checks.found))
+    holds = StoreHoldsItsLog(cluster.trace, lambda: cluster.store, checks.found)
+    checks.follow(holds)
     quiet, memory, player = QuietPeriod(cluster), Memory(cluster), PlanPlayer(cluster)
     reads = QuietReads(cluster, quiet)
     await cluster.start()
@@ -213,7 +217,7 @@ async def _story(
     await _complain(state, complaints(cluster, quiet))
     await _complain(state, records.complaints(cluster))
     await _complain(state, templates.complaints(cluster))
-    for invariant, message in (*memory.complaints(), *reads.complaints()):
+    for invariant, message in (*memory.complaints(), *reads.complaints(), *kept_in_log(holds, cluster.log)):
         state.violations.append(
             Violation(invariant, message, asyncio.get_running_loop().time(), state.trace.number)
         )

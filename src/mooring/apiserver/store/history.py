@@ -69,6 +69,11 @@ class History:
     def end(self) -> int:
         return self._trimmed + len(self._changes)
 
+    @property
+    def held(self) -> int:
+        """How many changes are in memory: those of the window, and what is forgotten but not cut off."""
+        return len(self._changes)
+
     def append(self, change: Change) -> None:
         self._changes.append(change)
         self._versions.append(change.item.version)

@@ -30,6 +30,7 @@ OTHERS: Mapping[str, str] = {
     "D2": "Caches, and the queue of the attach/detach controller, are what they would be if they were made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "D4": "A cache has what the API server had at the version up to which the cache has read.",
+    "D5": "The store holds what its log has made durable, now and at each version in its window, and no more.",
     "Deadlock": "Something is always going to happen.",
     "Livelock": "Time goes on.",
     "Escape": "No part leaves the simulation.",

@@ -117,7 +117,7 @@ class SimulatedCluster:
         self.log = VolatileLog(stream(seed, "log"), journal=self._committed)
         self.tokens = Tokens(b"simulation")
         self.server = Part(self, "apiserver", "", self._serve)
-        self._store: Store | None = None  # of the life of the API server that began last
+        self.store: Store | None = None  # of the life of the API server that began last
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
         self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
         self.services = self._node_services()
@@ -316,7 +316,7 @@ class SimulatedCluster:
         assert part.actor is not None
         chance = stream(self.seed, f"server {part.life}")
         server = Server(self.log, self.tokens, now=part.actor.now, random=chance, bookmark_s=BOOKMARK_S)
-        self._store = server.store
+        self.store = server.store
         self.keep_history()
         if self.network.acknowledged:
             self.trace(
@@ -329,8 +329,8 @@ class SimulatedCluster:
     def keep_history(self, changes: int = 0) -> None:
         """From the next change on, the API server keeps so many for watches; 0: as the scenario says."""
         kept = changes or self.scenario.history
-        if self._store is not None:
-            self._store.window = kept or WINDOW_CHANGES
+        if self.store is not None:
+            self.store.window = kept or WINDOW_CHANGES
 
     def kill_server(self) -> None:
         """Kills the API server, and loses what it had not synced."""

@@ -12,6 +12,7 @@ from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells
 from mooring.simulation.checks.invariants import CHECKERS
 from mooring.simulation.checks.recomputed import Recomputed
+from mooring.simulation.checks.stored import StoreHoldsItsLog
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, PROCESSES
 from mooring.simulation.cluster.swarm import WAYS
 
@@ -21,6 +22,7 @@ INVARIANTS = (
     *dict.fromkeys(each.name for each in CHECKERS if each.name not in ALWAYS),
     Recomputed.name,
     CachesAreTrue.name,
+    StoreHoldsItsLog.name,
 )
 STRUCK = {"part": ("node", *PROCESSES, "ebs"), "process": PROCESSES, "set": ("workload",)}
 """What is struck by a fault, or an action, on one of these."""
