@@ -41,6 +41,7 @@ from mooring.simulation.cluster.controllers import (
     WATCHING,
     make_controller,
 )
+from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
@@ -119,7 +120,7 @@ class SimulatedCluster:
         self.server = Part(self, "apiserver", "", self._serve)
         self.store: Store | None = None  # of the life of the API server that began last
         self.ec2 = self._make_ec2() if scenario.driver == "ebs" else None
-        self.ebs = EbsProcess(self.ec2) if self.ec2 is not None else None
+        self.ebs = EbsProcess(self.ec2, CLASSES[scenario.disks].flags) if self.ec2 is not None else None
         self.services = self._node_services()
         processes = {name: service.process for name, service in self.services.items()}
         self.make_plugins = array_plugins(self.array, scenario.driver, self.ebs, processes)
@@ -379,9 +380,10 @@ class SimulatedCluster:
             body["allowVolumeExpansion"] = True
         if self.ec2 is not None:
             self.ec2.start()
-            body["volumeBindingMode"] = (
-                "WaitForFirstConsumer"  # or a volume could be where no node has room for its pod
-            )
+            # or a volume could be where no node has room for its pod
+            body["volumeBindingMode"] = "WaitForFirstConsumer"
+            asked = CLASSES[self.scenario.disks]
+            body |= {"parameters": asked.parameters, "mountOptions": asked.mount_options}
         await self.api.create(StorageClass, body)
         if not RETAINED.isdisjoint(self.scenario.workloads.values()):
             keeps = {"metadata": {"name": RETAINING_CLASS}, "reclaimPolicy": "Retain"}

@@ -23,6 +23,7 @@ draws its own (`cluster.swarm`).
     leases: false                # attachdetach and attacher work under Leases, as several instances do
     history: 0                   # so many changes the API server keeps for watches; 0: its own number
     collects_nodes: false        # the garbage collector follows Nodes: the CSINode of one that is gone
+    disks: tuned                 # what the StorageClass of an ebs driver asks for (`cluster.disk_classes`)
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
     storage: array               # array, cloud (revokes), open (revokes, does not refuse), network (neither),
                                  # deferred (detaches later)
@@ -75,6 +76,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zones: int = 2
     collects_nodes: bool = False
     cloud: dict[str, Any] = {}
+    disks: str = ""
     grace_period_s: float = 40.0
     on: tuple[str, ...] = ()
     steps: tuple[PlanStep, ...] = ()

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
 from mooring.simulation.cluster.scenario import Scenario
@@ -116,8 +117,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         struck = _that_shuts_out(seed, scenario) if given.shut_out else scenario
         scenario = _with_fencing(seed, struck, policy)
     history = stream(seed, "swarm history").choice(HISTORIES)
+    disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions})
-    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history)
+    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks)
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:

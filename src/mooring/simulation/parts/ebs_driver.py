@@ -45,11 +45,11 @@ VOLUMES = 25
 
 
 class EbsProcess(DriverProcess):
-    """The driver's controller."""
+    """The driver's controller. `flags`: its options, by their fields' names."""
 
-    def __init__(self, ec2: Ec2) -> None:
+    def __init__(self, ec2: Ec2, flags: Mapping[str, Any]) -> None:
         super().__init__(PROCESS)
-        self.ec2 = ec2
+        self.ec2, self._options = ec2, Options(**flags)
 
     async def serve(
         self,
@@ -62,7 +62,7 @@ class EbsProcess(DriverProcess):
         """One life, as `actor`."""
         self.lose()
         api = Ec2Wire(self.ec2, link, Random(random.random()), asked_by)
-        controller = make_controller(Options(), api, now=now, random=random.random)
+        controller = make_controller(self._options, api, now=now, random=random.random)
         self.begin(actor, Dispatcher(ebs_driver("1", controller, None), []))
         await asyncio.Event().wait()
 

@@ -1,0 +1,75 @@
+"""What must hold in the end of the disks that EC2 has made: each is what its class and its volume say (L22).
+
+Read from the cloud's own records and compared with what was worked out by hand for the class
+(`cluster.disk_classes`), and with the PersistentVolume: name, size, zone, file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from mooring.cloud.records.resources import Volume
+from mooring.kube.objects import PersistentVolume
+from mooring.kube.quantity import parse_bytes
+from mooring.simulation.checks.liveness import Complaint
+from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.disk_classes import CLASSES, DiskClass
+
+GIB = 1 << 30
+OF_VOLUME = "kubernetes.io/created-for/pv/name"
+
+
+async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
+    """Yields each disk that is something else."""
+    if cluster.ec2 is None:
+        return
+    wanted = CLASSES[cluster.scenario.disks]
+    volumes = {
+        each.spec.csi.volume_handle: each
+        for each in (await cluster.api.list(PersistentVolume)).items
+        if each.spec.csi is not None
+    }
+    for id, name in cluster.ec2.volumes().items():
+        disk = cluster.ec2.cloud.region.volume(id)
+        for what in (*of_class(disk, wanted), *of_volume(disk, volumes.get(id), wanted)):
+            yield "L22", f"the disk of {name} {what}"
+
+
+def of_class(disk: Volume, wanted: DiskClass) -> Iterator[str]:
+    """What is otherwise than the class and the operator say. A disk that was enlarged has kept its IOPS."""
+    for field, value in wanted.has.items():
+        there = getattr(disk, field)
+        if there != value and not (field == "size" and there > value):
+            yield f"has {field} {there}, and its class says {value}"
+    for key, value in wanted.tags.items():
+        if disk.tags.get(key) != value:
+            yield f"has tag {key}={disk.tags.get(key)}, and should have {value}"
+    for key in wanted.lacks:
+        if key in disk.tags:
+            yield f"has tag {key}={disk.tags[key]}, which it was not given"
+
+
+def of_volume(disk: Volume, volume: PersistentVolume | None, wanted: DiskClass) -> Iterator[str]:
+    """What is otherwise than its PersistentVolume says."""
+    if volume is None or volume.spec.csi is None:
+        return
+    if disk.tags.get(OF_VOLUME, volume.name) != volume.name:
+        yield f"has tag {OF_VOLUME}={disk.tags[OF_VOLUME]}, and is of {volume.name}"
+    if disk.size * GIB != parse_bytes(volume.spec.capacity.get("storage", 0)):
+        yield f"has {disk.size} GiB, and {volume.name} says {volume.spec.capacity}"
+    if disk.zone not in _zones(volume):
+        yield f"is in {disk.zone}, and {volume.name} says {sorted(_zones(volume))}"
+    if volume.spec.mount_options != wanted.mount_options:
+        yield f"is to be mounted with {volume.spec.mount_options} by {volume.name}, and its class says otherwise"
+    if volume.spec.csi.fs_type not in ("", wanted.fs_type) and volume.spec.volume_mode != "Block":
+        yield f"is to have {volume.spec.csi.fs_type} by {volume.name}, and its class says {wanted.fs_type}"
+
+
+def _zones(volume: PersistentVolume) -> set[str]:
+    affinity = volume.spec.node_affinity
+    terms = (
+        affinity.required.node_selector_terms
+        if affinity is not None and affinity.required is not None
+        else ()
+    )
+    return {value for term in terms for each in term.match_expressions for value in each.values}
