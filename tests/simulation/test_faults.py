@@ -26,7 +26,7 @@ from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.pairs import PAIRS
 from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WITH, faults_of, make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
-from mooring.simulation.engine.trace import Event
+from mooring.simulation.engine.trace import Event, Trace
 from mooring.simulation.parts.peer_wire import LATEST_S, PeerWire
 from mooring.simulation.run import Outcome, play
 from mooring.volumes.peers import door_of
@@ -337,6 +337,31 @@ def test_what_a_watch_leaves_out_because_it_was_forgotten_is_found(monkeypatch: 
 def test_seven_of_twenty_seeds_of_the_swarm_have_watches_that_expire():
     drawn_kinds = [{step.what for step in make_plan(seed, swarm.drawn(seed, DEFAULT))} for seed in range(20)]
     assert sum("expire-watch" in kinds for kinds in drawn_kinds) == swarm.BESIDE["expire-watch"]
+
+
+@pytest.mark.parametrize(("how", "kind"), [(0, "volumeattachments"), (1, "nodes"), (10, "pods")])
+def test_watches_of_one_kind_come_late_and_all_others_in_time(
+    monkeypatch: pytest.MonkeyPatch, how: int, kind: str
+):
+    written: dict[int, float] = {}
+    latest: dict[str, float] = {}
+    apply: Any = Informer.apply
+
+    def note(cache: Any, event: Any) -> None:
+        at = written.get(int(event.resource_version)) if event.object is not None else None
+        if at is not None:
+            late, resource = asyncio.get_running_loop().time() - at, cache.kind.RESOURCE.plural
+            latest[resource] = max(latest.get(resource, 0.0), late)
+        apply(cache, event)
+
+    monkeypatch.setattr(Informer, "apply", note)
+    plan = (PlanStep(60, "late-kind", "attaching", 100, how), *PODS_COME_AND_GO)
+
+    def observe(trace: Trace) -> None:
+        trace.listen("store.written", lambda event: written.update({event.fields["version"]: event.time}))
+
+    assert play(0, TWO_PODS, plan=plan, observe=observe).violations == []
+    assert {each for each, late in latest.items() if late > 10} == {kind}
 
 
 TWO_PODS_OF_CSI = replace(TWO_PODS, driver="csi")

@@ -67,6 +67,11 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
     ),
     "slow-unmount": (Companion("kill", within_s=20, lasts=False), Companion("drain", within_s=1)),
     "watch-lag": (Companion("delete-pod-on", within_s=10, lasts=False), Companion("kill", lasts=False)),
+    "late-kind": (
+        *(Companion("delete-pod-on", within_s=10, lasts=False), Companion("restart-set", within_s=20)),
+        *(Companion("delete-claim", within_s=20), Companion("drain", within_s=20)),
+        *(Companion("replace-machine", within_s=20), Companion("kill", within_s=20, lasts=False)),
+    ),
     "expire-watch": (
         Companion("delete-pod-on", within_s=10, lasts=False),
         Companion("kill-server", within_s=20),

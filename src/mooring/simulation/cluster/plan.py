@@ -74,6 +74,7 @@ FAULTS: dict[str, str] = {
     "array-takes-away": "node",  # a machine loses power, and the storage takes its disks away by itself
     "remove-machine": "node",  # for good, with its Node
     "expire-watch": "part",  # it reads nothing of its watches for a while; how odd: what it misses is forgotten
+    "late-kind": "part",  # the watches of one kind (how: which) come late, all others in time
     "old-lists": "part",  # a replica that lags answers lists that ask for any version
     "slow-mount": "node",
     "array-full": "array",  # it has no room for another disk
@@ -176,7 +177,7 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
-        *("expire-watch", "upstream-attaches"),
+        *("expire-watch", "late-kind", "upstream-attaches"),
     ),
     0.0,
 )
@@ -185,7 +186,7 @@ LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
-    *("back-in-fence", "expire-watch"),
+    *("back-in-fence", "expire-watch", "late-kind"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -40,6 +40,12 @@ UNDEFINING = ("strip-volume", "delete-unbound")
 SOON_S = 1.0
 KEPT = 4
 """So few changes the API server keeps while what a watch misses is forgotten."""
+LATE_KINDS = (
+    *("volumeattachments", "nodes", "persistentvolumes"),
+    *("persistentvolumeclaims", "pods", "csinodes"),
+)
+LATE_S = 15.0
+"""By so many seconds the watches of one of these kinds are late, or by four times as many."""
 PATIENCE_S = 300.0
 """So long a fault waits for the moment in which it strikes."""
 FLAPS_OFF_S, FLAPS_ON_S = (5.0, 45.0, 70.0), (15.0, 60.0)
@@ -425,6 +431,16 @@ class PlanPlayer:
     async def _watch_lag(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:
             part.link.conditions.watch_lag = 1.0 + step.how * 3
+
+        await self._disturb(step, begin)
+
+    async def _late_kind(self, step: PlanStep) -> None:
+        """Each watch is a stream of its own: of one kind a part knows less than of all others."""
+
+        def begin(part: Part) -> None:
+            conditions = part.link.conditions
+            conditions.late_kind = LATE_KINDS[step.how % len(LATE_KINDS)]
+            conditions.late_by = LATE_S * (1 + 3 * (step.how // len(LATE_KINDS)))
 
         await self._disturb(step, begin)
 

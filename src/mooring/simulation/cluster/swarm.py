@@ -44,7 +44,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "own": {"passing": 5},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
-BESIDE: Mapping[str, int] = {"expire-watch": 7, "upstream-attaches": 12}
+BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 12}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""

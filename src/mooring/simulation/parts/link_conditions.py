@@ -40,6 +40,8 @@ class LinkConditions:
     late: float = 0.0
     repeated: float = 0.0
     watch_lag: float = 0.0
+    late_kind: str = ""  # watches of that resource come later than others, by `late_by`
+    late_by: float = 0.0
     unread: asyncio.Event | None = None  # its part reads nothing of its watches until that comes
     replica_lag: float = 0.0  # of the replica that answers lists and watches of any version
 

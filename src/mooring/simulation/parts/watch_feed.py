@@ -43,11 +43,11 @@ class Feed:
     """A stream on its way: the server's side puts pieces in, the client's side takes them out.
 
     The server hands over what is new by itself (`take`); the first piece, bookmarks and the end come from its
-    stream. A lagging link delivers late, and in order.
+    stream. A lagging link delivers late, and in order. `resource`: whose changes it carries.
     """
 
-    def __init__(self, network: FeedNetwork, link: FeedLink) -> None:
-        self._network, self._link = network, link
+    def __init__(self, network: FeedNetwork, link: FeedLink, resource: str = "") -> None:
+        self._network, self._link, self._resource = network, link, resource
         self._pieces: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._why: str | None = None
@@ -82,11 +82,19 @@ class Feed:
     def _carry(self, piece: bytes) -> None:
         if self._over:
             return
-        if self._way or self.lag or self._link.conditions.watch_lag or self._link.interceptor is not None:
+        if self._way or self.lag or self._link.interceptor is not None or self._link_lags:
             self._send(piece)
         else:
             self._pieces.append(piece)
             self._wake()
+
+    @property
+    def _link_lags(self) -> bool:
+        return bool(self._link.conditions.watch_lag) or self._is_late_kind
+
+    @property
+    def _is_late_kind(self) -> bool:
+        return self._link.conditions.late_kind == self._resource != ""
 
     def _send(self, piece: bytes | None) -> None:
         now, lag = self._network.loop.time(), self._link.conditions.watch_lag
@@ -109,8 +117,10 @@ class Feed:
             self._arrive()
 
     def _lag(self) -> float:
-        """Of the replica that this comes from; the list itself does not wait."""
-        return self.lag if self._pump is not None else 0.0
+        """Of its kind, or of the replica that this comes from; the list itself does not wait."""
+        if self._pump is None:
+            return 0.0
+        return self._link.conditions.late_by if self._is_late_kind else self.lag
 
     def _arrive(self) -> None:
         now = self._network.loop.time()

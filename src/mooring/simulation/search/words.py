@@ -40,6 +40,7 @@ STEPS: Mapping[str, str] = {
     "array-overtakes": "the storage carries a detach out late",
     "array-takes-away": "{on} loses power, and its disks",
     "remove-machine": "{on} is removed for good",
+    "late-kind": "watches of one kind are late at {on}",
     "expire-watch": "{on} does not read its watches",
     "upstream-attaches": "upstream's controller is at work",
     "old-lists": "{on} is given old lists",
