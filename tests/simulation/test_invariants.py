@@ -673,6 +673,27 @@ def test_a_node_that_a_lock_is_closed_for_mounts_nothing():
     assert found([granted, lock(2, n2={"epoch": 2}), ("truth.mounted", MOUNTED)]) == []
 
 
+def says_in_use(
+    *volumes: str, ready: str = "True", boot: str = "b1", **annotations: str
+) -> tuple[str, dict[str, Any]]:
+    """Node n1 says what it uses."""
+    conditions = [{"type": "Ready", "status": ready}]
+    status = {"volumesInUse": volumes, "conditions": conditions, "nodeInfo": {"bootID": boot}}
+    return written("nodes", "n1", {"metadata": {"annotations": annotations}, "status": status})
+
+
+def test_a_lock_is_opened_only_for_a_node_that_has_shown_that_nothing_is_left_there():
+    closed, opened = lock(2, n1={"epoch": 2, "bootID": "b1"}), lock(3)
+    used = says_in_use("example.com/disk/v")
+    assert found([used, closed, opened]) == ["S11"]
+    assert found([closed, opened]) == ["S11"], "it has said nothing at all"
+    assert found([says_in_use(), closed, opened]) == []
+    assert found([says_in_use(ready="Unknown"), closed, opened]) == ["S11"]
+    assert found([says_in_use("example.com/disk/v", boot="b2"), closed, opened]) == []
+    awaits = {"mooring.dev/volumes-awaited": '{"example.com/disk/v":2}'}
+    assert found([says_in_use("example.com/disk/v", **awaits), closed, opened]) == []
+
+
 def test_a_mount_against_its_lock_is_accepted_where_the_volume_was_taken_by_force():
     declared: Events = [("plan.declared", DECLARED), node(tainted=True)]
     forced: Events = [record(), *declared, record(deletionTimestamp="now"), lock(3)]
