@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mooring.cloud.records.resources import Volume
+from mooring.cloud.records.resources import Attachment, Volume
 from mooring.csi.driver.capacity import GIB
+from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service.tags import TagPolicy
 from mooring.kube.objects import PersistentVolume
-from mooring.simulation.checks.disks import of_class, of_volume
+from mooring.simulation.checks.disks import listed, of_class, of_volume
 from mooring.simulation.cluster.disk_classes import CLASSES, PLAIN, DiskClass
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
@@ -80,6 +81,30 @@ def test_a_volume_that_says_something_else_of_its_disk_is_wrong(other: dict[str,
 def test_a_disk_that_is_tagged_with_another_volume_is_wrong():
     tags = {"k": "v", "kubernetes.io/created-for/pv/name": "pvc-2"}
     assert len([*of_volume(replace(DISK, tags=tags), volume(), WANTED)]) == 1
+
+
+def entries(**said: tuple[int, list[str]]) -> csi.ListVolumesResponse:
+    """Volumes, each with its GiB and the instances that have it."""
+    made = [
+        csi.ListVolumesResponse.Entry(
+            volume=csi.Volume(volume_id=f"vol-{id}", capacity_bytes=size * GIB),
+            status=csi.ListVolumesResponse.VolumeStatus(published_node_ids=on),
+        )
+        for id, (size, on) in said.items()
+    ]
+    return csi.ListVolumesResponse(entries=made)
+
+
+def test_a_driver_lists_each_disk_once_as_it_is():
+    disk = replace(DISK, id="vol-a", attachments=(Attachment("i-1", "/dev/sdf", "attached", 0.0),))
+    assert [*listed([disk], entries(a=(1, ["i-1"])))] == []
+    for wrong in (entries(), entries(a=(2, ["i-1"])), entries(a=(1, [])), entries(a=(1, ["i-1"]), b=(1, []))):
+        assert len([*listed([disk], wrong)]) == 1
+
+
+def test_a_driver_that_lists_the_disks_of_another_cluster_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(TagPolicy, "listed", lambda policy: {"ebs.csi.aws.com/cluster-name": "another"})
+    assert "L22" in play(1, CALM).invariants
 
 
 def test_a_driver_that_reads_its_class_otherwise_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.store import object_store
 from mooring.apiserver.store.history import History
-from mooring.apiserver.store.object_store import Collection, Store
+from mooring.apiserver.store.object_store import Collection, Store, decode
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import play
 
@@ -75,6 +76,14 @@ def test_a_window_that_is_never_cut_is_found_by_what_it_holds(monkeypatch: pytes
     monkeypatch.setattr(History, "evict", never_cuts)
     monkeypatch.setattr("mooring.simulation.checks.stored.SPARE", 100)
     assert any("the store holds" in each for each in play(1, CALM).violations)
+
+
+def test_a_store_that_takes_a_damaged_log_for_a_sound_one_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(object_store, "_read_back", lambda record: decode(record.body))
+    found = play(1, CALM).violations
+    assert any("another object" in each for each in found)
+    assert any("another version" in each for each in found)
+    assert any("lost its uid" in each for each in found)
 
 
 def test_a_store_that_recovers_less_than_was_written_is_found(monkeypatch: pytest.MonkeyPatch):

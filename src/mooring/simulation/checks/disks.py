@@ -1,14 +1,18 @@
 """What must hold in the end of the disks that EC2 has made: each is what its class and its volume say (L22).
 
 Read from the cloud's own records and compared with what was worked out by hand for the class
-(`cluster.disk_classes`), and with the PersistentVolume: name, size, zone, file system.
+(`cluster.disk_classes`), with the PersistentVolume (name, size, zone, file system), and with the driver's own
+list.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from mooring.cloud.records.resources import Volume
+from mooring.csi.errors import CsiError
+from mooring.csi.proto import csi_pb2 as csi
+from mooring.csi.rpc import Controller
 from mooring.kube.objects import PersistentVolume
 from mooring.kube.quantity import parse_bytes
 from mooring.simulation.checks.liveness import Complaint
@@ -16,6 +20,7 @@ from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.disk_classes import CLASSES, DiskClass
 
 GIB = 1 << 30
+PATIENCE_S = 30.0
 OF_VOLUME = "kubernetes.io/created-for/pv/name"
 
 
@@ -33,6 +38,27 @@ async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
         disk = cluster.ec2.cloud.region.volume(id)
         for what in (*of_class(disk, wanted), *of_volume(disk, volumes.get(id), wanted)):
             yield "L22", f"the disk of {name} {what}"
+    assert cluster.ebs is not None
+    disks = [cluster.ec2.cloud.region.volume(id) for id in cluster.ec2.volumes()]
+    try:
+        answer = await cluster.ebs.call(Controller.list_volumes, csi.ListVolumesRequest(), PATIENCE_S)
+    except CsiError as error:
+        yield "L22", f"the driver does not list its volumes: {error}"
+    else:
+        for what in listed(disks, answer):
+            yield "L22", f"the driver lists {what}"
+
+
+def listed(disks: Iterable[Volume], answer: csi.ListVolumesResponse) -> Iterator[str]:
+    """What the driver's list says otherwise than the cloud: which disks there are, how large, and where."""
+    said = {
+        each.volume.volume_id: (each.volume.capacity_bytes, sorted(each.status.published_node_ids))
+        for each in answer.entries
+    }
+    there = {each.id: (each.size * GIB, sorted(one.instance for one in each.attachments)) for each in disks}
+    for id in sorted(said.keys() | there.keys()):
+        if said.get(id) != there.get(id):
+            yield f"{id} as {said.get(id)}, and {there.get(id)} is so (bytes, instances)"
 
 
 def of_class(disk: Volume, wanted: DiskClass) -> Iterator[str]:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mooring.apiserver.errors import LogCorrupt
 from mooring.apiserver.objects.kinds import indexed_fields
 from mooring.apiserver.store.history import Change, Item, Key
-from mooring.apiserver.store.log import Log
+from mooring.apiserver.store.log import Batch, Log, MemoryLog, Record
 from mooring.apiserver.store.object_store import Store
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.liveness import Complaint
@@ -190,8 +191,8 @@ def _of(written: Written) -> tuple[str, Key, int, bytes, int | None]:
 
 
 def complaints(check: StoreHoldsItsLog, log: Log) -> Iterator[Complaint]:
-    """Yields, in the end, what the log keeps that it should not, what it has lost, and what a store that is
-    recovered from it does not hold."""
+    """Yields, in the end, what the log keeps that it should not, what it has lost, what a store that is
+    recovered from it does not hold, and damage that is not noticed."""
     recovery = log.recover()
     kept = {each.version for each in recovery.records}
     written = check.model.written
@@ -206,3 +207,53 @@ def complaints(check: StoreHoldsItsLog, log: Log) -> Iterator[Complaint]:
             )
     for difference in check.differences(Store(log, indexed_fields)):
         yield check.name, f"recovered: {difference}"
+    for what, records in _damaged(list(recovery.records)):
+        try:
+            Store(_Damaged(records, recovery.floor), indexed_fields)
+        except LogCorrupt:
+            continue
+        except Exception as error:
+            yield check.name, f"a log in which {what} is refused with {error!r}, which does not say where"
+        else:
+            yield check.name, f"recovered from a log in which {what}, as if all were well"
+
+
+class _Damaged(MemoryLog):
+    """A log that holds these records."""
+
+    def __init__(self, records: list[Record], floor: int) -> None:
+        super().__init__()
+        self.append(Batch(records, (), floor))
+
+
+def _damaged(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:
+    """The log with the record in its middle damaged, in each of the ways that must be noticed."""
+    middle = len(records) // 2
+    before, record, after = records[:middle], records[middle], records[middle + 1 :]
+    other = next(each for each in records if (each.namespace, each.name) != (record.namespace, record.name))
+    again = next((each for each in reversed(records) if each.version != record.version), record)
+    moved = record.body.replace(
+        b'"resourceVersion":"%d"' % record.version, b'"resourceVersion":"%d"' % again.version
+    )
+    for what, body in (
+        ("a record ends in its middle", record.body[: len(record.body) // 2]),
+        ("a record is empty", b""),
+        ("a record is no object", b"[]"),
+        ("a record has no metadata", b"{}"),
+        ("a record holds another object", _renumbered(other, record.version)),
+        ("a record holds another version", moved),
+        ("a record has lost its uid", _without_uid(record)),
+    ):
+        yield what, [*before, msgspec.structs.replace(record, body=body), *after]
+
+
+def _renumbered(record: Record, version: int) -> bytes:
+    obj = msgspec.json.decode(record.body)
+    obj["metadata"]["resourceVersion"] = str(version)
+    return msgspec.json.encode(obj)
+
+
+def _without_uid(record: Record) -> bytes:
+    obj = msgspec.json.decode(record.body)
+    obj["metadata"]["uid"] = ""
+    return msgspec.json.encode(obj)
