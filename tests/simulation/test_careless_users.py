@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.node.volumes.eviction import Evictions
+from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.plan import make_plan
-from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.run import Outcome, play
 
 TWO = Scenario(nodes=2, sets={"db": 2}, minutes=18)
@@ -134,3 +136,27 @@ def test_users_drain_in_the_end_what_they_have_deleted():
     outcome = play(0, Scenario(nodes=2, sets={"db": 2}, minutes=18, fenced=True), plan=plan, lines=True)
     assert outcome.violations == []
     assert len(lines(outcome, "store.deleted", "resource=nodes")) == 2
+
+
+FILLING = Scenario(nodes=2, sets={"tmp": 2}, workloads={"tmp": "filling"}, minutes=8, faults=0, actions=0)
+FILLED = (PlanStep(60, "fill", "tmp", 0, 0), PlanStep(120, "fill", "tmp", 0, 1))
+
+
+def test_pods_that_put_too_much_into_their_emptydirs_are_evicted_and_others_take_their_places():
+    outcome = play(1, FILLING, plan=FILLED, lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "truth.filled")) == 2
+    assert outcome.guarded["S40"] >= 2
+
+
+def test_an_agent_that_does_not_look_at_what_pods_put_into_their_volumes_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(Evictions, "look_at", lambda self, volume: None)
+    assert "L12" in play(1, FILLING, plan=FILLED).invariants
+
+
+def test_five_of_twenty_seeds_of_the_swarm_have_pods_that_may_fill_their_volumes():
+    drawn = [swarm.drawn(seed, DEFAULT) for seed in range(20)]
+    assert sum("filling" in each.workloads.values() for each in drawn) == 5
+    assert all(each.weights["fill"] for each in drawn if "filling" in each.workloads.values())

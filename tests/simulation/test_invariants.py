@@ -252,6 +252,11 @@ def with_claim() -> tuple[str, dict[str, Any]]:
     return written("pods", "default/db-0", body)
 
 
+def is_evicted(uid: str = "a") -> tuple[str, dict[str, Any]]:
+    body = {"metadata": {"uid": uid}, "status": {"phase": "Failed", "reason": "Evicted"}}
+    return written("pods", "default/db-0", body)
+
+
 SWEPT: tuple[str, dict[str, Any]] = ("told.swept", {"by": 1, "volume": "v", "node": "", "action": ""})
 
 
@@ -397,6 +402,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S25": (
         [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
         [READY, lease("1"), CUT, wait(30), lease("1"), wait(11), SILENT],
+    ),
+    "S40": (
+        [("truth.filled", {"uid": "b", "pod": "default/db-1"}), is_evicted()],
+        [("truth.filled", {"uid": "a", "pod": "default/db-0"}), is_evicted()],
     ),
     "S26": (
         [unreachable(), tolerant(30), wait(20), tolerant(30, evicted=True)],

@@ -34,6 +34,7 @@ from mooring.simulation.cluster.workloads import (
     STATIC_CLASS,
     volume_body,
 )
+from mooring.simulation.parts.emptydir_plugin import fill
 from mooring.simulation.parts.machine import FAILS, RUNS
 from mooring.volumes.claims import claims_of
 
@@ -286,6 +287,13 @@ class CarelessUsers:
             owners = {"ownerReferences": None} if step.how % 2 else {}
             patch = {"metadata": {"labels": labels} | owners}
             await self._cluster.as_user(lambda: self._api.revise(pod, patch, any_version=True))
+
+    async def fill(self, step: PlanStep) -> None:
+        """A pod puts more into its emptyDir than that may hold."""
+        pod = await self._users.pod(step)
+        machine = self._cluster.machines.get(pod.spec.node_name) if pod is not None else None
+        if pod is not None and machine is not None and fill(machine.root, pod.uid):
+            self._cluster.trace(machine.name, "truth.filled", uid=pod.uid, pod=pod.key)
 
     async def shrink_set(self, step: PlanStep) -> None:
         """Scales a StatefulSet down, deletes the claims of the pods that go, and scales it up again while

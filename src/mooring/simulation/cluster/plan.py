@@ -125,6 +125,7 @@ ACTIONS: dict[str, str] = {
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "update-set": "set",  # its template changes
     "break-set": "set",  # its template has a mistake, which is mended after a while
+    "fill": "set",  # a pod puts more into its emptyDir than that may hold
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
@@ -160,6 +161,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "replace-claim": {"workloads": DYNAMIC},
     "update-set": {"workloads": UPDATED},
     "break-set": {"workloads": ("ordered", "plain", "disk")},
+    "fill": {"workloads": ("filling",)},
     "strip-labels": {"workloads": ("ordered", "plain", "disk", "guarded", "scratch")},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},

@@ -42,6 +42,7 @@ JOB_PODS = (1, 3, 6)
 WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "dev": {"raw": 4, "raw-shared": 2},
     "own": {"passing": 5},
+    "tmp": {"filling": 5},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 12}
@@ -59,6 +60,7 @@ GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",
     "tenant": "delete-namespace",
     "ordered": "break-set",
+    "filling": "fill",
 }
 """Workloads that are there for one action: where users do anything, it is not left out."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
@@ -99,7 +101,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         faults=chance.choice((len(faults), 10, 20)),
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
-        weights=_weights(chance, [*faults, *(kind for kind in ACTIONS if kind not in FENCE_ACTIONS)]),
+        weights=_weights(
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill"))]
+        ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
         collects_nodes=chance.random() < 0.5,
@@ -108,7 +112,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     )
     if not given.shut_out:
         scenario = _with_faults_beside(seed, _with_workloads_beside(seed, scenario))
-    own = {GIVEN_TO[kind]: 4.0 for kind in workloads.values() if kind in GIVEN_TO}
+    own = {GIVEN_TO[kind]: 4.0 for kind in scenario.workloads.values() if kind in GIVEN_TO}
     scenario = replace(scenario, weights=scenario.weights | own)
     actions = (
         {kind for kind, weight in scenario.weights.items() if weight} if scenario.actions else set[str]()

@@ -157,6 +157,13 @@ def _scratch(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, body, NAMESPACE)]
 
 
+def _filling(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods may put too much into their emptyDirs."""
+    ((_, body, _),) = made = _scratch(name, replicas)
+    body["spec"]["template"]["spec"]["volumes"][0]["emptyDir"] = {"sizeLimit": "1Mi"}
+    return made
+
+
 def _ephemeral(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """A StatefulSet whose pods have claims that come and go with them."""
     body = _set(name, replicas, {})
@@ -320,6 +327,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "raw": _raw,
     "raw-shared": _raw_shared,
     "passing": _passing,
+    "filling": _filling,
 }
 
 

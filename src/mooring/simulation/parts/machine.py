@@ -273,13 +273,13 @@ class Machine:
         self.peers: PeerWire | None = None
         self.clock_rate = 1.0
         """Of the seconds that its agent counts."""
-        self._root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
+        self.root, self._now, self._random, self._make_plugins = root, now, random, make_plugins
 
     def agent(self, transport: Transport) -> Agent:
         """A new node agent for what is there."""
         options = AgentOptions(
             name=self.name,
-            root_dir=self._root,
+            root_dir=self.root,
             boot_id=f"boot-{self.boots}",
             ended_boot_id=f"boot-{self.boots - 1}",
             agent_id=self.name,
@@ -295,7 +295,7 @@ class Machine:
             options,
             Client(transport, watch_s=self.watch_s),
             runtime=self.runtime,
-            mounts=cast(Mounts, PlayedMounts(self.array, self.name, self._root)),
+            mounts=cast(Mounts, PlayedMounts(self.array, self.name, self.root)),
             now=self._now,
             random=self._random,
             make_plugins=self._make_plugins,
@@ -313,7 +313,7 @@ class Machine:
         self.runtime.power_off()
         self.runtime = PlayedRuntime(self.array, self.name)
         self.array.power_off(self.name)
-        lose_devices(self._root)
+        lose_devices(self.root)
         if self.watchdog is not None:
             self.watchdog.off()
         if self.peers is not None:

@@ -66,6 +66,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     timers.UnknownWhenSilent,
     timers.EvictedInTime,
     timers.KilledInTime,
+    timers.EvictedForItsVolumes,
     requests.AskedForAReason,
     requests.NotTooOften,
     corrections.NothingMissed,

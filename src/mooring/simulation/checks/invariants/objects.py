@@ -108,6 +108,7 @@ class NodeInfo(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, rename="camel"):
     node_info: NodeInfo = NodeInfo()
     phase: str = ""
+    reason: str | None = None
     attached: bool = False
     volumes_attached: tuple[Attached, ...] = ()
     volumes_in_use: tuple[str, ...] = ()

@@ -220,3 +220,24 @@ class KilledInTime(Checker):
         if self._limit_s and now - self._renewed.get(node, now) >= self._limit_s:
             return True
         return node in self._dead or report.silent_since <= now or silent_until > now - 60.0
+
+
+class EvictedForItsVolumes(Checker):
+    """S40: a pod is ended as evicted only when it has put more into a volume than that may hold."""
+
+    name = "S40"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._filled: set[str] = set()
+        trace.listen("truth.filled", lambda event: self._filled.add(event.fields["uid"]))
+        trace.listen("store.written", self._written)
+
+    def _written(self, event: Event) -> None:
+        if event.fields["resource"] != "pods":
+            return
+        pod = object_of(event)
+        if pod.ended and pod.status.reason == "Evicted":
+            self.guarded += 1
+            if pod.metadata.uid not in self._filled:
+                self.wrong(f"pod {event.fields['name']} is evicted, and nothing of it is too large", event)

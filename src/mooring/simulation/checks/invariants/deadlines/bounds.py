@@ -16,6 +16,7 @@ from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
 from mooring.kube.workqueue import FIRST_DELAY_S
 from mooring.node.pods.ending import MINIMUM_GRACE_S
+from mooring.node.volumes.eviction import PERIOD_S
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.parts.storage import USUAL_S
 
@@ -57,6 +58,7 @@ def acts(settings: Settings) -> dict[str, Act]:
             QUARANTINE_S, "a Node is absent for so long; a pod that is written meanwhile, again"
         ),
         "fence": Act(LOOK_S, "a fence of a Node that is gone is looked at again after so long"),
+        "measure": Act(PERIOD_S, "what pods have put into their volumes is looked at so often"),
         "set": Act(AGAIN_S, "a StatefulSet looks again after so long"),
         "timer": Act(settings.force_detach_after_s, "the policy's timer of a forced detach"),
         "tolerated": Act(settings.evict_after_s, "pods tolerate a silent node for so long"),
@@ -77,6 +79,10 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "unready": ("pod {} of a silent node is shown as not ready", ("requests", "backoff")),
     "evicted": ("pod {} of a silent node is evicted", ("tolerated", "pace", "requests", "backoff")),
+    "emptied": (
+        "pod {}, which has put too much into its emptyDir, has ended",
+        ("measure", "grace", "requests", "backoff"),
+    ),
     "made": ("pod {} of a StatefulSet is made", ("set", "requests", "backoff")),
     "scaled-away": ("pod {}, which was scaled away, is deleted", ("set", "requests", "backoff")),
     "attached": ("{}: attached", ONE_AFTER_THE_OTHER),

@@ -79,6 +79,8 @@ def _of_pod(
             if pod.ready == "True"
             else _of_eviction(world, settings, name, pod)
         )
+    if node and uid in world.filled:
+        return Wait("emptied", name, frozenset((node,)), uid)
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None

@@ -39,6 +39,7 @@ class World:
         self.fences: Objects = {}
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
+        self.filled: set[str] = set()  # uids of pods that have put too much into their volumes
         self._made: dict[str, float] = {}  # uid of a VolumeAttachment -> when it was made
         self._word: dict[str, float] = {}  # node -> when an operator has last said that it is dead
         trace.listen("plan.declared", self._declared)
@@ -61,6 +62,7 @@ class World:
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("truth.power", self._power)
+        trace.listen("truth.filled", self._filled)
         trace.listen("truth.shut-out", self._door)
         trace.listen("truth.let-in", self._door)
         trace.listen("truth.mounted", lambda event: self._place(self.mounted, event, there=True))
@@ -91,6 +93,10 @@ class World:
     def _declared(self, event: Event) -> None:
         if event.fields["out"]:
             self._word[event.fields["node"]] = event.time
+        self.changed = True
+
+    def _filled(self, event: Event) -> None:
+        self.filled.add(event.fields["uid"])
         self.changed = True
 
     def _power(self, event: Event) -> None:
