@@ -951,3 +951,22 @@ def test_nothing_is_remembered_of_pods_that_waited_for_a_volume_and_are_gone(pla
         assert [*remembered(controller, {uid})] == []
 
     play(story)
+
+
+def test_nothing_is_remembered_of_a_pod_that_is_gone_while_others_wait_on_two_nodes(play: Play):
+    """Found by the simulation (21021 of the swarm, L18)."""
+
+    async def story(cluster: CsiCluster):
+        controller, _ = await attached(cluster)
+        await cluster.api.delete(Pod, "p", "default", grace_period_seconds=0)
+        for name in ("q", "r"):
+            await cluster.pod(name, "v", "n1")
+        uid = (await cluster.api.get(Pod, "q", "default")).uid
+        await asyncio.sleep(LEAVES_S + 1)
+        await cluster.node("n2")
+        await cluster.pod("s", "v", "n2")
+        await cluster.api.delete(Pod, "q", "default", grace_period_seconds=0)
+        await asyncio.sleep(1)
+        assert [*remembered(controller, {uid})] == []
+
+    play(story)

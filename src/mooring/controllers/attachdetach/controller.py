@@ -366,7 +366,9 @@ class AttachDetachController(Controller[Key]):
     def _send_events(self, decision: VolumeDecision, state: VolumeState) -> None:
         """Sends the events about a decision: once for each change of them, and again while a
         warning lasts."""
-        if decision.reason.code != "MultiAttach":
+        waits = decision.action is Action.BLOCKED and decision.reason.code == "MultiAttach"
+        leaves = waits and events.is_leaving(decision, state)
+        if not leaves:
             self._waiting_since.get(state.volume, {}).pop(decision.node, None)
         if decision.action in WITHOUT_EVENT:
             self._send(state.volume, decision.node, [])
@@ -376,9 +378,9 @@ class AttachDetachController(Controller[Key]):
         name = spec.name if spec is not None else volume
         pods = [pod for key in decision.pods if (pod := self._index.pods.get(key)) is not None]
         found: list[tuple[Object, events.EventText]] = []
-        if decision.action is Action.BLOCKED and decision.reason.code == "MultiAttach":
-            if events.is_leaving(decision, state) and not self._have_waited(volume, decision.node, pods):
-                return
+        if leaves and not self._have_waited(volume, decision.node, pods):
+            return
+        if waits:
             found = [(pod, events.multi_attach(name, pod.key, decision, state)) for pod in pods]
         elif text := events.about_pods(name, decision, record):
             found = [(pod, text) for pod in pods]

@@ -17,6 +17,7 @@ from mooring.simulation.checks.invariants import (
     statefulsets,
     storage_fences,
     timers,
+    told_errors,
     words,
     workloads,
     writes,
@@ -77,6 +78,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     writes.SaysUponWhat,
     writes.ChangesSomething,
     words.WhatIsSaidIsSo,
+    told_errors.ErrorsAreShown,
     Deadlines,
 )
 
