@@ -257,6 +257,15 @@ def is_evicted(uid: str = "a") -> tuple[str, dict[str, Any]]:
     return written("pods", "default/db-0", body)
 
 
+ASKS: tuple[str, dict[str, Any]] = ("truth.begin", asked("attach", by="attaching 1"))
+ASKED_IN_VAIN: Events = [ASKS, ("truth.end", asked("attach", by="attaching 1")), wait(2)]
+
+
+def says_why(message: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    body = msgspec.json.decode(record(**more)[1]["_body"]) | {"status": {"attachError": {"message": message}}}
+    return written(RECORDS, "va", body)
+
+
 SWEPT: tuple[str, dict[str, Any]] = ("told.swept", {"by": 1, "volume": "v", "node": "", "action": ""})
 
 
@@ -402,6 +411,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S25": (
         [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
         [READY, lease("1"), CUT, wait(30), lease("1"), wait(11), SILENT],
+    ),
+    "S41": (
+        [record(), *ASKED_IN_VAIN, ASKS],
+        [record(), *ASKED_IN_VAIN, says_why("it has no room"), ASKS],
     ),
     "S40": (
         [("truth.filled", {"uid": "b", "pod": "default/db-1"}), is_evicted()],
@@ -1050,8 +1063,21 @@ def test_a_container_does_not_start_before_its_volumes_are_set_up():
         ([tells("could not attach: is this really EC2's endpoint?")], False),
         ([says(True), tells('AttachVolume.Attach succeeded for volume "v" ')], True),
         ([says(False), tells('AttachVolume.Attach succeeded for volume "v" ')], False),
+        ([record(), record_gone(), wait(70), tells("volume v is still attached to node n1")], False),
+        (
+            [record("vb"), record(), record_gone(), wait(70), tells("volume v is still attached to node n2")],
+            True,
+        ),
         ([tells("anything else")], True),
     ],
 )
 def test_what_an_event_says_is_so(events: Events, so: bool):
     assert ("S38" in found(events)) is not so
+
+
+def test_why_an_attach_failed_is_said_where_it_is_tried_again_and_nowhere_else():
+    assert found([record(), *ASKED_IN_VAIN, says_why(""), ASKS]) == ["S41"]
+    assert found([record(uid="a"), *ASKED_IN_VAIN, record(uid="b"), ASKS]) == [], "another one was made since"
+    assert found([record(), *ASKED_IN_VAIN, ("truth.begin", asked("attach", by="attaching 2"))]) == []
+    done: Events = [ASKS, ("truth.attached", ATTACHED), *ASKED_IN_VAIN[1:]]
+    assert "S41" not in found([record(), *done, ASKS])

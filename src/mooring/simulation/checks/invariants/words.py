@@ -54,7 +54,8 @@ class WhatIsSaidIsSo(Checker):
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
         self._faults = Faults.of(trace)
-        self._there: defaultdict[str, set[str]] = defaultdict(set)  # kind of fact -> of what it is so now
+        # Kind of fact, and of what -> the objects that show it now: a volume has a VolumeAttachment per node
+        self._there: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._last: dict[tuple[str, str], float] = {}  # until when it was so, where it is not so now
         self._told: set[tuple[str, str]] = set()
         trace.listen("store.written", self._written)
@@ -65,21 +66,21 @@ class WhatIsSaidIsSo(Checker):
         resource, name = event.fields["resource"], event.fields["name"]
         if resource in ("nodes", VOLUMES, ATTACHMENTS):
             for fact, about, holds in _facts(resource, name, object_of(event)):
-                self._set(fact, about, holds, event.time)
+                self._set((fact, about), name, holds, event.time)
 
     def _deleted(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
         if resource in ("nodes", VOLUMES, ATTACHMENTS):
             for fact, about, _ in _facts(resource, name, object_of(event)):
-                self._set(fact, about, fact.startswith("no "), event.time)
+                self._set((fact, about), name, fact.startswith("no "), event.time)
 
-    def _set(self, fact: str, about: str, holds: bool, now: float) -> None:
-        there = self._there[fact]
+    def _set(self, what: tuple[str, str], shown_by: str, holds: bool, now: float) -> None:
+        there = self._there[what]
         if holds:
-            there.add(about)
-        elif about in there:
-            there.discard(about)
-            self._last[fact, about] = now
+            there.add(shown_by)
+        elif shown_by in there:
+            there.discard(shown_by)
+            self._last[what] = now
 
     def _judge(self, message: str, event: Event) -> None:
         for sentence, fact in SENTENCES:
@@ -92,10 +93,10 @@ class WhatIsSaidIsSo(Checker):
     def _was_so(self, fact: str, about: str, event: Event) -> bool:
         if fact == NEVER:
             return False
-        if fact.startswith("no ") and (fact, about) not in self._last and about not in self._there[fact[3:]]:
+        if fact.startswith("no ") and (fact, about) not in self._last and not self._there[fact[3:], about]:
             return True
         since = event.time - LATELY_S
-        lately = about in self._there[fact] or self._last.get((fact, about), -math.inf) >= since
+        lately = bool(self._there[fact, about]) or self._last.get((fact, about), -math.inf) >= since
         return lately or self._faults.disturbed((event.actor,), since)
 
 
