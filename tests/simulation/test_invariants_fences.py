@@ -312,6 +312,16 @@ def test_no_node_is_ordered_off_that_a_peer_hears(heard: Heard, boot: str, after
     assert found([*steps[:6], *leads_anew, *steps[6:]], veto_expires_s=90.0) == [], "it has asked none yet"
     lost = Step("fencing", "truth.raised", {"where": "lease lost", "_error": OSError("no answer")})
     assert found([*steps[:6], lost, wait(1), leader, *steps[6:]], veto_expires_s=90.0) == [], "nor has that"
+    leads = acts("fencing 1 fencing-controller")
+    assert found([leads, *steps], veto_expires_s=60.0) == violated
+    knows_late = acts("fencing 1.2 fencing-controller")
+    assert found([leads, *steps[:6], knows_late, *steps[6:]], veto_expires_s=60.0) == [], "nor in this term"
+
+
+def acts(term: str) -> Step:
+    """The controller writes a Node in this term."""
+    asked = {"method": "PATCH", "sub": "", "uid": True, "version": 1, "erases": False}
+    return Step("fencing", "asked.write", {"life": term, "resource": "nodes", "name": "n3"} | asked)
 
 
 def asked_of(boot: str = "boot-0") -> Step:

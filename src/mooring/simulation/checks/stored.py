@@ -175,7 +175,8 @@ def _misread(resource: str, item: Item) -> Iterator[str]:
     obj = msgspec.json.decode(item.body)
     metadata = obj["metadata"]
     said = item.uid, item.version, dict(item.labels), dict(item.fields)
-    version, labels = int(metadata["resourceVersion"]), metadata.get("labels") or {}
+    version = int(metadata["resourceVersion"])
+    labels: dict[str, str] = metadata.get("labels") or {}
     if said != (metadata["uid"], version, labels, dict(indexed_fields(resource, obj))):
         yield f"{resource} {'/'.join(item.key)} of version {item.version} is not selected by what it says"
 

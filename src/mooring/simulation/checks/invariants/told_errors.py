@@ -66,9 +66,9 @@ class ErrorsAreShown(Checker):
         if record is None or failed is None or (act, by) != failed[:2] or record.metadata.uid != failed.uid:
             return
         self.guarded += 1
-        said = getattr(record.status, SHOWN_AS[act])
+        said: dict[str, str] | None = getattr(record.status, SHOWN_AS[act])
         late = event.time < failed.at + WRITTEN_S or self._faults.disturbed((ATTACHER,), failed.at)
-        if by.startswith(f"{ATTACHER} ") and not (said or {}).get("message") and not late:
+        if by.startswith(f"{ATTACHER} ") and not (said and said.get("message")) and not late:
             volume, node = place(event)
             self.wrong(
                 f"the {act} of {volume} on {node} has failed, and its VolumeAttachment does not say why",

@@ -21,6 +21,8 @@ from mooring.volumes.peers import QUESTIONS, STATEMENTS, Heard, questions_of, st
 
 LEADER = "/fencing"
 """Ends the name of the Lease of the controller's leader."""
+CONTROLLER = " fencing-controller"
+"""Ends the name of who asks, before which are the life of its process and its term."""
 EXPIRES_EARLY_S = 10.0
 GIVES_UP = 0.5
 """After so much of its Lease's duration without a renewal a leader may have given up."""
@@ -46,6 +48,7 @@ class Vetoes:
     def __init__(self, trace: Trace, expires: float, late: float) -> None:
         self._expires, self._late = expires, late
         self._leader, self._led_since, self._led_until = "", 0.0, 0.0
+        self._acting = ""  # the term that has written last
         self._asked: dict[str, float] = {}  # nonce -> when it stood on a Node first
         self._unready_since: dict[str, float] = {}
         self._ready_since: dict[str, float] = {}
@@ -57,6 +60,7 @@ class Vetoes:
             trace.listen("store.written", self._written)
             trace.listen("store.deleted", self._deleted)
             trace.listen("truth.raised", self._raised)
+            trace.listen("asked.write", self._acted)
 
     def _written(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
@@ -90,6 +94,12 @@ class Vetoes:
         name."""
         if event.fields["where"] == "lease lost":
             self._leader = ""
+
+    def _acted(self, event: Event) -> None:
+        """One that has its Lease again may learn of that much later: its term begins when it writes."""
+        term = event.fields["life"]
+        if term.endswith(CONTROLLER) and term != self._acting:
+            self._acting, self._led_since = term, max(self._led_since, event.time)
 
     def _opened(self, who: tuple[str, str, str], nonce: str) -> None:
         before, since = self._open.get(who, ("", 0.0))
