@@ -18,11 +18,12 @@ import msgspec
 from mooring.apiserver.errors import LogCorrupt
 from mooring.apiserver.objects.kinds import indexed_fields
 from mooring.apiserver.store.history import Change, Item, Key
-from mooring.apiserver.store.log import Batch, Log, MemoryLog, Record
+from mooring.apiserver.store.log import Record
 from mooring.apiserver.store.object_store import Store
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.engine.trace import Event, Trace
+from mooring.simulation.parts.store_log import VolatileLog, log_of
 
 FIRST = 32
 """After so many writes all is compared first, and then whenever there are a quarter more: what was lost
@@ -191,7 +192,7 @@ def _of(written: Written) -> tuple[str, Key, int, bytes, int | None]:
     return kind, written.key, written.version, written.body, written.before
 
 
-def complaints(check: StoreHoldsItsLog, log: Log) -> Iterator[Complaint]:
+def complaints(check: StoreHoldsItsLog, log: VolatileLog) -> Iterator[Complaint]:
     """Yields, in the end, what the log keeps that it should not, what it has lost, what a store that is
     recovered from it does not hold, and damage that is not noticed."""
     recovery = log.recover()
@@ -210,21 +211,13 @@ def complaints(check: StoreHoldsItsLog, log: Log) -> Iterator[Complaint]:
         yield check.name, f"recovered: {difference}"
     for what, records in _damaged(list(recovery.records)):
         try:
-            Store(_Damaged(records, recovery.floor), indexed_fields)
+            Store(log_of(records, recovery.floor), indexed_fields)
         except LogCorrupt:
             continue
         except Exception as error:
             yield check.name, f"a log in which {what} is refused with {error!r}, which does not say where"
         else:
             yield check.name, f"recovered from a log in which {what}, as if all were well"
-
-
-class _Damaged(MemoryLog):
-    """A log that holds these records."""
-
-    def __init__(self, records: list[Record], floor: int) -> None:
-        super().__init__()
-        self.append(Batch(records, (), floor))
 
 
 def _damaged(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:

@@ -59,3 +59,10 @@ class VolatileLog:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def log_of(records: Sequence[Record], floor: int) -> MemoryLog:
+    """A log that holds these records, and nothing else."""
+    log = MemoryLog()
+    log.append(Batch(records, (), floor))
+    return log
