@@ -58,7 +58,7 @@ from mooring.volumes.out_of_service import EFFECT, TAINT
 from mooring.volumes.statements import Statement, annotation
 
 GIB = 1 << 30
-AGAIN_S = 60.0
+AGAIN_S, AT_ONCE_S = 60.0, 0.5
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 5_000
 UNDEFINED_S = 840.0
@@ -178,14 +178,16 @@ class Users:
         await self.cluster.as_user(delete)
 
     async def delete_set(self, step: PlanStep) -> None:
-        """And create it anew a minute later."""
+        """And create it anew a minute later; a StatefulSet (how 1) at once, while what went with it still
+        goes."""
         owner = self._owner(step.on)
         if owner is not Pod:
             policy = "Background" if owner is Job else None  # without a policy the server orphans its pods
             await self.cluster.as_user(
                 lambda: self.api.delete(owner, step.on, self.namespace(step.on), propagation_policy=policy)
             )
-            await asyncio.sleep(AGAIN_S)
+            at_once = owner is StatefulSet and step.how == 1
+            await asyncio.sleep(AT_ONCE_S if at_once else AGAIN_S)
             scenario = self.cluster.scenario
             wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
             await self._create([each for each in wanted if each[0] is owner])
