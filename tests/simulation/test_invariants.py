@@ -689,6 +689,14 @@ def test_a_record_that_came_too_late_may_ask_for_a_volume_that_another_node_has(
     assert found([*attached, ("asked.late", {"name": "vb"}), *second]) == []
 
 
+def test_a_detach_that_has_nothing_to_do_may_begin_while_another_node_is_given_the_volume():
+    """What came of a VolumeAttachment that was made too late is asked to be detached."""
+    given: Events = [record(), ("truth.attached", ATTACHED), ("truth.begin", asked("attach"))]
+    assert found([*given, ("truth.begin", asked("detach", "n2"))]) == []
+    there = ("truth.attached", ATTACHED | {"node": "n2"})
+    assert "S8" in found([*given, there, ("truth.begin", asked("detach", "n2"))])
+
+
 def test_a_node_that_a_lock_is_closed_for_mounts_nothing():
     granted = record(annotations=GRANTED)
     assert found([granted, lock(2, n1={"epoch": 2}), ("truth.mounted", MOUNTED)]) == ["S11"]

@@ -190,7 +190,9 @@ class OneOperation(Checker):
         volume, request = event.fields["volume"], self._request(event)
         for other, began in self._open[volume]:
             self.guarded += 1
-            idle = other[0] == "detach" and (volume, other[1]) not in self._attached
+            idle = any(
+                act == "detach" and (volume, node) not in self._attached for act, node, _ in (other, request)
+            )
             idle = idle or event.time - began >= self._valid_s > 0
             if other != request and other[2] == request[2] and not idle:
                 pair = " ".join(request[:2]), " ".join(other[:2])
