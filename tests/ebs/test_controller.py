@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from cloud_api import capability, create, delete, publish, world
+from cloud_api import capability, create, delete, publish, unpublish, world
 
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
@@ -57,6 +57,32 @@ def test_a_list_without_a_token_is_of_now(run) -> None:
             assert await shown() == [second]
 
     run(story())
+
+
+def test_a_list_shows_what_this_driver_has_just_changed_though_descriptions_lag(run) -> None:
+    """Found by the simulation (2000030 of the swarm, S13): who verifies what is attached took back that a
+    volume is, which had been attached a second ago."""
+
+    async def story(seed: int) -> None:
+        async with world(seed=seed, volumes_lag_s=4.5, instances_lag_s=4.5) as w:
+            client = w.client()
+
+            async def shown() -> dict[str, list[str]]:
+                reply = await client.controller.list_volumes(csi.ListVolumesRequest(), timeout_s=9)
+                return {one.volume.volume_id: [*one.status.published_node_ids] for one in reply.entries}
+
+            first, second = [(await create(client, name)).volume_id for name in ("pvc-1", "pvc-2")]
+            assert await shown() == {first: [], second: []}
+            for node in w.nodes:
+                await publish(client, first, node)
+                assert await shown() == {first: [node], second: []}
+                await unpublish(client, first, node)
+                assert await shown() == {first: [], second: []}
+            await delete(client, second)
+            assert await shown() == {first: []}
+
+    for seed in range(10):
+        run(story(seed))
 
 
 def test_a_list_is_read_to_its_last_page_of_ec2s(run) -> None:

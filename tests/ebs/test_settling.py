@@ -22,6 +22,20 @@ def test_nothing_is_proven_within_the_lag_of_the_start(run) -> None:
     run(story())
 
 
+def test_after_the_lag_of_the_last_change_all_changes_show(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        await asyncio.sleep(100)
+        settling.note("attach vol-1")
+        await asyncio.sleep(2)
+        settling.note("detach vol-2")
+        assert await settling.settle_all()
+        assert asyncio.get_running_loop().time() == 107
+        assert not await settling.settle_all()
+
+    run(story())
+
+
 def test_what_was_asked_for_too_early_after_a_change_proves_nothing_of_it(run) -> None:
     async def story() -> None:
         settling = Settling(5)

@@ -132,6 +132,7 @@ class EbsController(ControllerService):
 
     async def list_volumes(self, request: csi.ListVolumesRequest) -> csi.ListVolumesResponse:
         async def read() -> Mapping[str, Volume]:
+            await self._settling.settle_all()  # who verifies by the list takes back what it does not show
             found = await self._describe.all_volumes(self._tags.listed())
             return {id: one for id, one in found.items() if one.state in ("creating", "available", "in-use")}
 

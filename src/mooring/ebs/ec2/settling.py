@@ -46,6 +46,10 @@ class Settling:
         await asyncio.sleep(wait_s)
         return True
 
+    async def settle_all(self) -> bool:
+        """The same for all changes so far."""
+        return await self.settle(*self._changed)
+
     def is_recent(self, change: str) -> bool:
         """Whether descriptions may not show the change yet."""
         return change in self._changed and self.now() < self._changed[change] + self.settle_s
