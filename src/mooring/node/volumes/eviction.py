@@ -61,8 +61,12 @@ class Evictions:
                 self._any.clear()
             for volume in volumes:
                 for pod_uid, want in list(volume.wants.items()):
-                    if pod_uid not in self._reasons and volume.pods.get(pod_uid) is Presence.PRESENT:
+                    if self._may_be_evicted(want) and volume.pods.get(pod_uid) is Presence.PRESENT:
                         await self._look(volume, want)
+
+    def _may_be_evicted(self, want: Want) -> bool:
+        """Not if it was named already, nor one that ends anyway: it may be gone from the API."""
+        return want.starting and want.pod.uid not in self._reasons
 
     async def _look(self, volume: WantedVolume, want: Want) -> None:
         try:
@@ -70,6 +74,6 @@ class Evictions:
         except (VolumeError, OSError) as error:
             log.warning("volume not measured", volume=volume.record.unique_name, error=str(error))
             return
-        if why is not None:
+        if why is not None and self._may_be_evicted(want):
             self._reasons[want.pod.uid] = Reason("Evicted", why)
             self._evict(want.pod, self._reasons[want.pod.uid])
