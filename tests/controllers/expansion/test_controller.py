@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.apiserver import Server
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.csi.errors import Code, CsiError
+from mooring.kube.errors import KubeError
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.simulation.checks.memory import remembered
 from mooring.volumes.errors import InvalidSpec, SizeInfeasible, VolumeNotFound
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.interfaces import ExpandableVolumePlugin, Expansion
@@ -30,12 +34,14 @@ class Elastic(HostPathPlugin, ExpandableVolumePlugin):
 
     on_node = True
     failure: Exception | None = None
+    meanwhile: Callable[[], object] = list
 
     def __init__(self) -> None:
         self.asked: list[int] = []
 
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
         self.asked.append(new_size)
+        self.meanwhile()
         if self.failure is not None:
             raise self.failure
         return Expansion(-(-new_size // (100 * MIB)) * 100 * MIB, self.on_node)
@@ -242,5 +248,39 @@ def test_a_claim_that_asks_for_less_after_that_gets_it(play: Play):
         assert claim.status.capacity == {"storage": "200Mi"}, "which is what the storage gives for 110Mi"
         assert claim.status.allocated_resources == {"storage": "110Mi"}
         assert conditions(claim) == [] and not claim.status.allocated_resource_statuses
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_a_volume_that_goes_while_it_grows(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        gone = await stage.api.get(PersistentVolume, "pv")
+        stage.plugin.meanwhile = lambda: stage.controller.cache(PersistentVolume)._store("pv", None)
+        with contextlib.suppress(KubeError):
+            await stage.step()
+        assert stage.plugin.asked == [150 * MIB]
+        assert [*remembered(stage.controller, {gone.uid})] == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_nothing_is_remembered_of_a_volume_that_goes_before_its_growth_is_done(play: Play, anew: bool):
+    """Found by the simulation (2000537 of the swarm, L18). A watch that was broken may tell of it and of
+    another one of its name at once."""
+
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        await stage.step()
+        gone = await stage.api.get(PersistentVolume, "pv")
+        assert [*remembered(stage.controller, {gone.uid})] != []
+        other = msgspec.structs.replace(gone.metadata, uid="another", resource_version="999999")
+        stage.controller.cache(PersistentVolume)._store(
+            "pv", msgspec.structs.replace(gone, metadata=other) if anew else None
+        )
+        assert [*remembered(stage.controller, {gone.uid})] == []
 
     play(story)

@@ -54,7 +54,13 @@ class ExpansionController(Controller[str]):
         ] = {}  # uid of the PersistentVolume -> whether a node must grow the file system; while its claim shows less
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
         self._volumes = self.watch(PersistentVolume, _claim_of)
+        self._volumes.add_handler(self._forget)
         self._classes = self.watch(StorageClass, self._claims_of_class)
+
+    def _forget(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        """It may go while a node has still to grow it."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._on_node.pop(old.uid, None)
 
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
         name = storage_class.name
@@ -130,7 +136,9 @@ class ExpansionController(Controller[str]):
             if is_infeasible(error):
                 await self._infeasible(claim, error)
             raise
-        self._on_node[pv.uid] = grown.on_node and pv.spec.volume_mode == "Filesystem"
+        known = self._volumes.get(pv.name)
+        if known is not None and known.uid == pv.uid:  # it may have gone meanwhile
+            self._on_node[pv.uid] = grown.on_node and pv.spec.volume_mode == "Filesystem"
         if grown.size <= capacity(pv):
             return True
         patch = {"spec": {"capacity": {"storage": format_bytes(grown.size)}}}
