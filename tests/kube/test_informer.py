@@ -430,7 +430,23 @@ def test_handlers_are_told_of_what_was_created_here_in_the_place_of_another(play
         watched.task.cancel()  # from now on the watch is late
         await remove(api, "m")
         watched.informer.accept(await create(api, "m", "new"), tell=False)
-        assert watched.changes == [(None, "old"), ("old", "new")]
+        assert watched.changes == [(None, "old"), ("old", None), (None, "new")]
+
+    play(story)
+
+
+def test_what_is_in_the_place_of_another_when_a_broken_watch_goes_on_is_told_of_as_two_changes(play: Play):
+    """Handlers forget what is gone by its uid (found by the simulation: 2000011 of the swarm, L18)."""
+
+    async def story(api: Any):
+        watched = await Watched(api).synced()
+        await create(api, "m", "old")
+        await watched.until({"m": "old"})
+        watched.task.cancel()
+        await remove(api, "m")
+        made = await create(api, "m", "new")
+        watched.informer._replace({made.key: made}, int(made.metadata.resource_version))
+        assert watched.changes == [(None, "old"), ("old", None), (None, "new")]
 
     play(story)
 

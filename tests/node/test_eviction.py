@@ -78,6 +78,6 @@ def test_nothing_is_remembered_of_a_pod_that_is_gone_or_has_another_in_its_place
     )
     VolumeManager.pod_updated(manager, POD, POD)
     assert evictions.reason("a") is not None
-    VolumeManager.pod_updated(manager, POD, successor)
+    VolumeManager.pod_updated(manager, POD, None)
     assert evictions.reason("a") is None
     assert ends == ["a"]

@@ -85,8 +85,9 @@ class Informer(Generic[T]):
         """Called when `trouble` says something else."""
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a
-        deletion."""
+        """Calls `handler(old, new)` on each change: old is None for an addition, new is None for a deletion.
+        An object in the place of another one, of which a watch that was broken tells so, is both, one after
+        the other."""
         self._handlers.append(handler)
 
     def get(self, key: str) -> T | None:
@@ -297,8 +298,17 @@ class Informer(Generic[T]):
         else:
             self._objects[key] = new
         self._reindex(key, old, new)
-        for handler in self._handlers if tell else ():
-            handler(old, new)
+        if tell:
+            self._tell(old, new)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        another = old is not None and new is not None and old.uid != new.uid
+        for handler in self._handlers:
+            if another:
+                handler(old, None)
+                handler(None, new)
+            else:
+                handler(old, new)
 
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:
         for name, indexer in self._indexers.items():

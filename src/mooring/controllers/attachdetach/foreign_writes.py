@@ -42,7 +42,7 @@ class ForeignWrites:
         if old is not None and new is None:
             self._expected.pop(old.name, None)
             self._reported.pop(old.name, None)
-        if not self.active or old is None or new is None or old.uid != new.uid:
+        if not self.active or old is None or new is None:
             return
         listed = frozenset(entry.name for entry in new.status.volumes_attached)
         before = frozenset(entry.name for entry in old.status.volumes_attached)

@@ -59,7 +59,7 @@ class ExpansionController(Controller[str]):
 
     def _forget(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         """It may go while a node has still to grow it."""
-        if old is not None and (new is None or new.uid != old.uid):
+        if old is not None and new is None:
             self._on_node.pop(old.uid, None)
 
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:

@@ -183,7 +183,7 @@ class JobController(Controller[Key]):
             self._backoffs[job.uid] = backoff
 
     def _forget(self, old: Job | None, new: Job | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid):
+        if old is not None and new is None:
             self._backoffs.pop(old.uid, None)
 
     def _tell(self, job: Job, wanted: JobStatus) -> None:

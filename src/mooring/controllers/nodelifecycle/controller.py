@@ -73,7 +73,7 @@ class NodeLifecycleController(Controller[Key]):
         self._pods.add_handler(self._pod_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and (new is None or new.deleting or new.uid != old.uid):
+        if old is not None and (new is None or new.deleting):
             self._evicted.discard(old.uid)
             self._bound.pop(old.uid, None)
 

@@ -101,7 +101,7 @@ class ProvisioningController(Controller[Key]):
         )
 
     def _forget(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid):
+        if old is not None and new is None:
             self._certain.discard(old.uid)
             self._begun_by.pop(old.uid, None)
 

@@ -293,7 +293,7 @@ class SchedulingController(Controller[str]):
         self._selections.note(claim.uid, asyncio.get_running_loop().time())
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        if old is not None and (new is None or new.uid != old.uid or new.spec.volume_name):
+        if old is not None and (new is None or new.spec.volume_name):
             self._selections.end(old.uid)
 
     async def _unschedulable(self, pod: Pod, reason: Reason) -> None:

@@ -214,12 +214,11 @@ class VolumeManager:
                 self._queue.add(unique_name)
 
     def pod_updated(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod was written: its volumes may show its labels and annotations. After a watch was broken,
-        another pod may be in its place."""
-        if old is not None and (new is None or new.uid != old.uid):
-            self.terminating(old.uid)
-            self._evictions.forget(old.uid)
+        """A pod was written: its volumes may show its labels and annotations."""
         if new is None:
+            if old is not None:
+                self.terminating(old.uid)
+                self._evictions.forget(old.uid)
             return
         for volume in self._known.of(new.uid):
             want = volume.wants.get(new.uid)
