@@ -53,6 +53,7 @@ def test_each_class_gives_the_disks_that_it_should(name: str):
 def test_a_disk_that_is_as_its_class_and_its_volume_say_is_right():
     assert [*of_class(DISK, WANTED), *of_volume(DISK, volume(), WANTED)] == []
     assert [*of_class(replace(DISK, size=3), WANTED)] == [], "it was enlarged"
+    assert [*of_volume(DISK, volume(volumeMode="Block", mountOptions=[]), WANTED)] == [], "it is raw"
     assert [*of_volume(DISK, None, WANTED)] == [], "its volume is gone already, or not made yet"
 
 
@@ -70,6 +71,7 @@ def test_a_disk_that_is_otherwise_than_its_class_says_is_wrong(other: dict[str, 
     [
         {"capacity": {"storage": "2Gi"}},
         {"mountOptions": []},
+        {"volumeMode": "Block"},
         {"nodeAffinity": None},
         {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "xfs"}},
     ],

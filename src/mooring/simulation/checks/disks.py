@@ -85,10 +85,11 @@ def of_volume(disk: Volume, volume: PersistentVolume | None, wanted: DiskClass) 
         yield f"has {disk.size} GiB, and {volume.name} says {volume.spec.capacity}"
     if disk.zone not in _zones(volume):
         yield f"is in {disk.zone}, and {volume.name} says {sorted(_zones(volume))}"
-    if volume.spec.mount_options != wanted.mount_options:
+    is_raw, csi_source = volume.spec.volume_mode == "Block", volume.spec.csi
+    if volume.spec.mount_options != (() if is_raw else wanted.mount_options):
         yield f"is to be mounted with {volume.spec.mount_options} by {volume.name}, and its class says otherwise"
-    if volume.spec.csi.fs_type not in ("", wanted.fs_type) and volume.spec.volume_mode != "Block":
-        yield f"is to have {volume.spec.csi.fs_type} by {volume.name}, and its class says {wanted.fs_type}"
+    if not is_raw and csi_source.fs_type not in ("", wanted.fs_type):
+        yield f"is to have {csi_source.fs_type} by {volume.name}, and its class says {wanted.fs_type}"
 
 
 def _zones(volume: PersistentVolume) -> set[str]:
