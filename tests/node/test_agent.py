@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -530,5 +531,34 @@ def test_an_agent_whose_writes_are_overtaken_again_and_again_does_not_hurry(play
         stage.gate = lambda request: None
         await asyncio.sleep(5)
         assert SEEN in (await stage.node()).metadata.annotations
+
+    play(story)
+
+
+def test_a_write_that_is_overtaken_again_and_again_is_computed_from_what_was_read_after_the_pause(play: Any):
+    """Found by the simulation (2000996 of the swarm, S19): meanwhile another part of the agent wrote the
+    Node, which its next report did not know."""
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await asyncio.sleep(60)
+        asked: list[tuple[str, float]] = []
+
+        async def refuse() -> None:
+            raise Conflict("the object has been modified", status=409)
+
+        def gate(request: Request) -> Any:
+            if "/nodes/" in request.path and not request.stream:
+                asked.append((request.method, asyncio.get_running_loop().time()))
+            return refuse() if request.method == "PATCH" and "/nodes/" in request.path else None
+
+        stage.gate = gate
+        taint = {"key": "node.kubernetes.io/out-of-service", "value": "x", "effect": "NoExecute"}
+        await stage.api.patch(Node, NODE, {"spec": {"taints": [taint]}})
+        await asyncio.sleep(20)
+        read_at = [at for (method, at), (then, _) in pairwise(asked) if (method, then) == ("GET", "PATCH")]
+        written = [at for (method, _), (then, at) in pairwise(asked) if (method, then) == ("GET", "PATCH")]
+        assert len(written) > 3
+        assert written == read_at
 
     play(story)

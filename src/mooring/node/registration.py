@@ -237,9 +237,11 @@ class Registration:
                 Conflict
             ):  # AlreadyExists too: another writer was first; compute again from what is there now
                 await self._confirm_name()
-                base = await self._client.find(Node, self._options.name)
-                if base is None or overtaken:  # what is in flight can be neither read nor repeated yet
+                if overtaken:  # what is in flight can be neither read nor repeated yet
                     await asyncio.sleep(min(AGAIN_S * (overtaken + 1), RETRY_S))
+                base = await self._client.find(Node, self._options.name)
+                if base is None and not overtaken:
+                    await asyncio.sleep(AGAIN_S)
                 overtaken += 1
             except NotFound:
                 base = None
