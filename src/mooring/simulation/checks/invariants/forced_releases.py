@@ -95,15 +95,16 @@ class Releases:
     def by_timer(self, name: str, record: StoredObject, now: float) -> str:
         """What keeps the policy's timers from ending this attachment; "" if nothing does."""
         settings, report = self._settings, self._reports[record.spec.node_name]
-        silent = max(now - report.silent_since, 0.0)
-        if settings.deletion_confirms and report.node is None and silent >= ABSENCE_S - ROUNDING_S:
+        absent_since, silent_since = report.just_before(now)
+        silent = max(now - silent_since, 0.0)
+        if settings.deletion_confirms and now - absent_since >= ABSENCE_S - ROUNDING_S:
             return ""
         began, then = self._timers.get(name, (now, frozenset[str]()))
         if not settings.force_detach_after_s or name not in self._timers or not silent:
             return f"has not let it go, and {'is silent' if silent else 'answers'}"
         if wanted := then & self._users.at(record.volume_name, record.spec.node_name):
             return f"has not let it go, and pod {min(wanted)} uses it"
-        answered = report.silent_since > began and not self._faults.disturbed((CONTROLLER,), began)
+        answered = silent_since > began and not self._faults.disturbed((CONTROLLER,), began)
         counts = silent if answered else now - began
         if counts + ROUNDING_S + self._faults.skew(CONTROLLER, began) < settings.force_detach_after_s:
             return f"has been silent for {silent:.0f} s, and the timer has run for {now - began:.0f} s"

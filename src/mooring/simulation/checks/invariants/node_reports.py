@@ -30,6 +30,8 @@ class Report:
         self.unknown_until = -math.inf  # when it was Unknown last
         self.absent_since = math.inf
         self.absent_until = -math.inf  # when there was no such Node last
+        self._was: tuple[float, float, float] = (math.inf, math.inf, -math.inf)
+        """Since when it was absent, and silent, before it answered again, and when it did."""
         self.node: StoredObject | None = None
         self.former: StoredObject | None = None  # the one that was there last
         self.reported: frozenset[str] = frozenset()  # disks that it is told are attached
@@ -45,6 +47,14 @@ class Report:
         """Since when it is Unknown, or that there is no such Node; `inf`: neither."""
         return min(self.unknown_since, self.absent_since)
 
+    def just_before(self, now: float) -> tuple[float, float]:
+        """Since when it is absent, and silent; or was, if it has answered again only while a request may have
+        been on its way."""
+        absent, silent, until = self._was
+        if self.silent_since == math.inf and now - until <= ON_ITS_WAY_S:
+            return absent, silent
+        return self.absent_since, self.silent_since
+
     def renewed(self, stamp: str, now: float) -> None:
         """Its Lease was written."""
         if stamp != self._renewed:
@@ -53,6 +63,7 @@ class Report:
     def written(self, node: StoredObject, event: Event) -> None:
         """Its Node was written."""
         now, known = event.time, self.node is not None
+        was = self.absent_since, self.silent_since, now
         stamp = node.metadata.annotations.get(STATUS_WRITE, "")
         if stamp != self._status or self.node is None:
             self._status, self.sign, self.reported_in = stamp, now, event.number
@@ -64,6 +75,8 @@ class Report:
         elif self.unknown_since == math.inf:
             self.unknown_since = now
             self.lost_in = event.number if known else self.lost_in
+        if was[1] < math.inf == self.silent_since:
+            self._was = was
         self._lists(node)
         there = [(t.key, t.effect, t.time_added) for t in node.spec.taints if t.effect == "NoExecute"]
         self.taints = {each: self.taints.get(each, now) for each in there}
