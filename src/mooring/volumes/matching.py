@@ -11,6 +11,7 @@ from typing import Any
 
 from mooring.kube.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim
 from mooring.kube.quantity import parse_bytes
+from mooring.volumes.reclaim import stays_for
 from mooring.volumes.topology import requirement_holds
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -62,8 +63,9 @@ def reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim, *, reserved: bool = False) -> str | None:
     """Returns why the volume cannot serve the claim, whichever names the other; None if it can. A volume that
-    is `reserved` for the claim may be of another class, as upstream has it."""
-    if pv.deleting:
+    is `reserved` for the claim may be of another class, as upstream has it. One that was made for it, and was
+    deleted before it was bound, stays as long as the claim does: nothing else could ever be made for it."""
+    if pv.deleting and not stays_for(pv, claim):
         return f"volume {pv.name} is being deleted"
     if capacity(pv) < requested(claim):
         return f"volume {pv.name} has {capacity(pv)} bytes, {requested(claim)} are requested"

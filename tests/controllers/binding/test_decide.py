@@ -30,6 +30,12 @@ OTHER = ObjectReference(namespace="ns", name="other", uid="o")
 LATE = storage_class(mode="WaitForFirstConsumer")
 
 
+def deleted(*finalizers: str, to: str = "u") -> PersistentVolume:
+    """A volume that is made for a claim, and that a user has deleted before it was bound."""
+    pv = volume(to=to)
+    return replace(pv, metadata=replace(pv.metadata, deletion_timestamp="now", finalizers=finalizers))
+
+
 @pytest.mark.parametrize(
     ("given_claim", "named", "volumes", "of_class", "action", "code"),
     [
@@ -41,6 +47,17 @@ LATE = storage_class(mode="WaitForFirstConsumer")
         (claim(), None, [volume()], LATE, Action.WAIT, "WaitForFirstConsumer"),
         (claim(annotations=SELECTED), None, [volume()], LATE, Action.PROVISION, "ExternalProvisioning"),
         (claim(), None, [volume(to="")], LATE, Action.BIND, "Matched"),
+        (claim(), None, [deleted("mooring.dev/provisioned")], LATE, Action.BIND, "Matched"),
+        (claim(), None, [deleted("mooring.dev/provisioned")], storage_class(), Action.BIND, "Matched"),
+        (
+            claim(),
+            None,
+            [deleted("example.com/hold")],
+            storage_class(),
+            Action.PROVISION,
+            "ExternalProvisioning",
+        ),
+        (claim(), None, [deleted("mooring.dev/provisioned", to="")], None, Action.WAIT, "ProvisioningFailed"),
         (claim(volume_name="pv"), None, [], None, Action.WAIT, "FailedBinding"),
         (claim(volume_name="pv"), volume(), [], None, Action.BIND, "Named"),
         (claim(volume_name="pv"), volume(to=""), [], None, Action.BIND, "Named"),

@@ -24,15 +24,10 @@ from mooring.volumes.matching import (
     WAIT_FOR_FIRST_CONSUMER,
 )
 from mooring.volumes.migration import driver_of
-from mooring.volumes.reclaim import WITHOUT_CLAIM
+from mooring.volumes.reclaim import MADE, MADE_BY_DRIVER, WITHOUT_CLAIM
 
 BEGUN = "mooring.dev/provisioning"
 """Finalizer of a claim for which the storage was asked to make a volume, or is about to be."""
-MADE = "mooring.dev/provisioned"
-"""Finalizer of a PersistentVolume whose disk is to be deleted with it."""
-MADE_BY_DRIVER = "external-provisioner.volume.kubernetes.io/finalizer"
-"""The same for volumes of CSI drivers, under upstream's name, so that either provisioner can
-take over from the other."""
 
 
 def wants_volume(
