@@ -598,6 +598,9 @@ def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one
     answers: Events = [CUT, USES, wait(100), SILENT, wait(100)]
     assert found([mounted, SILENT, *began, wait(300), *answers, *ends]) == ["S23", "S7"]
     assert found([mounted, USES, *began, wait(400), *ends]) == ["S23", "S7"], "of a node that answers"
+    assert found([mounted, SILENT, *began, wait(200), gone("nodes", "n1"), wait(200), *ends]) == [], (
+        "silent first"
+    )
     assert found([mounted, SILENT, *began, wait(400), USES, *ends]) == [], "it came back meanwhile"
     assert found([mounted, SILENT, *began, wait(400), USES, wait(2), *ends]) == ["S23", "S7"]
 

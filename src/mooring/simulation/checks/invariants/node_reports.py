@@ -28,6 +28,7 @@ class Report:
         self.lost_in = 0  # the event in which it was set Unknown last, and was not before
         self.unknown_since = math.inf
         self.unknown_until = -math.inf  # when it was Unknown last
+        self._unknown_before = math.inf  # since when it was Unknown when its Node was deleted
         self.absent_since = math.inf
         self.absent_until = -math.inf  # when there was no such Node last
         self._was: tuple[float, float, float] = (math.inf, math.inf, -math.inf)
@@ -44,8 +45,8 @@ class Report:
 
     @property
     def silent_since(self) -> float:
-        """Since when it is Unknown, or that there is no such Node; `inf`: neither."""
-        return min(self.unknown_since, self.absent_since)
+        """Since when it is Unknown, or that there is no such Node, or one after the other; `inf`: neither."""
+        return min(self.unknown_since, self.absent_since, self._unknown_before)
 
     def just_before(self, now: float) -> tuple[float, float]:
         """Since when it is absent, and silent; or was, if it has answered again only while a request may have
@@ -70,6 +71,7 @@ class Report:
         self.absent_until = self.absent_until if self.absent_since == math.inf else now
         self.node, self.absent_since = node, math.inf
         if node.ready != "Unknown":
+            self._unknown_before = math.inf
             self.unknown_until = self.unknown_until if self.unknown_since == math.inf else now
             self.unknown_since = math.inf
         elif self.unknown_since == math.inf:
@@ -95,6 +97,7 @@ class Report:
     def gone(self, now: float) -> None:
         """Its Node was deleted."""
         self.former, self.node = self.node, None
+        self._unknown_before = min(self._unknown_before, self.unknown_since)
         self.absent_since, self.unknown_since = now, math.inf
         self.taints = {}
 
