@@ -73,6 +73,9 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("job", 10.0),  # the backoff of its pods
     ("strip-claim", 16.0),  # what nothing defines any more may be asked for ten minutes later
     ("strip-volume", 16.0),
+    *(
+        (kind, 16.0) for kind in STATIC
+    ),  # users make a disk by hand in the place of one, whose volume they delete
 )
 """Or so long, where a run has this storage, fault, workload or action."""
 
