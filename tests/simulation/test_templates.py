@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.checks.templates import of_claims, of_pods
@@ -27,6 +28,9 @@ SET = msgspec.convert(
     },
     StatefulSet,
 )
+
+
+DIVIDED = msgspec.convert({"rollingUpdate": {"partition": 1}}, type(SET.spec.update_strategy))
 
 
 def pod(command: str = "run", container: str = "main", name: str = "db-0", **more: Any) -> Pod:
@@ -59,6 +63,14 @@ def test_a_pod_as_its_template_says_is_no_violation_and_another_set_s_pod_is_non
 @pytest.mark.parametrize("label", ["tier", *IDENTITY, "controller-revision-hash"])
 def test_a_pod_without_one_of_its_labels_is_found(label: str):
     assert len([*of_pods(SET, [pod(labels=without({**pod().metadata.labels}, label))])]) == 1
+
+
+def test_a_pod_below_the_partition_is_of_the_revision_that_it_was_when_it_was_left_as_it_is():
+    divided = replace(SET, spec=replace(SET.spec, update_strategy=DIVIDED))
+    labels = {**LABELS, **IDENTITY, "controller-revision-hash": "an earlier one"}
+    assert [*of_pods(divided, [pod("fail", labels=labels)])] == []
+    assert len([*of_pods(divided, [pod(labels=without(labels, "tier"))])]) == 1
+    assert len([*of_pods(SET, [pod(labels=labels)])]) == 1
 
 
 def test_a_pod_without_its_annotations_its_owner_or_its_containers_is_found():

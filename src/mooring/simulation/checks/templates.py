@@ -52,11 +52,11 @@ def of_pods(owner: Owner, pods: Iterable[Pod]) -> Iterator[str]:
             **(_identity(pod.name, number) if is_named else {}),
         }
         if isinstance(owner, StatefulSet):
-            kept = is_kept(owner, number or 0)
-            wanted[REVISION] = owner.status.current_revision if kept else owner.status.update_revision
-            if wanted[REVISION] != owner.status.update_revision:
+            newest = owner.status.update_revision
+            if is_kept(owner, number or 0) and pod.metadata.labels.get(REVISION) != newest:
                 yield from _lacks(f"pod {pod.name}", "labels", pod.metadata.labels, wanted)
-                continue
+                continue  # an update may have come to it before it was left as it is: S31 judges of what it is made
+            wanted[REVISION] = newest
         yield from _lacks(f"pod {pod.name}", "labels", pod.metadata.labels, wanted)
         told = template["metadata"].get("annotations", {})
         yield from _lacks(f"pod {pod.name}", "annotations", pod.metadata.annotations, told)
