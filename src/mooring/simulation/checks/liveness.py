@@ -28,7 +28,7 @@ from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
-from mooring.simulation.cluster.workloads import DEPLOYMENTS
+from mooring.simulation.cluster.workloads import DEPLOYMENTS, STATIC_CLASS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
 from mooring.volumes.exclusivity import ONE_POD_MODE
@@ -180,8 +180,9 @@ def _of_set(pod: Pod) -> bool:
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
     """The pods of silent machines, and those that wait for a volume which such a machine may still write
-    to: one that the storage has shut it out of, it does not; but no second pod may have one of
-    ReadWriteOncePod as long as its pod there is not known to have ended."""
+    to, or for one that is made by hand while it keeps such a one. One that the storage has shut it out of, it
+    does not keep; but no second pod may have one of ReadWriteOncePod as long as its pod there is not known to
+    have ended."""
     if not cluster.silent:
         return set()
     records = (await cluster.api.list(VolumeAttachment)).items
@@ -194,10 +195,13 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
     held = {each.spec.source.persistent_volume_name for each in records}
     claims = (await cluster.api.list(PersistentVolumeClaim)).items
     used = {key for pod in pods.values() if pod.spec.node_name in cluster.silent for key in claims_of(pod)}
+    by_hand = any(name and not name.startswith("pvc-") for name in held)
     waited = {
         claim.key
         for claim in claims
-        if claim.spec.volume_name in held or (claim.key in used and ONE_POD_MODE in claim.spec.access_modes)
+        if claim.spec.volume_name in held
+        or (claim.key in used and ONE_POD_MODE in claim.spec.access_modes)
+        or (by_hand and not claim.spec.volume_name and claim.spec.storage_class_name == STATIC_CLASS)
     }
     return {
         n
