@@ -328,10 +328,15 @@ def test_the_timer_of_a_forced_detach_counts_for_storage_that_is_known_to_cut_a_
 
 def test_what_no_pod_uses_on_a_silent_node_is_given_up_when_the_policys_timer_has_run_out():
     policy = Settings(force_detach_after_s=60.0)
-    limit, silent = bounds(policy)["timed-out"], [OFF, node("Unknown"), record(attached=True)]
+    limit = bounds(policy)["timed-out"]
+    silent = [OFF, volume("Bound"), node("Unknown"), record(attached=True)]
     assert late(*silent, limit - 10, settings=policy) == []
     assert len(late(*silent, limit + 15, settings=policy)) == 1
     assert late(*silent, limit + 15) == [], "there is no timer"
+    undefined = [*silent, gone("persistentvolumes", "v")]
+    assert late(*undefined, limit + 15, settings=policy) == [], (
+        "nothing says that its storage cuts a node off"
+    )
     used = [OFF, node("Unknown"), claim(), pod("n1", going=True), record(attached=True)]
     assert late(*used, limit + 15, settings=policy) == [], "a pod is there"
 

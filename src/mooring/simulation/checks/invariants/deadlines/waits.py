@@ -139,7 +139,9 @@ def _of_records(world: World, settings: Settings, users: Users, places: Places) 
         elif not _uses(users.get(volume, ()), node):
             if world.answers(node) or dead:
                 yield Wait("given-up", where, concerned, uid)
-            elif settings.force_detach_after_s:
+            elif (
+                settings.force_detach_after_s and volume in world.volumes
+            ):  # else it is not known that it revokes
                 yield Wait("timed-out", where, NONE, uid)
         elif not record.status.attached and world.answers(node):
             others = {each for each in places.get(volume, ()) if not world.is_dead(each)}
