@@ -88,7 +88,17 @@ def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_wh
     assert outcome.guarded == outcome.cells[way]
     looked_at = {name for name, number in outcome.guarded.items() if number}
     empty = {each.partition(": ")[2] for each in coverage.empty(summary.cells) if each.startswith(way)}
-    assert empty == set(coverage.INVARIANTS) - looked_at
+    assert empty == set(coverage.columns(fencing=False)) - looked_at
+
+
+def test_what_only_a_fence_policy_brings_is_missed_only_where_there_is_one():
+    assert not coverage.has_fencing({"kill node": {}})
+    missed = {each.partition(": ")[2] for each in coverage.empty({"kill node": {}})}
+    assert missed == set(coverage.columns(fencing=False))
+    struck = {"fence-lies node": {"S17": 3}}
+    assert coverage.has_fencing(struck)
+    assert "fence-lies node: S17" not in coverage.empty(struck)
+    assert {"fence-lies node: S18", "kill node: S17"} <= set(coverage.empty(struck))
 
 
 def test_the_first_seeds_violate_nothing():
@@ -100,7 +110,9 @@ def test_the_first_seeds_violate_nothing():
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(not SOAK, reason="takes many minutes: `make soak` plays them")
-def test_no_invariant_is_blind_after_any_fault():
-    summary = searches.random(range(SOAKED, SOAKED + COVERING), DEFAULT).run()
+@pytest.mark.parametrize("fenced", [False, True])
+def test_no_invariant_is_blind_after_any_fault(fenced: bool):
+    ground = replace(DEFAULT, fenced=fenced)
+    summary = searches.random(range(SOAKED, SOAKED + COVERING), ground).run()
     assert coverage.empty(summary.cells) == []
     assert [(each.seed, each.violations[:1]) for each in summary.failed] == []

@@ -13,7 +13,14 @@ from mooring.simulation.checks.coverage import Cells
 from mooring.simulation.checks.invariants import CHECKERS
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.checks.stored import StoreHoldsItsLog
-from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, PROCESSES
+from mooring.simulation.cluster.plan import (
+    ACTIONS,
+    EC2_FAULTS,
+    FAULTS,
+    FENCE_ACTIONS,
+    PROCESSES,
+    WITH_FENCES,
+)
 from mooring.simulation.cluster.swarm import WAYS
 
 ALWAYS = frozenset({"P1", "P2", "P3"})
@@ -24,28 +31,55 @@ INVARIANTS = (
     CachesAreTrue.name,
     StoreHoldsItsLog.name,
 )
+OF_FENCES = frozenset({"S17", "S17'", "S18", "S18'"})
+"""They have something to look at only where there is a FencePolicy."""
 STRUCK = {"part": ("node", *PROCESSES, "ebs"), "process": PROCESSES, "set": ("workload",)}
 """What is struck by a fault, or an action, on one of these."""
 
 
-def rows() -> list[str]:
-    """Everything that should come up."""
-    kinds = FAULTS | EC2_FAULTS | ACTIONS
+def columns(*, fencing: bool = True) -> list[str]:
+    """Every invariant that should have something to look at."""
+    return [name for name in INVARIANTS if fencing or name not in OF_FENCES]
+
+
+def rows(*, fencing: bool = True) -> list[str]:
+    """Everything that should come up; with `fencing` what there is only where there is a FencePolicy, too."""
+    apart = () if fencing else (*WITH_FENCES, *FENCE_ACTIONS)
+    kinds = {kind: on for kind, on in (FAULTS | EC2_FAULTS | ACTIONS).items() if kind not in apart}
     ways = dict.fromkeys(f"driver {driver}/{storage}" for driver, storage in WAYS)
     return [*ways, *(f"{kind} {part}" for kind, on in kinds.items() for part in STRUCK.get(on, (on,)))]
 
 
+def has_fencing(cells: Cells) -> bool:
+    """Whether any of these runs had a FencePolicy."""
+    return any(row.partition(" ")[0] in WITH_FENCES for row in cells)
+
+
 def empty(cells: Cells) -> list[str]:
     """The cells in which nothing was looked at, each as row and invariant."""
-    return [f"{row}: {name}" for row in rows() for name in INVARIANTS if not cells.get(row, {}).get(name, 0)]
+    fencing = has_fencing(cells)
+    return [
+        f"{row}: {name}"
+        for row in rows(fencing=fencing)
+        for name in columns(fencing=fencing)
+        if not cells.get(row, {}).get(name, 0)
+    ]
+
+
+def size(cells: Cells) -> int:
+    """How many cells the table of these runs has."""
+    fencing = has_fencing(cells)
+    return len(rows(fencing=fencing)) * len(columns(fencing=fencing))
 
 
 def table(cells: Cells) -> Iterator[str]:
-    """The table, as lines: how often, to two digits (`1.2k`); `-` where nothing was looked at."""
-    width = max(map(len, rows()))
-    yield " ".join([" " * width, *(f"{name:>5}" for name in INVARIANTS)])
-    for row in rows():
-        numbers = (cells.get(row, {}).get(name, 0) for name in INVARIANTS)
+    """The table, as lines: how often, to two digits (`1.2k`); `-` where nothing was looked at. Without what
+    only a FencePolicy brings, where no run had one."""
+    names, lines = columns(fencing=has_fencing(cells)), rows(fencing=has_fencing(cells))
+    width = max(map(len, lines))
+    yield " ".join([" " * width, *(f"{name:>5}" for name in names)])
+    for row in lines:
+        numbers = (cells.get(row, {}).get(name, 0) for name in names)
         yield " ".join([f"{row:<{width}}", *(f"{_short(number):>5}" for number in numbers)])
 
 

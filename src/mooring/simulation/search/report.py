@@ -43,7 +43,7 @@ def rows(summary: Summary) -> Iterator[Row]:
     violated = Counter(name for outcome in summary.failed for name in outcome.invariants)
     figures = ", ".join(f"{name} in {number}" for name, number in sorted(violated.items()))
     yield "violations", figures or "none"
-    blind, cells = len(coverage.empty(summary.cells)), len(coverage.rows()) * len(coverage.INVARIANTS)
+    blind, cells = len(coverage.empty(summary.cells)), coverage.size(summary.cells)
     yield "coverage", f"{cells - blind} of {cells} pairs of a fault on a part and an invariant came up"
 
 
