@@ -580,6 +580,9 @@ def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_
     declared: Events = [("plan.declared", DECLARED), node(tainted=True)]
     assert found([mounted, record(), *declared, going, detach]) == []
     assert found([mounted, record(), going, *declared, detach]) == ["S23", "S7"]
+    taken_back = ("plan.declared", DECLARED | {"out": False})
+    assert found([mounted, record(), *declared, taken_back, going, detach]) == [], "it was on its way"
+    assert found([mounted, record(), *declared, taken_back, wait(2), going, detach]) == ["S23", "S7"]
     assert found([mounted, record(), USES, ("plan.declared", DECLARED), going, detach]) == ["S23", "S7"], (
         "it answers"
     )

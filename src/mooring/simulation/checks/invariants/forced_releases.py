@@ -86,7 +86,7 @@ class Releases:
         node, report = record.spec.node_name, self._reports[record.spec.node_name]
         if report.has_let_go(record, event.time):
             return ""
-        stated = node in self._dead or self._boots.fenced(record)
+        stated = self._dead.held_lately(node, event.time) or self._boots.fenced(record)
         problem = "" if stated else self.by_timer(name, record, event.time)
         if not problem:
             self._forced[name] = record.volume_name, node

@@ -3,8 +3,10 @@ machine."""
 
 from __future__ import annotations
 
+import math
+
 from mooring.controllers.podgc.decide import QUARANTINE_S
-from mooring.simulation.checks.invariants.node_reports import NodeReports
+from mooring.simulation.checks.invariants.node_reports import ON_ITS_WAY_S, NodeReports
 from mooring.simulation.checks.invariants.objects import StoredObject, Taint, object_of
 from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.engine.trace import Event, Trace
@@ -20,6 +22,7 @@ class Statements:
         self._reports = NodeReports.of(trace)
         self._stated: set[str] = set()
         self._dead: set[str] = set()  # of those stated, the ones that have been silent since
+        self._until: dict[str, float] = {}  # when such a word ended last
         trace.listen("plan.declared", self._declared)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -31,6 +34,10 @@ class Statements:
 
     def __contains__(self, node: object) -> bool:
         return node in self._dead
+
+    def held_lately(self, node: str, now: float) -> bool:
+        """Whether a word was in force when what is carried out now may have been asked for."""
+        return node in self._dead or now - self._until.get(node, -math.inf) <= ON_ITS_WAY_S
 
     def ended(self, node: str, event: Event) -> bool:
         """Whether the pods of the node count as ended, by an operator's word, or because their Node is
@@ -44,7 +51,7 @@ class Statements:
     def _declared(self, event: Event) -> None:
         node = event.fields["node"]
         if not event.fields["out"]:
-            self._forget(node)
+            self._forget(node, event.time)
             return
         self._stated.add(node)
         if self._reports[node].silent_since <= event.time:
@@ -57,7 +64,7 @@ class Statements:
         body = object_of(event)
         taint = next((each for each in body.spec.taints if each.key == TAINT), None)
         if taint is None or self._spent(node, body, taint, event):
-            self._forget(node)
+            self._forget(node, event.time)
         elif body.ready == "Unknown":
             self._dead.add(node)
 
@@ -69,7 +76,9 @@ class Statements:
         reports = report.reported_in == event.number and since < event.time
         return reports or body.metadata.annotations.get(SEEN) == (taint.time_added or "true")
 
-    def _forget(self, node: str) -> None:
+    def _forget(self, node: str, now: float) -> None:
+        if node in self._dead:
+            self._until[node] = now
         self._stated.discard(node)
         self._dead.discard(node)
 
