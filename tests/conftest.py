@@ -21,13 +21,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mooring")
 
 
+THREADS_S = 10.0
+
+
 class _Jump(selectors.DefaultSelector):
-    """A selector that never waits: what would be waited for is added to the loop's clock."""
+    """A selector that never waits: what would be waited for is added to the loop's clock. But where no timer
+    is set, a thread that is still at work may be all that is waited for."""
 
     elapsed = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(0)
+        ready = super().select(THREADS_S if timeout is None else 0)
         if not ready:
             if timeout is None:
                 raise RuntimeError("deadlock: nothing is ready and no timer is set")
