@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 import waiting
 from hypothesis import HealthCheck, given, settings
 
@@ -420,8 +421,21 @@ def test_handlers_need_not_be_told_of_what_was_created_here(play: Play):
     play(story)
 
 
-def test_handlers_are_told_of_what_was_created_here_in_the_place_of_another(play: Play):
-    """The watch will not tell of the end of that one any more."""
+def of_our_own(informer: Any, made: ConfigMap) -> None:
+    informer.accept(made, tell=False)
+
+
+def of_a_list(informer: Any, made: ConfigMap) -> None:
+    informer._replace({made.key: made}, int(made.metadata.resource_version))
+
+
+@pytest.mark.parametrize("learn", [of_our_own, of_a_list])
+def test_what_is_in_the_place_of_another_is_told_of_as_two_changes(
+    play: Play, learn: Callable[[Any, ConfigMap], None]
+):
+    """What was created here: the watch will not tell of the end of that one any more. And what a broken watch
+    finds when it goes on: handlers forget what is gone by its uid (found by the simulation: 2000011 of the
+    swarm, L18)."""
 
     async def story(api: Any):
         watched = await Watched(api).synced()
@@ -429,23 +443,7 @@ def test_handlers_are_told_of_what_was_created_here_in_the_place_of_another(play
         await watched.until({"m": "old"})
         watched.task.cancel()  # from now on the watch is late
         await remove(api, "m")
-        watched.informer.accept(await create(api, "m", "new"), tell=False)
-        assert watched.changes == [(None, "old"), ("old", None), (None, "new")]
-
-    play(story)
-
-
-def test_what_is_in_the_place_of_another_when_a_broken_watch_goes_on_is_told_of_as_two_changes(play: Play):
-    """Handlers forget what is gone by its uid (found by the simulation: 2000011 of the swarm, L18)."""
-
-    async def story(api: Any):
-        watched = await Watched(api).synced()
-        await create(api, "m", "old")
-        await watched.until({"m": "old"})
-        watched.task.cancel()
-        await remove(api, "m")
-        made = await create(api, "m", "new")
-        watched.informer._replace({made.key: made}, int(made.metadata.resource_version))
+        learn(watched.informer, await create(api, "m", "new"))
         assert watched.changes == [(None, "old"), ("old", None), (None, "new")]
 
     play(story)

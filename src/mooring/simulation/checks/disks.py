@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 from mooring.cloud.records.resources import Volume
+from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller
@@ -19,7 +20,6 @@ from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.disk_classes import CLASSES, DiskClass
 
-GIB = 1 << 30
 PATIENCE_S = 30.0
 OF_VOLUME = "kubernetes.io/created-for/pv/name"
 
@@ -34,12 +34,11 @@ async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
         for each in (await cluster.api.list(PersistentVolume)).items
         if each.spec.csi is not None
     }
-    for id, name in cluster.ec2.volumes().items():
-        disk = cluster.ec2.cloud.region.volume(id)
-        for what in (*of_class(disk, wanted), *of_volume(disk, volumes.get(id), wanted)):
-            yield "L22", f"the disk of {name} {what}"
-    assert cluster.ebs is not None
     disks = [cluster.ec2.cloud.region.volume(id) for id in cluster.ec2.volumes()]
+    for disk in disks:
+        for what in (*of_class(disk, wanted), *of_volume(disk, volumes.get(disk.id), wanted)):
+            yield "L22", f"the disk of {cluster.ec2.disk(disk.id)} {what}"
+    assert cluster.ebs is not None
     try:
         answer = await cluster.ebs.call(Controller.list_volumes, csi.ListVolumesRequest(), PATIENCE_S)
     except CsiError as error:

@@ -33,10 +33,10 @@ SPARE = 2048
 
 
 class Stored(NamedTuple):
-    """One state of an object; `body` is None where it is gone."""
+    """One state of an object."""
 
     version: int
-    body: bytes | None
+    body: bytes
 
 
 class Written(NamedTuple):
@@ -59,14 +59,14 @@ class Model:
     def __init__(self) -> None:
         self.written: list[Written] = []
         self._versions: list[int] = []
-        self._last: dict[tuple[str, Key], Stored] = {}
+        self._there: dict[tuple[str, Key], int] = {}  # the version of each object that is there
 
     def add(self, resource: str, key: Key, version: int, body: bytes, *, deleted: bool) -> None:
-        before = self._last.get((resource, key))
-        there = None if before is None or before.body is None else before.version
-        self.written.append(Written(resource, key, version, deleted, body, there))
+        before = self._there.pop((resource, key), None)
+        self.written.append(Written(resource, key, version, deleted, body, before))
         self._versions.append(version)
-        self._last[resource, key] = Stored(version, None if deleted else body)
+        if not deleted:
+            self._there[resource, key] = version
 
     def until(self, version: int) -> list[Written]:
         """What was written up to a version."""
@@ -209,9 +209,9 @@ def complaints(check: StoreHoldsItsLog, log: VolatileLog) -> Iterator[Complaint]
             )
     for difference in check.differences(Store(log, indexed_fields)):
         yield check.name, f"recovered: {difference}"
-    for what, records in _damaged(list(recovery.records)):
+    for what, record in _damaged(list(recovery.records)):
         try:
-            Store(log_of(records, recovery.floor), indexed_fields)
+            Store(log_of([record], recovery.floor), indexed_fields)
         except LogCorrupt:
             continue
         except Exception as error:
@@ -220,10 +220,9 @@ def complaints(check: StoreHoldsItsLog, log: VolatileLog) -> Iterator[Complaint]
             yield check.name, f"recovered from a log in which {what}, as if all were well"
 
 
-def _damaged(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """The log with the record in its middle damaged, in each of the ways that must be noticed."""
-    middle = len(records) // 2
-    before, record, after = records[:middle], records[middle], records[middle + 1 :]
+def _damaged(records: list[Record]) -> Iterator[tuple[str, Record]]:
+    """The record in the log's middle, damaged in each of the ways that must be noticed."""
+    record = records[len(records) // 2]
     other = next(each for each in records if (each.namespace, each.name) != (record.namespace, record.name))
     again = next((each for each in reversed(records) if each.version != record.version), record)
     moved = record.body.replace(
@@ -238,7 +237,7 @@ def _damaged(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:
         ("a record holds another version", moved),
         ("a record has lost its uid", _without_uid(record)),
     ):
-        yield what, [*before, msgspec.structs.replace(record, body=body), *after]
+        yield what, msgspec.structs.replace(record, body=body)
 
 
 def _renumbered(record: Record, version: int) -> bytes:

@@ -190,8 +190,8 @@ class Network:
         self, server: Serves, link: Link, request: Request, reply: asyncio.Future[Response] | None
     ) -> None:
         headers = {"authorization": link.credentials} | {k.lower(): v for k, v in request.headers.items()}
-        resource = request.path.rpartition("/")[2]
-        feed = Feed(self, link, resource) if request.stream and reply is not None else None
+        streams = request.stream and reply is not None
+        feed = Feed(self, link, request.path.rpartition("/")[2]) if streams else None
         sink = feed.take if feed is not None else None
         incoming = message.Request(
             request.method, request.path, request.query, headers, request.body, sink=sink

@@ -81,18 +81,18 @@ class UnderItsLock(Checker):
             self._epochs[record.volume_name, record.spec.node_name] = epoch
 
     def _heard(self, node: str, said: _Said) -> None:
-        """Keeps what counted at some moment of the time in which a write may have been on its way."""
+        self._counting(node, said.since).append(said)
+
+    def _counting(self, node: str, now: float) -> deque[_Said]:
+        """What counted at some moment of the time in which a write may have been on its way."""
         told = self._said[node]
-        told.append(said)
-        while len(told) > 1 and told[1].since < said.since - ON_ITS_WAY_S:
+        while len(told) > 1 and told[1].since < now - ON_ITS_WAY_S:
             told.popleft()
+        return told
 
     def _opened(self, disk: str, node: str, closed: Closed, event: Event) -> None:
         self.guarded += 1
-        told = self._said[node]
-        late = event.time - ON_ITS_WAY_S
-        recent = [each for each, after in zip(told, [*told][1:], strict=False) if after.since >= late]
-        if not any(each.opens(closed, disk) for each in (*recent, *[*told][-1:])):
+        if not any(each.opens(closed, disk) for each in self._counting(node, event.time)):
             self.wrong(f"the lock of {disk} is opened for {node}, where it may still be mounted", event)
 
     def _deleted(self, event: Event) -> None:
