@@ -15,3 +15,13 @@ def test_the_rest_grows_to_its_longest_and_ends_when_something_has_come_of_it():
     assert held.left(["c"], 4.0) == LONGEST_S - 4.0
     held.end("c")
     assert held.left(["c"], 0.0) == 0.0
+
+
+def test_what_was_left_alone_for_a_while_begins_anew():
+    held = Rests[str]()
+    for _ in range(3):
+        held.note("c", 0.0)
+    held.note("c", 2.0 + LONGEST_S)
+    assert held.left(["c"], 2.0 + LONGEST_S) == 4.0
+    held.note("c", 6.0 + 2 * LONGEST_S + 0.1)
+    assert held.left(["c"], 6.0 + 2 * LONGEST_S + 0.1) == 0.0

@@ -2,7 +2,8 @@
 
 A controller whose work another one undoes at once would do it again hundreds of times a second: a pod is
 made, evicted, removed, and made; a node is chosen, taken back, and chosen. The second time is at once; then
-the rest doubles each time, and ends when something has come of it. Values only, no I/O.
+the rest doubles each time. It ends when something has come of it, or when nothing of the kind was done for a
+while. Values only, no I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 FIRST_S, LONGEST_S = 1.0, 10.0
-"""As upstream's scheduler lets a pod rest that it could not place."""
+"""As upstream's scheduler lets a pod rest that it could not place. A rest that ended longer ago than the
+latter is forgotten."""
 
 
 class Rests(Generic[K]):
@@ -29,7 +31,9 @@ class Rests(Generic[K]):
 
     def note(self, key: K, now: float) -> None:
         """It was done once more."""
-        number, _ = self._done.get(key, (0, 0.0))
+        number, until = self._done.get(key, (0, now))
+        if now - until > LONGEST_S:
+            number = 0
         rest = min(FIRST_S * 2.0 ** min(number - 1, 10), LONGEST_S) if number else 0.0
         self._done[key] = number + 1, now + rest
 

@@ -80,7 +80,7 @@ class ReplicaSetController(Controller[str]):
             self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         self._pods.accept(created)
-        self._short_lived.made(owner.key, created.uid)
+        self._short_lived.made(owner.key, created.uid, asyncio.get_running_loop().time())
         self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
 
     async def _delete(self, owner: Owner, pod: Pod) -> None:

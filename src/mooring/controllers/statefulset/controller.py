@@ -67,7 +67,8 @@ class StatefulSetController(Controller[str]):
         self._revisions = Revisions(client, revisions)
         self._revisions.call_when_gone(StatefulSet.RESOURCE.kind, self.queue.add)
         self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
-        """By the set's key: ordinals whose pods were made, and have not been ready since."""
+        """By the set's key: of each ordinal when a pod was made. Whether one was ready tells nothing: it may have
+        been so for an instant."""
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""
@@ -93,8 +94,6 @@ class StatefulSetController(Controller[str]):
         await self._restore_names(pods)
         await self._set_owners_of_claims(stateful_set, pods)
         await self._create_missing_claims(stateful_set, pods)
-        for ordinal in [ordinal for ordinal, pod in pods.items() if is_ready(pod)]:
-            self._rests[stateful_set.key].end(ordinal)
         steps = decide(stateful_set, pods, revision, self.now())
         await in_growing_batches(
             steps, lambda step: self._carry_out(stateful_set, step, pods, revision, going)
