@@ -98,7 +98,7 @@ def member(number: int, ready: bool = True, uid: str = "", **more: Any) -> tuple
     metadata = {"name": f"db-{number}", "namespace": "default", "uid": uid or f"u{number}"} | more
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     body = {
-        "metadata": metadata | {"ownerReferences": [owner]},
+        "metadata": {"ownerReferences": [owner]} | metadata,
         "spec": {"nodeName": "n1"},
         "status": {"phase": "Running", "conditions": conditions},
     }
@@ -1006,6 +1006,13 @@ def test_a_pod_below_the_partition_is_of_the_current_revision_and_is_not_updated
     events: list[tuple[float, tuple[str, dict[str, Any]]]], violated: list[str]
 ):
     assert timed(events) == violated
+
+
+def test_a_pod_that_is_adopted_is_not_made():
+    orphan = member(1, ownerReferences=[])
+    ill = member(0, ready=False)
+    assert timed(at(0, ordered(), member(0), orphan) + at(20, ill) + at(30, member(1))) == []
+    assert timed(at(0, ordered(), member(0)) + at(20, ill) + at(30, member(1))) == ["S31"]
 
 
 def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():

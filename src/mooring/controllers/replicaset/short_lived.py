@@ -19,7 +19,7 @@ class ShortLived:
 
     def __init__(self) -> None:
         self._made: dict[str, dict[str, float]] = {}
-        """Uids of pods, and when they were made: not longer ago than `LONGEST_S`, and not deleted by their set."""
+        """Uids of pods, and when they were made: in the last `LONGEST_S`, and not deleted by their set."""
         self._rests: Rests[str] = Rests()
 
     def made(self, key: str, uid: str, now: float) -> None:

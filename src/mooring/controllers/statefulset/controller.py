@@ -67,8 +67,8 @@ class StatefulSetController(Controller[str]):
         self._revisions = Revisions(client, revisions)
         self._revisions.call_when_gone(StatefulSet.RESOURCE.kind, self.queue.add)
         self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
-        """By the set's key: of each ordinal when a pod was made. Whether one was ready tells nothing: it may have
-        been so for an instant."""
+        """By the set's key: how often a pod of each ordinal was made. Whether one was ready tells nothing: it
+        may have been so for an instant."""
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""

@@ -71,6 +71,7 @@ LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("deferred", 128.0),  # storage that may do hours later what it was asked for
     ("array-takes-away", 10.0),  # is missed when what is attached is verified
     ("job", 10.0),  # the backoff of its pods
+    ("lose-machine 360", 12.0),  # what it has goes that many seconds after its pods
     ("strip-claim", 16.0),  # what nothing defines any more may be asked for ten minutes later
     ("strip-volume", 16.0),
     *(
@@ -125,7 +126,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         scenario = _with_fencing(seed, struck, policy)
     history = stream(seed, "swarm history").choice(HISTORIES)
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
-    calm = _calm({scenario.storage, *faults, *workloads.values(), *actions})
+    lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
+    calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks)
 
 

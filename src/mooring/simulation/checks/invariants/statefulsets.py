@@ -54,6 +54,7 @@ class InOrder(Checker):
         self._changed: dict[str, float] = {}  # when the set's limits changed last
         self._divided: dict[str, float] = {}  # when its partition, or its current revision, changed last
         self._members: dict[str, _Member] = {}
+        self._orphans: dict[str, str] = {}  # uids of pods that no set owns: what adopts one has not made it
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
         trace.listen("asked.write", self._asked)
@@ -73,17 +74,20 @@ class InOrder(Checker):
             self._note(name, _pod(event.fields["_body"]), event)
 
     def _deleted(self, event: Event) -> None:
-        (self._sets if event.fields["resource"] == SETS else self._members).pop(event.fields["name"], None)
+        for known in (self._sets,) if event.fields["resource"] == SETS else (self._members, self._orphans):
+            known.pop(event.fields["name"], None)
 
     def _note(self, name: str, pod: Pod, event: Event) -> None:
         owner, ordinal = pod.controller, pod.name.rpartition("-")[2]
         if owner is None or owner.kind != "StatefulSet" or not ordinal.isdecimal():
             self._members.pop(name, None)
+            self._orphans[name] = pod.uid
             return
         before = self._members.get(name)
         if before is None or before.pod.uid != pod.uid:
             before = _Member(pod, f"{pod.namespace}/{owner.name}", int(ordinal), math.inf, -math.inf)
-            self._made(before, event)
+            if self._orphans.pop(name, "") != pod.uid:
+                self._made(before, event)
         since, until = before.since, before.until
         if not _is_ready(pod):
             until = min(until, event.time)
