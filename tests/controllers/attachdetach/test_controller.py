@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from mooring.controllers.attachdetach.controller import SETTLES_S, SOON_S, AttachDetachController
+from mooring.controllers.attachdetach.handshake import Released
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Action, Attachment, Demand, VolumeDecision, VolumeState
 from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import Node
@@ -173,6 +175,34 @@ def test_an_attachment_that_only_a_late_cache_takes_for_gone_is_created_anew_eve
         monkeypatch.setattr(controller, "_node", lambda name: node)
         monkeypatch.setattr(controller._index, "spec_of", lambda volume: object())
         monkeypatch.setattr(controller._handshake, "attach", attach)
+        await worked_for_a_minute(controller, volume, state, decision, monkeypatch)
+        assert 2 < tried < 12
+
+    play(schedule)
+
+
+def test_a_detach_that_the_node_does_not_allow_while_no_watch_tells_why_is_tried_ever_more_seldom(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+):
+    """Found by the simulation: the Node was gone; to mark the VolumeAttachment, and to take the mark back, woke
+    the volume at once."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        plugins = PluginManager([ArrayPlugin(Array())], ControllerVolumeHost(stage.now))
+        controller = AttachDetachController(stage.api, plugins, now=stage.now, random=Random(1))
+        record, volume, tried = await stage.attached(a), "example.com/disk/d1", 0
+        kept = Released(ReleaseDecision(Release.KEEP, Reason("NodeAbsent", "the node is gone")), record)
+
+        async def detach(*args: Any, **options: Any) -> Released:
+            nonlocal tried
+            tried += 1
+            controller.queue.add(volume)  # its VolumeAttachment was written
+            return kept
+
+        decision = VolumeDecision(Action.DETACH, Reason("D", "d"), "n0")
+        state = VolumeState(volume, False, (), (Attachment.of(record),), {})
+        monkeypatch.setattr(controller, "_record", lambda volume, node: record)
+        monkeypatch.setattr(controller._handshake, "detach", detach)
         await worked_for_a_minute(controller, volume, state, decision, monkeypatch)
         assert 2 < tried < 12
 

@@ -26,6 +26,7 @@ from mooring.controllers.attachdetach.foreign_writes import ForeignWrites
 from mooring.controllers.attachdetach.handshake import Handshake, Released
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attachdetach.observation import Observation
+from mooring.controllers.attachdetach.release import Release
 from mooring.controllers.attachdetach.resource_versions import versions_comparable
 from mooring.controllers.attachdetach.state import (
     Action,
@@ -55,6 +56,7 @@ Key = str | SweepKey
 _Since = tuple[tuple[str, ...], float]
 """What was told, or who waits, and since when (the loop's time)."""
 SOON_S = 0.05
+MAY_BE_IN_VAIN = (Action.ATTACH, Action.REPORT, Action.DETACH)
 SETTLES_S = 1.0
 """Between one and two times so long stands a lock before it is granted anew to the node that has it."""
 WRITING = (
@@ -132,10 +134,9 @@ class AttachDetachController(Controller[Key]):
         # volume -> the epoch of a lock that is ahead of its VolumeAttachment, and until when (the loop's
         # time) another controller may still write it there
         self._settling: dict[str, tuple[int, float]] = {}
-        self._refused: Rests[str] = Rests()  # reports that a live look did not allow
-        # Volume and node whose VolumeAttachment is still being deleted, which the cache may hide for long:
-        # each try to create it anew raises the epoch of its lock, which wakes the volume.
-        self._still_there: Rests[tuple[str, str]] = Rests()
+        # Volume, node and what was tried in vain there: what was read live, or the API server, refused what
+        # the caches ask for, which may hide why for long. Most tries wake the volume themselves.
+        self._in_vain: Rests[tuple[str, str, Action]] = Rests()
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -172,11 +173,8 @@ class AttachDetachController(Controller[Key]):
                 self.look_again(key, decision.after + SOON_S)
         if all(decision.action is not Action.GRANT for decision in decisions):
             self._settling.pop(key, None)
-        if all(decision.action is not Action.REPORT for decision in decisions):
-            self._refused.end(key)
         for decision in decisions:
-            if decision.action is not Action.ATTACH:
-                self._still_there.end((key, decision.node))
+            self._end_rests(key, decision.node, but=decision.action)
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -220,7 +218,27 @@ class AttachDetachController(Controller[Key]):
     def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None and new is None:
             self._deleted.pop(old.name, None)
-            self._still_there.end((volume_of(old), old.spec.node_name))
+            self._end_rests(volume_of(old), old.spec.node_name)
+
+    def _end_rests(self, volume: str, node: str, *, but: Action | None = None) -> None:
+        for action in MAY_BE_IN_VAIN:
+            if action is not but:
+                self._in_vain.end((volume, node, action))
+
+    def _try_again(self, volume: str, decision: VolumeDecision) -> None:
+        """It was in vain. The caches will show why, and wake the volume; a watch that is cut off may take
+        minutes, so that tries without anything new come ever more seldom."""
+        tried, now = (volume, decision.node, decision.action), asyncio.get_running_loop().time()
+        self._in_vain.note(tried, now)
+        self.queue.add_after(volume, max(SOON_S, self._in_vain.left((tried,), now)))
+
+    def _is_too_early(self, volume: str, decision: VolumeDecision) -> bool:
+        """Whether the last try in vain is not long enough ago. If so, the volume is looked at in time."""
+        tried, now = (volume, decision.node, decision.action), asyncio.get_running_loop().time()
+        left = self._in_vain.left((tried,), now)
+        if left > 0:
+            self.queue.add_after(volume, left)
+        return left > 0
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""
@@ -253,9 +271,9 @@ class AttachDetachController(Controller[Key]):
                 record = self._record(volume, decision.node)
                 locked = state.locked or (state.lock or Lock()).epoch > 0
                 if await self._handshake.report(record, locked=locked):
-                    self._refused.end(volume)
+                    self._in_vain.end((volume, decision.node, decision.action))
                 else:
-                    self._report_again(volume)
+                    self._try_again(volume, decision)
             case Action.DETACH:
                 await self._detach(volume, decision, state)
             case _:
@@ -279,27 +297,17 @@ class AttachDetachController(Controller[Key]):
         node = self._node(decision.node)
         await self._handshake.grant(self._record(volume, decision.node), node, decision.pods[0])
 
-    def _report_again(self, volume: str) -> None:
-        """A live look has refused what the caches ask for. They will show why, and wake the volume; a watch
-        that is cut off may take minutes, so that looks without an event come ever more seldom."""
-        now = asyncio.get_running_loop().time()
-        self._refused.note(volume, now)
-        self.queue.add_after(volume, max(SOON_S, self._refused.left((volume,), now)))
-
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
         assert spec is not None, f"volume {volume} is wanted, but nothing defines it"
-        place, now = (volume, node.name), asyncio.get_running_loop().time()
-        if left := self._still_there.left((place,), now):
-            self.queue.add_after(volume, max(SOON_S, left))
+        if self._is_too_early(volume, decision):
             return
         try:
             await self._handshake.attach(volume, node, spec, locked=state.locked, pod=decision.pods[0])
         except AlreadyExists:  # an older one of the same name is still being deleted
-            self._still_there.note(place, now)
-            self.queue.add_after(volume, max(SOON_S, self._still_there.left((place,), now)))
+            self._try_again(volume, decision)
             return
-        self._still_there.end(place)
+        self._in_vain.end((volume, decision.node, decision.action))
         if (
             state.locked
             and RECONSTRUCTED not in node.metadata.annotations
@@ -316,7 +324,12 @@ class AttachDetachController(Controller[Key]):
         if is_unknown(volume) and await self._persistent_volume_exists(record):
             self.queue.add_after(volume, 1.0)  # the cache is stale: it will tell which volume this is
             return
+        if self._is_too_early(volume, decision):
+            return
         released = await self._handshake.detach(record, state.terms, exclusive=not state.several_nodes)
+        if released.verdict.action is Release.KEEP:
+            self._try_again(volume, decision)
+            return
         if released.verdict.allowed:
             held = self._index.records.get(released.record.name)
             if held is not None and held.uid == released.record.uid:  # else the watch was faster
