@@ -184,7 +184,7 @@ def test_an_attachment_that_only_a_late_cache_takes_for_gone_is_created_anew_eve
 def test_a_detach_that_the_node_does_not_allow_while_no_watch_tells_why_is_tried_ever_more_seldom(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ):
-    """Found by the simulation: the Node was gone; to mark the VolumeAttachment, and to take the mark back, woke
+    """Found by the simulation: the Node was gone; to mark the VolumeAttachment, and to unmark it, woke
     the volume at once."""
 
     async def schedule(stage: Any, a: Any, b: Any):
