@@ -4,7 +4,8 @@ PersistentVolume. Pure.
 The lock names the node and the pod that the volume was granted to, and the *epoch* of that grant: a fencing
 token. Each grant advances the epoch, and a VolumeAttachment carries the epoch under which it was made. The
 attacher, the report and the node agent compare the two, so that a VolumeAttachment that a former lease holder
-creates late is void (docs/protocol.md C14). A lock is never released, only granted on.
+creates late is void (docs/protocol.md C14). A lock is never released, only granted on. Its first epoch is the
+version of its PersistentVolume, so that one that is deleted and made anew repeats no epoch of the former.
 
 A force detach (the node was not asked) advances the epoch whatever the storage is, and *closes* the node for
 the volume: a later grant must not bring a mount back to life that is still there (docs/protocol.md C16). The
@@ -41,18 +42,22 @@ class Lock(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     pod: str = ""
     closed: dict[str, Closed] = {}
 
-    def granted(self, node: Node, pod: str) -> Lock:
-        """Returns the lock of the next epoch, granted to this node and open for it."""
+    def granted(self, node: Node, pod: str, *, first: int = 1) -> Lock:
+        """Returns the lock of the next epoch (of `first`, if it had none), granted to this node and open for
+        it."""
         others = {name: closed for name, closed in self.closed.items() if name != node.name}
-        return Lock(self.epoch + 1, node.name, node.uid, pod, others)
+        return Lock(self._next(first), node.name, node.uid, pod, others)
 
-    def released(self, node: str, boot_id: str, *, advance: bool) -> Lock:
-        """Returns the lock after a force detach from the node. `advance`: all
-        VolumeAttachments made so far become void."""
-        epoch = self.epoch + advance
+    def released(self, node: str, boot_id: str, *, advance: bool, first: int = 1) -> Lock:
+        """Returns the lock after a force detach from the node. `advance`: all VolumeAttachments made so far
+        become void, `first` as in `granted`."""
+        epoch = self._next(first) if advance else self.epoch
         return msgspec.structs.replace(
             self, epoch=epoch, closed={**self.closed, node: Closed(epoch, boot_id)}
         )
+
+    def _next(self, first: int) -> int:
+        return self.epoch + 1 if self.epoch else first
 
     def opened(self, node: str) -> Lock:
         """Returns the lock, open for the node again."""
@@ -79,6 +84,13 @@ def lock_of(persistent_volume: PersistentVolume | None) -> Lock:
             f"annotation {ATTACHED_TO} of PersistentVolume {persistent_volume and persistent_volume.name} is damaged "
             f"({error}): which node has the volume is not known. When no node uses it, remove the annotation"
         ) from None
+
+
+def first_epoch(persistent_volume: PersistentVolume) -> int:
+    """Returns the epoch of the first grant: later than any that a former PersistentVolume of the name can
+    have had, because each grant was a write, and the API server's versions only grow."""
+    version = persistent_volume.metadata.resource_version
+    return int(version) if version.isdecimal() else 1
 
 
 def annotation(lock: Lock) -> dict[str, str]:

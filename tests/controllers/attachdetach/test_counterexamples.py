@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -110,13 +111,15 @@ def without_a_comparison_of_epochs(patch: Patch) -> None:
 
 
 def without_an_advance_of_the_epoch(patch: Patch) -> None:
-    def same_epoch(self: Lock, node: Node, pod: str) -> Lock:
+    def same_epoch(self: Lock, node: Node, pod: str, *, first: int = 1) -> Lock:
         return msgspec.structs.replace(self, epoch=1, node=node.name, pod=pod)
 
     patch.setattr(Lock, "granted", same_epoch)
     whole = Lock.released
     patch.setattr(
-        Lock, "released", lambda self, node, boot_id, *, advance: whole(self, node, "", advance=False)
+        Lock,
+        "released",
+        lambda self, node, boot_id, *, advance, first: whole(self, node, "", advance=False, first=first),
     )
 
 
@@ -562,12 +565,16 @@ async def granted(stage: Any, leader: Any, node: str, pod: str) -> VolumeAttachm
     return await stage.fulfilled(record)
 
 
-async def c14_late_creation(stage: Any, a: Any, b: Any) -> tuple[bool, bool]:
+async def c14_late_creation(stage: Any, a: Any, b: Any, *, remade: bool = False) -> tuple[bool, bool]:
     await stage.persistent_volume()
     await stage.n1.register()
     late = a.wire.late(CREATE)
     with pytest.raises(Unreachable):
         await granted(stage, a, "n0", "default/p")
+    if remade:
+        await stage.api.delete(PersistentVolume, "pv-d1")
+        await stage.api.patch(PersistentVolume, "pv-d1", {"metadata": {"finalizers": None}})
+        await stage.persistent_volume()
     await stage.fulfilled(await granted(stage, b, "n1", "default/q"))  # p is gone, q came
     await asyncio.sleep(0.1)
     assert await b.handshake.report(b.record(node="n1"), locked=True)
@@ -581,6 +588,11 @@ async def c14_late_creation(stage: Any, a: Any, b: Any) -> tuple[bool, bool]:
 
 def test_c14_a_late_creation_under_an_older_epoch_is_told_to_nobody(play: Play):
     assert play(c14_late_creation) == (False, False)
+
+
+def test_c14_the_epochs_of_a_volume_that_is_deleted_and_made_anew_go_on(play: Play):
+    """A user takes a PersistentVolume away, and writes one of the same name for the same disk."""
+    assert play(partial(c14_late_creation, remade=True)) == (False, False)
 
 
 def test_c14_does_harm_if_nobody_compares_epochs(play: Play, monkeypatch: Patch):

@@ -15,7 +15,7 @@ from mooring.controllers.attachdetach.state import is_detached
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
-from mooring.volumes.attachment_lock import Lock, annotation, is_current, lock_of, may_open
+from mooring.volumes.attachment_lock import Lock, annotation, first_epoch, is_current, lock_of, may_open
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -64,7 +64,9 @@ class Locks:
         held = await self._client.find(PersistentVolume, _source(record))
         if held is not None:
             boot_id = node.status.node_info.boot_id if node is not None else ""
-            await self._swap(held, lock_of(held).released(record.spec.node_name, boot_id, advance=exclusive))
+            lock, first = lock_of(held), first_epoch(held)
+            released = lock.released(record.spec.node_name, boot_id, advance=exclusive, first=first)
+            await self._swap(held, released)
 
     async def is_current(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is of the lock's present epoch. Reads live."""
@@ -76,7 +78,7 @@ class Locks:
         held = await self._client.get(PersistentVolume, name)
         lock = lock_of(held)
         await self._refuse_closed(lock, node, volume)
-        swapped = lock.granted(node, pod)
+        swapped = lock.granted(node, pod, first=first_epoch(held))
         await self._swap(held, swapped)
         for record in (await self._client.list(VolumeAttachment)).items:
             if is_detached(record) or (attached_only and not record.status.attached):
