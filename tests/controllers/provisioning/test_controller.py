@@ -26,8 +26,9 @@ from mooring.simulation.checks.memory import remembered
 from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes import scrub
-from mooring.volumes.errors import InvalidSpec
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited
 from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.matching import SELECTED_NODE
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins import hostpath
 
@@ -390,9 +391,12 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(play: Play):
     play(story)
 
 
-async def waiting_claim(stage: ControllerStage, **more: Any) -> tuple[Any, PersistentVolumeClaim]:
+async def waiting_claim(
+    stage: ControllerStage, mode: str = "Immediate", **more: Any
+) -> tuple[Any, PersistentVolumeClaim]:
     """A controller, and a claim for which the storage is to be asked."""
     body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
+    body["volumeBindingMode"] = mode
     storage_class = await stage.api.create(StorageClass, body)
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -445,6 +449,36 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
         await controller.reconcile(ClaimKey("default/c"))
         assert {(await only_volume(stage)).name} == stage.array.disks
         assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+
+    play(story)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_another_node_is_chosen_for_a_claim_only_if_nothing_is_made_for_it(
+    play: Play, monkeypatch: pytest.MonkeyPatch, made: bool
+):
+    """Found by the simulation: a disk was made, and could not be stored; the driver left the chosen node, and
+    the claim went to a node of another zone, where the disk is not."""
+
+    class Unsuited:
+        async def provision(self) -> PersistentVolume:
+            raise NodeUnsuited("its node has no driver")
+
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage, mode="WaitForFirstConsumer")
+        chosen = {"metadata": {"annotations": {SELECTED_NODE: "n0"}}}
+        claim = await stage.api.patch(PersistentVolumeClaim, "c", chosen, "default")
+        controller.cache(PersistentVolumeClaim).accept(claim)
+        if made:
+            stage.wire.lose(request("POST", "persistentvolumes"))
+            with pytest.raises(Unreachable):
+                await controller.reconcile(ClaimKey("default/c"))
+        assert len(stage.array.disks) == made
+        monkeypatch.setattr(type(stage.plugins().plugins[0]), "new_provisioner", lambda *_: Unsuited())
+        with pytest.raises(NodeUnsuited):
+            await controller.reconcile(ClaimKey("default/c"))
+        held = (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata
+        assert ((SELECTED_NODE in held.annotations), (BEGUN in held.finalizers)) == (made, made)
 
     play(story)
 

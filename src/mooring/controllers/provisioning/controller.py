@@ -47,7 +47,12 @@ from mooring.volumes.errors import (
     StorageFull,
     StorageRefused,
 )
-from mooring.volumes.interfaces import ModifiableVolumePlugin, ProvisionableVolumePlugin, VolumeOptions
+from mooring.volumes.interfaces import (
+    ModifiableVolumePlugin,
+    ProvisionableVolumePlugin,
+    Provisioner,
+    VolumeOptions,
+)
 from mooring.volumes.matching import (
     SELECTED_NODE,
     STORAGE_PROVISIONER,
@@ -216,27 +221,38 @@ class ProvisioningController(Controller[Key]):
                 allowed_topologies=storage_class.allowed_topologies,
                 attributes=await self._attributes(claim, plugin),
             )
-            return await plugin.new_provisioner(options).provision()
+            return await self._ask(claim, plugin.new_provisioner(options))
         except KubeError:
             raise
         except Exception as error:
-            if not isinstance(error, CERTAIN):
-                self._certain.discard(claim.uid)
-            elif isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(
+            if isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(
                 claim, storage_class
             ):
                 await self._choose_another_node(claim)
-            elif self._nothing_is_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
+            elif self._is_nothing_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
                 await self._end(claim)
             self.recorder.once(
                 claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
             )
             raise
 
-    def _nothing_is_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
-        """Whether nothing was made, after a try that certainly had no effect: the storage says so, or
-        no earlier try can have had any."""
-        return not isinstance(error, NotAsked) or claim.uid in self._certain
+    async def _ask(self, claim: PersistentVolumeClaim, provisioner: Provisioner) -> PersistentVolume:
+        """Asks the storage. From then on something may be there, also if the volume is made, and cannot be
+        stored: only an error that certainly had no effect leaves what was certain before."""
+        certain = claim.uid in self._certain
+        self._certain.discard(claim.uid)
+        try:
+            return await provisioner.provision()
+        except CERTAIN:
+            if certain:
+                self._certain.add(claim.uid)
+            raise
+
+    def _is_nothing_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
+        """Whether nothing was made: the try certainly had no effect, and the storage says so, or no earlier
+        try can have had any."""
+        says_so = isinstance(error, CERTAIN) and not isinstance(error, NotAsked)
+        return says_so or claim.uid in self._certain
 
     def _can_go_elsewhere(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
