@@ -140,6 +140,13 @@ def test_what_comes_in_time_is_no_violation_and_what_comes_late_is(kind: str):
     assert not any(words in each for each in late(*begins, LIMITS[kind] - 1, *comes, 200))
 
 
+def test_a_wait_that_ends_at_once_and_begins_anew_long_after_with_nothing_between_is_two():
+    silent, quiet = node("Unknown"), {"_after": LIMITS["unready"] + 15}
+    again = (silent[0], silent[1] | quiet)
+    found = late(*RUNNING, 20, silent, pod("n1"), node(sign="2"), pod("n1", ready=True), again, pod("n1"))
+    assert found == []
+
+
 def test_a_node_that_is_silent_and_is_not_unknown_is_found():
     moment = [0.0]
     trace = Trace(lambda: moment[0])

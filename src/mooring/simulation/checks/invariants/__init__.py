@@ -30,6 +30,7 @@ from mooring.simulation.engine.trace import Event, Trace
 __all__ = ["CHECKERS", "Checks", "Violation", "check"]
 
 CHECKERS: tuple[type[Checker], ...] = (
+    Deadlines,  # first: it looks before what it shares with others has learnt of an event
     pod_identity.OneOfEachIdentity,
     pod_identity.NotBesideTheRemoved,
     pod_identity.TheOneMeant,
@@ -79,7 +80,6 @@ CHECKERS: tuple[type[Checker], ...] = (
     writes.ChangesSomething,
     words.WhatIsSaidIsSo,
     told_errors.ErrorsAreShown,
-    Deadlines,
 )
 
 
