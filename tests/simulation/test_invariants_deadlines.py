@@ -141,10 +141,10 @@ def test_what_comes_in_time_is_no_violation_and_what_comes_late_is(kind: str):
 
 
 def test_a_wait_that_ends_at_once_and_begins_anew_long_after_with_nothing_between_is_two():
-    silent, quiet = node("Unknown"), {"_after": LIMITS["unready"] + 15}
-    again = (silent[0], silent[1] | quiet)
-    found = late(*RUNNING, 20, silent, pod("n1"), node(sign="2"), pod("n1", ready=True), again, pod("n1"))
-    assert found == []
+    kind, fields = node("Unknown")
+    silent, again = ((kind, fields | {"_after": each}) for each in (6.0, LIMITS["unready"] + 15))
+    story = [*RUNNING, 20, claim(), silent, pod("n1"), node(sign="2"), pod("n1", ready=True), again, pod("n1")]
+    assert late(*story) == []
 
 
 def test_a_node_that_is_silent_and_is_not_unknown_is_found():
