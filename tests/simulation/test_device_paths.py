@@ -27,8 +27,8 @@ def test_a_disk_that_the_storage_took_away_is_not_found():
 
 
 def test_a_disk_that_has_come_back_at_another_path_is_not_found_at_its_former_one():
-    """Found by the simulation: it was, so a mount began with that path, which was another disk's when the mount
-    took effect."""
+    """Found by the simulation: it was, so a mount began with that path, which was another disk's when the
+    mount took effect."""
     array = array_with_a_disk_at(OLD)
     array.take_away("n1")
     array.appear("v", "n1")

@@ -292,7 +292,7 @@ class Array:
         return next((path for path, each in self.paths[node].items() if each == disk), f"/dev/{disk}")
 
     def at_path(self, path: str, node: str, wanted: str) -> str:
-        """What the node finds at the path, where it looks for the disk that is `wanted`; "": nothing is there.
+        """What the node finds at the path, where it looks for the disk `wanted`; "": nothing is there.
         Where it looks for a disk that it should not have, it finds it: S11 is to see that."""
         elsewhere = (wanted, node) in self.taken or wanted in self.paths[node].values()
         return self.paths[node].get(path, "" if elsewhere else wanted)
