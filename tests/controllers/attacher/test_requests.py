@@ -16,6 +16,7 @@ from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.controllers.attacher.slots import Slots
 from mooring.kube.client import Client
+from mooring.kube.controller import WALL_CLOCK_S
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.transport import Request, Response
@@ -173,6 +174,63 @@ def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(play: Pla
         await reconciled(stage, attacher)
         await asyncio.sleep(VALIDITY_S + 1)
         await reconciled(stage, attacher)
+        assert await stage.api.find(VolumeAttachment, "va") is None
+
+    play(story)
+
+
+async def _with_a_clock_that_was_ahead(stage: ControllerStage, act: str, right_after_s: float) -> set[str]:
+    """A request is not answered, and the volume is detached, while the attacher's clock is ahead; then it is
+    set right, and is looked at. Returns which VolumeAttachments there are when the request has lost its
+    validity."""
+    true, ahead = stage.now, [timedelta(hours=1)]
+    stage.now = lambda: true() + ahead[0]
+    await wanted(stage)
+    stage.array.detach_s = 10.0
+    late = unanswered(stage, act)
+    running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+    await asyncio.sleep(0.1 if act == "attach" else 5.0)  # an attach is asked for again after 0.5 s
+    await stage.api.delete(VolumeAttachment, "va")
+    await asyncio.sleep(right_after_s)
+    ahead[0] = timedelta()
+    await asyncio.sleep(WALL_CLOCK_S + VALIDITY_S + 2 * stage.array.detach_s)
+    assert len(late) == 1
+    running.cancel()
+    return {each.name for each in (await stage.api.list(VolumeAttachment)).items}
+
+
+@pytest.mark.parametrize("act", ["attach", "detach"])
+@pytest.mark.parametrize("right_after_s", [5.0, 30.0], ids=["while it is asked", "when it has answered"])
+def test_a_clock_that_is_set_right_does_not_keep_a_request_outstanding(
+    play: Play, slow_storage: None, act: str, right_after_s: float
+):
+    """Found by the simulation: the request was an hour in the future, and nothing looked at it again for that
+    hour and its validity."""
+
+    async def story(stage: ControllerStage):
+        assert await _with_a_clock_that_was_ahead(stage, act, right_after_s) == set()
+
+    play(story)
+
+
+def test_while_an_attach_may_come_late_a_detach_that_was_answered_is_not_asked_for_again(
+    play: Play, monkeypatch: Patch
+):
+    slow_requests(monkeypatch, 5 * WALL_CLOCK_S)
+
+    async def story(stage: ControllerStage):
+        asked: list[str] = []
+        stage.array.journal = lambda actor, kind, **fields: asked.append(f"{kind} {fields.get('act')}")
+        await wanted(stage)
+        unanswered(stage, "attach")
+        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+        await asyncio.sleep(0.1)
+        await stage.api.delete(VolumeAttachment, "va")
+        await asyncio.sleep(4.5 * WALL_CLOCK_S)
+        assert asked.count("truth.begin detach") == 1
+        await asyncio.sleep(WALL_CLOCK_S)
+        running.cancel()
+        assert asked.count("truth.begin detach") == 2, "it may have been attached meanwhile"
         assert await stage.api.find(VolumeAttachment, "va") is None
 
     play(story)

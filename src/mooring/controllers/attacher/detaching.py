@@ -44,16 +44,20 @@ class Detaching:
         self._now = now
         self._let_go: set[str] = set()
         """Uids of VolumeAttachments that were let go, until the watch says so: the cache still shows them."""
+        self._answered: set[str] = set()
+        """Uids of VolumeAttachments of which the storage has said "detached" to this process."""
         self._log: Any = structlog.get_logger(component="attacher")
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         """Hears of changes in the cache."""
         if old is not None and new is None:
             self._let_go.discard(old.uid)
+            self._answered.discard(old.uid)
 
     async def detach(self, record: VolumeAttachment) -> float:
-        """Asks the storage to detach, unless it has said "detached" before. Returns 0 when the
-        VolumeAttachment was let go, else the seconds until no earlier request can take effect any more.
+        """Asks the storage to detach, unless it has said "detached" before; once more when an attach may have
+        taken effect since, and none can any more. Returns 0 when the VolumeAttachment was let go, else the
+        seconds until no earlier request can take effect any more, by the wall clock.
         Raises KubeError, VolumeError and what the storage raises."""
         if record.uid in self._let_go:
             return 0.0
@@ -62,11 +66,12 @@ class Detaching:
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
         before = requests.not_later([*noted, *self._remembered.unanswered(record, self._now())], self._now())
         known, asked = DETACHED in record.metadata.annotations, record
-        if not known:
+        if not known and not (record.uid in self._answered and self._attach_s(record, validity_s)):
             asked = await self._ask(plugin, record, before, validity_s)
+            self._answered.add(record.uid)
         sent = list(requests.times(asked, ATTACH_REQUESTED_AT))
         attaches = requests.not_later(sent, self._now())
-        attach_s = requests.outstanding_for(_unanswered(attaches, asked), self._now(), validity_s)
+        attach_s = self._attach_s(asked, validity_s)
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
             metrics.done(
@@ -88,6 +93,11 @@ class Detaching:
             }
             await self._note(asked, {**times, **detached})
         return left_s
+
+    def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
+        """The seconds until no attach that was not answered can take effect any more."""
+        sent, now = requests.times(record, ATTACH_REQUESTED_AT), self._now()
+        return requests.outstanding_for(requests.not_later(_unanswered(sent, record), now), now, validity_s)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float

@@ -16,6 +16,7 @@ import msgspec
 from mooring.controllers.fencing.names import TAINT_VALUE as BY_FENCE
 from mooring.kube.errors import KubeError, NotFound
 from mooring.kube.objects import (
+    ControllerRevision,
     DaemonSet,
     Deployment,
     Job,
@@ -34,6 +35,7 @@ from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
+    BROKEN,
     DAEMONS,
     DEPLOYMENTS,
     EDITION,
@@ -69,6 +71,11 @@ KEEPS_FIRST = 2
 """`how` of an update that leaves the first pod as it is."""
 STOPPED_S = 8.0
 """A user who stops a workload starts it again after one to three times so long."""
+
+
+def rolling_from(ordinal: int) -> dict[str, Any]:
+    """The strategy of a StatefulSet whose pods from this one on are updated (its partition)."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": ordinal}}
 
 
 class Users:
@@ -138,13 +145,23 @@ class Users:
 
     async def update_set(self, step: PlanStep) -> None:
         """A new template: its pods are of another edition. `how` 2: but for the first pod of a StatefulSet,
-        which stays of the one before (a partition)."""
-        owner = self._owner(step.on)
-        spec: dict[str, Any] = {"template": {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}}
-        if step.how == KEEPS_FIRST and owner is StatefulSet:
-            spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-        patch = {"spec": spec}
-        await self.cluster.as_user(lambda: self.api.patch(owner, step.on, patch, self.namespace(step.on)))
+        which stays of the one before (a partition), unless that has a mistake."""
+        owner, namespace = self._owner(step.on), self.namespace(step.on)
+
+        async def update() -> None:
+            spec: dict[str, Any] = {"template": {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}}
+            if step.how == KEEPS_FIRST and owner is StatefulSet and not await self._has_mistake(step.on):
+                spec["updateStrategy"] = rolling_from(1)
+            await self.api.patch(owner, step.on, {"spec": spec}, namespace)
+
+        await self.cluster.as_user(update)
+
+    async def _has_mistake(self, name: str) -> bool:
+        """Whether a StatefulSet's template has a mistake, or the one that a partition would keep pods of."""
+        found = await self.api.get(StatefulSet, name, self.namespace(name))
+        kept = await self.api.find(ControllerRevision, found.status.current_revision, found.namespace)
+        templates = [found.spec.template, *([kept.data["spec"]["template"]] if kept is not None else [])]
+        return any(BROKEN in each["metadata"].get("annotations", {}) for each in templates)
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:

@@ -119,11 +119,14 @@ class _Attacher(Attacher, Detacher):
 
     async def verify_device(self, spec: VolumeSpec, device_path: str) -> None:
         wanted = self._plugin.get_volume_name(spec)
-        if (wanted, self._plugin.host.node_name) in self._array.taken:
-            raise WrongDevice(f"{device_path} is not there")
-        found = self._array.at_path(device_path, self._plugin.host.node_name, wanted)
+        found = self._at_path(device_path, wanted)
         if found != wanted:
             raise WrongDevice(f"{device_path} is disk {found}, not {wanted}")
+
+    def _at_path(self, path: str, wanted: str) -> str:
+        if found := self._array.at_path(path, self._plugin.host.node_name, wanted):
+            return found
+        raise WrongDevice(f"{path} is not there")
 
     def get_device_mount_path(self, spec: VolumeSpec) -> str:
         return str(self._plugin.host.get_plugin_dir(DISK) / "mounts" / self._plugin.get_volume_name(spec))
@@ -131,7 +134,7 @@ class _Attacher(Attacher, Detacher):
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
         node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
         await self._array.mounting(node)
-        found = self._array.at_path(device_path, node, wanted)
+        found = self._at_path(device_path, wanted)
         if self._array.targets.refuses(found, node):
             raise VolumeError(f"mounting {found}: the storage shuts node {node} out")
         self._array.mount(found, node, path=device_path, wanted=wanted, raw=spec.block)

@@ -184,11 +184,9 @@ class _Node(PlayedNode):
 
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
-        if (wanted, self._node) in self._array.taken:
-            raise CsiError(Code.NOT_FOUND, f"{path} is not there")
         found = self._array.at_path(path, self._node, wanted)
         if found != wanted:
-            raise CsiError(Code.NOT_FOUND, f"{path} is disk {found}, not {wanted}")
+            raise CsiError(Code.NOT_FOUND, f"{path} is {found or 'not there'}, and not {wanted}")
         return await self.mount(found, path, wanted, raw=request.volume_capability.HasField("block"))
 
     async def node_get_info(self, request: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:

@@ -291,9 +291,11 @@ class Array:
         """Where the disk is on the node, or was."""
         return next((path for path, each in self.paths[node].items() if each == disk), f"/dev/{disk}")
 
-    def at_path(self, path: str, node: str, otherwise: str) -> str:
-        """The disk that is at the path; `otherwise` if there is none."""
-        return self.paths[node].get(path, otherwise)
+    def at_path(self, path: str, node: str, wanted: str) -> str:
+        """What the node finds at the path, where it looks for the disk `wanted`; "": nothing is there.
+        Where it looks for a disk that it should not have, it finds it: S11 is to see that."""
+        elsewhere = (wanted, node) in self.taken or wanted in self.paths[node].values()
+        return self.paths[node].get(path, "" if elsewhere else wanted)
 
     # --- disks
 
