@@ -143,7 +143,17 @@ def test_what_comes_in_time_is_no_violation_and_what_comes_late_is(kind: str):
 def test_a_wait_that_ends_at_once_and_begins_anew_long_after_with_nothing_between_is_two():
     kind, fields = node("Unknown")
     silent, again = ((kind, fields | {"_after": each}) for each in (6.0, LIMITS["unready"] + 15))
-    story = [*RUNNING, 20, claim(), silent, pod("n1"), node(sign="2"), pod("n1", ready=True), again, pod("n1")]
+    story = [
+        *RUNNING,
+        20,
+        claim(),
+        silent,
+        pod("n1"),
+        node(sign="2"),
+        pod("n1", ready=True),
+        again,
+        pod("n1"),
+    ]
     assert late(*story) == []
 
 
@@ -412,3 +422,12 @@ def test_a_fault_of_a_node_whose_ending_pod_has_the_volume_explains_that_another
     assert waits()
     assert not waits(pod("n1", ready=True, going=True, uid="b", name="db-1"))
     assert waits(pod("n2", ready=True, going=True, uid="b", name="db-1")), "of a node that no fault strikes"
+
+
+def test_a_claim_that_waits_for_its_first_consumer_is_not_bound_for_a_pod_that_has_a_node_already():
+    lazy = Settings(lazy_claims=True)
+    limit = bounds(lazy)["bound"] + 15
+    csi_node = written("csinodes.storage.k8s.io", "n1", spec={"drivers": [{"name": "ebs.csi.aws.com"}]})
+    for place, found in (("", True), ("n1", False)):
+        story = [node(), csi_node, claim("", phase="Pending"), pod(place, ready=bool(place))]
+        assert any("is bound" in each for each in late(*story, limit, settings=lazy)) is found

@@ -149,23 +149,26 @@ def _of_records(world: World, settings: Settings, users: Users, places: Places) 
 
 
 def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
-    named = {claim for name, pod in world.pods.items() for claim in world.claims_of(name, pod)}
+    by_pod = [(pod, claim) for name, pod in world.pods.items() for claim in world.claims_of(name, pod)]
+    named = {claim for _, claim in by_pod}
+    consumed = {claim for pod, claim in by_pod if not pod.spec.node_name}
     for name, claim in world.claims.items():
         if claim.going:
             if name not in named and HOLD not in claim.metadata.finalizers:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)
-        elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in named):
+        elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in consumed):
             yield Wait("bound", name, NONE, claim.metadata.uid)
 
 
-def _can_be_bound(world: World, settings: Settings, claim: StoredObject, named: bool) -> bool:
+def _can_be_bound(world: World, settings: Settings, claim: StoredObject, consumed: bool) -> bool:
+    """`consumed`: a pod waits for it before it gets a node, so that one is chosen for both."""
     if claim.status.phase == "Lost":
         return False
     if claim.spec.storage_class_name == STATIC_CLASS:
         free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
         return any(each.spec.storage_class_name == STATIC_CLASS for each in free)
     return not settings.lazy_claims or (
-        named
+        consumed
         and all(
             report.node is not None and world.takes_pods(report.node) and world.has_driver(each)
             for each, report in world.reports.items()
