@@ -747,6 +747,15 @@ def test_a_volume_stays_as_long_as_a_claim_is_bound_to_it():
     assert found([claim("a", "v"), gone("persistentvolumes", "v")]) == ["S15"]
 
 
+def test_a_disk_that_was_made_for_a_claim_may_go_when_that_has_got_another_volume():
+    """A user has given it one that was kept, while its own was being made. Found by the simulation."""
+    made, other = ("truth.deleted", {"volume": "pvc-a"}), ("truth.deleted", {"volume": "v"})
+    waiting = written("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})
+    assert found([waiting, made]) == ["S14"]
+    assert found([waiting, claim("a", "v"), made]) == []
+    assert found([waiting, claim("a", "v"), other]) == ["S14"]
+
+
 def test_a_claim_and_a_volume_that_a_user_has_stripped_may_go_and_no_others():
     claim_gone = gone("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})
     volume_gone = gone("persistentvolumes", "v", {"metadata": {"uid": "pv"}})
