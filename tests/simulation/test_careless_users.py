@@ -56,8 +56,8 @@ def test_a_volume_whose_finalizers_are_stripped_is_gone_and_its_disk_is_removed_
 
 
 def test_a_disk_is_removed_by_hand_when_its_claim_is_gone_and_not_when_a_pod_of_it_is():
-    """A pod of two claims is deleted with each of them, and gone when the second one's user comes to it. Found
-    by the simulation."""
+    """A pod of two claims is deleted with each of them, and gone when the second one's turn comes. Found by
+    the simulation."""
     scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": "two-disks"}, minutes=18)
     late, strip = PlanStep(57, "late-kind", "placing", 78, 9), PlanStep(60, "strip-volume", "db")
     outcome = play(0, scenario, plan=(late, strip))

@@ -91,8 +91,8 @@ class OneDiskForEach(Checker):
 
 
 class KeptWhileClaimed(Checker):
-    """S14: a disk is deleted only when no claim has it: none names its volume, and none that names no volume yet
-    is the one that it was made for. S16: what was written to it is found again."""
+    """S14: a disk is deleted only when no claim has it: none names its volume, and none for which it was made
+    names no volume yet. S16: what was written to it is found again."""
 
     name = "S14"
 
