@@ -21,7 +21,7 @@ from mooring.csi.driver.services import AccessMode, Driver
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service.controller import GIVES_WAY, IN_FLIGHT, EbsController, make_controller
 from mooring.ebs.ec2.api import Ec2Api
-from mooring.ebs.errors import Ec2Error
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 from mooring.ebs.options import Options
 from mooring.mounts.blocking import finish
 
@@ -87,6 +87,25 @@ class DyingApi(Ec2Api):
                 await self._api.call(action, request)
         self.died.set()
         return await asyncio.get_running_loop().create_future()
+
+
+class LateApi(Ec2Api):
+    """Its first call of `action` has no answer, and is carried out `late_s` later."""
+
+    def __init__(self, api: Ec2Api, action: str, late_s: float) -> None:
+        self._api, self._action, self._late_s = api, action, late_s
+        self.late: asyncio.Future[None] | None = None
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        if action != self._action or self.late is not None:
+            return await self._api.call(action, request)
+        self.late = asyncio.ensure_future(self._later(request))
+        raise Ec2Unreachable("no answer")
+
+    async def _later(self, request: Mapping[str, Any]) -> None:
+        await asyncio.sleep(self._late_s)
+        with suppress(Ec2Error):
+            await self._api.call(self._action, request)
 
 
 class CloudInProcess:

@@ -55,6 +55,16 @@ def test_a_volume_whose_finalizers_are_stripped_is_gone_and_its_disk_is_removed_
     assert gone < moment(lines(outcome, "truth.detached")[0]) < moment(lines(outcome, "truth.deleted")[0])
 
 
+def test_a_disk_is_removed_by_hand_when_its_claim_is_gone_and_not_when_a_pod_of_it_is():
+    """A pod of two claims is deleted with each of them, and gone when the second one's turn comes. Found by
+    the simulation."""
+    scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": "two-disks"}, minutes=18)
+    late, strip = PlanStep(57, "late-kind", "placing", 78, 9), PlanStep(60, "strip-volume", "db")
+    outcome = play(0, scenario, plan=(late, strip))
+    assert outcome.violations == []
+    assert outcome.counts["truth.deleted"] == 2
+
+
 def test_what_a_user_has_not_stripped_counts_still():
     """The checker accepts that just this claim is gone, not another one."""
     outcome = played(PlanStep(60, "strip-claim", "db", 0, 1))

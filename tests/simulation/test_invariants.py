@@ -743,8 +743,30 @@ def test_a_record_must_not_offer_a_disk_that_is_not_attached():
     assert found([READY, record(), says(True, deletionTimestamp="now")]) == ["S13"]
 
 
+def test_a_record_may_offer_a_disk_that_the_storage_took_away_before_it_answered():
+    """Nothing tells of that: not of what it took later, nor of what was attached and detached since. Found by
+    the simulation."""
+    attached: Events = [READY, record(), ("truth.attached", ATTACHED)]
+    taken: Events = [("truth.taken", THERE), ("truth.detached", ATTACHED)]
+    assert found([*attached, *taken, says(True)]) == []
+    assert found([*attached, *taken, says(True), says(False), says(True)]) == ["S13"]
+    assert found([*attached, says(True), *taken, says(False), says(True)]) == ["S13"]
+    again = [("truth.attached", ATTACHED), ("truth.detached", ATTACHED)]
+    assert found([*attached, *taken, *again, says(True)]) == ["S13"]
+    assert found([*attached, *taken, record_gone(), record(), says(True)]) == ["S13"]
+
+
 def test_a_volume_stays_as_long_as_a_claim_is_bound_to_it():
     assert found([claim("a", "v"), gone("persistentvolumes", "v")]) == ["S15"]
+
+
+def test_a_disk_that_was_made_for_a_claim_may_go_when_that_has_got_another_volume():
+    """A user has given it one that was kept, while its own was being made. Found by the simulation."""
+    made, other = ("truth.deleted", {"volume": "pvc-a"}), ("truth.deleted", {"volume": "v"})
+    waiting = written("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})
+    assert found([waiting, made]) == ["S14"]
+    assert found([waiting, claim("a", "v"), made]) == []
+    assert found([waiting, claim("a", "v"), other]) == ["S14"]
 
 
 def test_a_claim_and_a_volume_that_a_user_has_stripped_may_go_and_no_others():

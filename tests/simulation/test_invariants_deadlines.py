@@ -10,6 +10,7 @@ import pytest
 from mooring.simulation.checks.invariants import Checks
 from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import BROKEN
 from mooring.simulation.engine.trace import Trace
@@ -53,9 +54,12 @@ def pod(
     return written("pods", f"default/{name}", metadata=metadata, spec=spec, status=status)
 
 
-def record(*, attached: bool = False, going: bool = False, node: str = "n1") -> Event:
+def record(
+    *, attached: bool = False, going: bool = False, node: str = "n1", finalizers: tuple[str, ...] = ()
+) -> Event:
     annotations = {"mooring.dev/volume-name": "v"}
-    metadata = {"annotations": annotations, "uid": "r"} | ({"deletionTimestamp": "t"} if going else {})
+    metadata: dict[str, Any] = {"annotations": annotations, "uid": "r", "finalizers": finalizers}
+    metadata |= {"deletionTimestamp": "t"} if going else {}
     return written(
         RECORDS, f"va-{node}", metadata=metadata, spec={"nodeName": node}, status={"attached": attached}
     )
@@ -206,6 +210,14 @@ def test_a_fault_explains_a_wait_for_as_long_as_it_lasts_and_the_time_to_recover
 
 def test_a_fault_of_another_node_explains_nothing():
     assert len(late(*WAITS_FOR_NODE, step("cut", "n2"), LIMIT + 15.0)) == 1
+
+
+def test_a_record_that_another_party_alone_keeps_is_not_waited_for():
+    """Found by the simulation."""
+    limit, ours = LIMITS["detached"], "mooring.dev/attacher"
+    detaching = [node(), volume("Bound"), record(going=True, finalizers=(ours, HOLD))]
+    assert len(late(*detaching, limit + 15.0)) == 1
+    assert late(*detaching, 5.0, record(going=True, finalizers=(HOLD,)), limit + 15.0) == []
 
 
 def test_a_node_that_has_had_the_volume_explains_the_wait_also_when_it_has_let_it_go():

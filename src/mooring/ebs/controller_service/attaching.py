@@ -93,7 +93,9 @@ class Attacher:
             requested_at = self._settling.now()
             volume = await volume_there(self._describe, self._settling, volume_id)
             attaching_s = self._attaching_s(volume, node, work)
-            step = next_step(volume, node, work.device, self._proves(requested_at, volume_id), attaching_s)
+            proven = self._settling.proves(requested_at, _attach(volume_id), _detach(volume_id))
+            stays = self._settling.proves(requested_at, _unanswered_detach(volume_id, node))
+            step = next_step(volume, node, work.device, proven, attaching_s, stays)
             match step:
                 case Step.DONE:
                     return self._done(volume, node)
@@ -107,9 +109,6 @@ class Attacher:
                     assert_never(step)
             await sleep(poll_pause_s(self._describe.batching, polls))
         raise AssertionError("unreachable: the questions have no end")
-
-    def _proves(self, requested_at: float, volume_id: str) -> bool:
-        return self._settling.proves(requested_at, _attach(volume_id), _detach(volume_id))
 
     def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
         attachment = volume.attachment(node)
@@ -280,14 +279,17 @@ class Attacher:
         """Sends DetachVolume. Returns whether EC2 answers that there is nothing to detach."""
         try:
             await self._api.call("DetachVolume", {"VolumeId": volume_id, "InstanceId": node})
-        except Ec2Unreachable as error:
-            _log.info("the outcome of DetachVolume is not known", volume=volume_id, error=str(error))
         except Ec2Error as error:
             if error.code in NO_VOLUME | NO_INSTANCE | NOT_ATTACHED:
                 return True
             if error.code != "IncorrectState":
                 raise
             return "'available'" in error.message  # otherwise EC2 is detaching it already
+        except BaseException as error:  # EC2 may still carry it out, whatever it shows until then
+            self._settling.note(_unanswered_detach(volume_id, node))
+            if not isinstance(error, Ec2Unreachable):
+                raise
+            _log.info("the outcome of DetachVolume is not known", volume=volume_id, error=str(error))
         finally:
             self._settling.note(_detach(volume_id))
         return False
@@ -314,3 +316,7 @@ def _attach(volume_id: str) -> str:
 
 def _detach(volume_id: str) -> str:
     return f"detach {volume_id}"
+
+
+def _unanswered_detach(volume_id: str, node: str) -> str:
+    return f"unanswered detach {volume_id} {node}"

@@ -23,16 +23,17 @@ class Step(Enum):
     """The attach is stuck: detach, and try another device name."""
 
 
-def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: float) -> Step:
+def next_step(volume: Volume, node: str, mine: str, proven: bool, attaching_s: float, stays: bool) -> Step:
     """The next step for the described volume. `mine`: the device name in this operation's AttachVolume, empty
     before the first; `proven`: the description is younger than every known change; `attaching_s`: seconds for
-    which the volume has been attaching. Raises CsiError if it cannot be attached."""
+    which the volume has been attaching; `stays`: no DetachVolume without an answer can still be carried out.
+    Raises CsiError if it cannot be attached."""
     attachment = volume.attachment(node)
     if attachment is None:
         return _unattached_step(volume, node, mine, proven)
     if attachment.state == "attached":
         is_mine = bool(mine) and canonical(attachment.device) == canonical(mine)
-        return Step.DONE if is_mine or proven else Step.WAIT
+        return Step.DONE if proven or (is_mine and stays) else Step.WAIT
     if attachment.state == "attaching" and attaching_s > STUCK_S:
         return Step.GIVE_UP
     return Step.WAIT  # attaching, detaching, busy: EC2 is still working on it

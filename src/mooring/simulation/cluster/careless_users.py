@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -139,10 +140,11 @@ class CarelessUsers:
         found = await self._api.find(PersistentVolumeClaim, claim.name, NAMESPACE)
         if found is None or found.uid != claim.uid:
             return
-        await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
-        for pod in (await self._api.list(Pod, NAMESPACE)).items:
-            if claim.key in claims_of(pod) and not pod.deleting:
-                await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
+        with suppress(NotFound):  # it may be a pod that is gone: the next look says whether the claim is
+            await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
+            for pod in (await self._api.list(Pod, NAMESPACE)).items:
+                if claim.key in claims_of(pod) and not pod.deleting:
+                    await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
         raise KubeError("the claim is still there")
 
     async def _delete_stripped(self, kind: type[Object], name: str, namespace: str) -> None:

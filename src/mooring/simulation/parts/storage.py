@@ -276,6 +276,7 @@ class Array:
     def take_away(self, node: str) -> None:
         """The storage detaches by itself what a machine without power had."""
         for disk in sorted(disk for disk, holder in self.attached.items() if holder == node):
+            self.journal("array", "truth.taken", volume=disk, node=node)
             self.vanish(disk, node)
             self.taken.add((disk, node))
 

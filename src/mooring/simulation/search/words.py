@@ -140,6 +140,7 @@ TELLING: Mapping[str, Told] = {
     "truth.begin": _begins,
     "truth.attached": "{volume} is attached to {node}",
     "truth.detached": "{volume} is detached from {node}",
+    "truth.taken": "the storage takes {volume} away from {node} by itself",
     "truth.denied": "the storage refuses to attach {volume} to {node}",
     "truth.revoked": "the storage cuts {node} off from {volume}",
     "truth.mounted": "{node} mounts {volume}",

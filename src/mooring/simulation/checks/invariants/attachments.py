@@ -210,7 +210,8 @@ class OneOperation(Checker):
 
 class NoLostRecord(Checker):
     """S13: what is attached has a VolumeAttachment that says where, and that does not take back that it is
-    attached unless the storage has said so; and what a VolumeAttachment offers as attached, is."""
+    attached unless the storage has said so; and what a VolumeAttachment offers as attached, is; but
+    for what the storage has taken away by itself, without a word, between attaching it and saying so."""
 
     name = "S13"
 
@@ -221,8 +222,10 @@ class NoLostRecord(Checker):
         self._records: dict[
             str, tuple[Place, bool]
         ] = {}  # VolumeAttachment -> place, and whether it says "attached"
+        self._taken: set[Place] = set()  # taken away before a VolumeAttachment said "attached"
         trace.listen("truth.attached", self._attach)
         trace.listen("truth.detached", self._detach)
+        trace.listen("truth.taken", self._take)
         trace.listen("truth.denied", lambda event: self._denied.add(place(event)))
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -231,6 +234,7 @@ class NoLostRecord(Checker):
         self.guarded += 1
         self._attached.add(place(event))
         self._denied.discard(place(event))
+        self._taken.discard(place(event))
         if not any(where == place(event) for where, _ in self._records.values()):
             volume, node = place(event)
             self.wrong(f"{volume} is attached to {node}, and no VolumeAttachment says so", event)
@@ -238,6 +242,10 @@ class NoLostRecord(Checker):
     def _detach(self, event: Event) -> None:
         self._attached.discard(place(event))
         self._denied.discard(place(event))
+
+    def _take(self, event: Event) -> None:
+        if (place(event), False) in self._records.values():
+            self._taken.add(place(event))
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] != ATTACHMENTS:
@@ -252,15 +260,17 @@ class NoLostRecord(Checker):
             self.wrong(
                 f"the VolumeAttachment of {where[0]} and {where[1]} takes back that it is attached", event
             )
-        if says[1] and where not in self._attached:
+        if says[1] and where not in self._attached | self._taken:
             self.wrong(
                 f"a VolumeAttachment says that {where[0]} is attached to {where[1]}, and it is not", event
             )
+        self._taken.discard(where)
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] != ATTACHMENTS:
             return
         where, _ = self._records.pop(event.fields["name"], (("", ""), False))
+        self._taken.discard(where)
         if where in self._attached:
             self.wrong(
                 f"the VolumeAttachment of {where[0]} and {where[1]} is gone, and it is attached", event

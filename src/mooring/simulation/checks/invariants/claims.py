@@ -91,13 +91,14 @@ class OneDiskForEach(Checker):
 
 
 class KeptWhileClaimed(Checker):
-    """S14: a disk is deleted only when its claim is gone, and S16: what was written to it is found again."""
+    """S14: a disk is deleted only when no claim has it: none names its volume, and none for which it was made
+    names no volume yet. S16: what was written to it is found again."""
 
     name = "S14"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._claims: dict[str, str] = {}  # claim -> its uid
+        self._claims: dict[str, str] = {}  # claim -> its volume, or that which is made for it
         self._written_words: defaultdict[str, int] = defaultdict(int)
         trace.listen("store.written", self._claim)
         trace.listen("store.deleted", self._claim_gone)
@@ -106,7 +107,8 @@ class KeptWhileClaimed(Checker):
 
     def _claim(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
-            self._claims[event.fields["name"]] = object_of(event).metadata.uid
+            claim = object_of(event)
+            self._claims[event.fields["name"]] = claim.spec.volume_name or f"pvc-{claim.metadata.uid}"
 
     def _claim_gone(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
@@ -116,8 +118,8 @@ class KeptWhileClaimed(Checker):
         volume = event.fields["volume"]
         self.guarded += 1
         self._written_words.pop(volume, None)
-        for claim, uid in self._claims.items():
-            if volume == f"pvc-{uid}":
+        for claim, has in self._claims.items():
+            if volume == has:
                 self.wrong(f"{volume} is deleted, and claim {claim} exists", event)
 
     def _write(self, event: Event) -> None:

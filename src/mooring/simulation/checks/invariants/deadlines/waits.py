@@ -131,6 +131,8 @@ def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> b
 
 def _of_records(world: World, settings: Settings, users: Users, places: Places) -> Iterator[Wait]:
     for record in world.records.values():
+        if record.metadata.finalizers == (HOLD,):
+            continue  # another party alone keeps it
         volume, node = record.volume_name, record.spec.node_name
         where, dead = f"{volume} on {node}", world.is_dead(node) and not world.is_left(record)
         concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
