@@ -413,6 +413,7 @@ class AgentStage:
             clock=asyncio.get_running_loop().time,
             peer_door=self.peer_door,
         )
+        self.agent = agent
         self._agent = asyncio.create_task(agent.run(self.shutdown))
         await self.until(lambda: self.api.find(Node, NODE))
 

@@ -16,6 +16,7 @@ import pytest
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import ConfigMap, Node, Pod, VolumeAttachment
 from mooring.kube.transport import Request
+from mooring.node.volumes.volume import WAITING
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import volume_attachment_name
 
@@ -404,6 +405,10 @@ def test_a_mount_that_fails_is_told_and_tried_again(play: Play) -> None:
         assert "ContainerCreating" in (await stage.pod()).status.container_statuses[0].state.waiting.reason
         del stage.machine.failures["mount-device"]
         await stage.until(lambda: running(stage))
+        (volume,) = stage.agent._volumes._known.volumes.values()
+        assert [want.problem for want in volume.wants.values()] == [WAITING], (
+            "should it be lost, that is news"
+        )
 
     play(story)
 

@@ -386,6 +386,7 @@ class VolumeManager:
         try:
             if operation.action is Action.SET_UP:
                 await self._set_up(volume, pod_uid)
+                self._reports.over(volume, pod_uid)
             else:
                 await self._tear_down(volume, pod_uid)
         except Exception as error:

@@ -9,7 +9,7 @@ from mooring.kube.events import EventType
 from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
 from mooring.node.volumes.decide import Action, Decision
-from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.node.volumes.volume import WAITING, Want, WantedVolume
 
 WAIT_EVENT_S = 123.0
 """How long a pod waits for an attach before an event says so (upstream: podAttachAndMountTimeout)."""
@@ -51,6 +51,11 @@ class PodReports:
             want.problem = Reason(reason, str(error))
             self._say(want, "Warning", reason, f": {error}")
             self._pod_changed(want.pod.uid)
+
+    def over(self, volume: WantedVolume, pod_uid: str) -> None:
+        """What kept the pod waiting for the volume: should that be lost, it is for another reason."""
+        for want in _wants(volume, (pod_uid,)):
+            want.problem = WAITING
 
     def grown(self, volume: WantedVolume, pods: Iterable[str], size: str) -> None:
         """Its file system is larger."""
