@@ -176,3 +176,48 @@ def test_a_binding_that_lost_any_of_its_four_answers_is_finished(play: Play):
         assert (pv.spec.claim_ref.uid, bound.spec.volume_name) == (bound.uid, "pv")
 
     play(story)
+
+
+@pytest.mark.parametrize("shown", ["gone", "another claim's"])
+def test_a_claim_has_not_lost_its_volume_because_a_late_cache_says_so(play: Play, shown: str):
+    """Found by the simulation: its pods would be stopped; and of two controllers at once, one of which knew
+    better, each undid what the other one wrote."""
+
+    async def story(stage: ControllerStage):
+        await free_volume(stage)
+        former = await claim(stage, "former")
+        taken = {"spec": {"claimRef": {"namespace": "default", "name": "former", "uid": former.uid}}}
+        await stage.api.patch(PersistentVolume, "pv", taken)
+        late = stage.make(BindingController)
+        if shown != "gone":
+            await stage.fill(late, PersistentVolume)
+        await stage.api.patch(PersistentVolume, "pv", {"spec": {"claimRef": None}})
+        await claim(stage)
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        controller.cache(PersistentVolumeClaim)._objects.pop("default/former")
+        await controller.reconcile(ClaimKey("default/c"))
+        await stage.fill(late, PersistentVolumeClaim)
+        await late.reconcile(ClaimKey("default/c"))
+        bound = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert (bound.status.phase, bound.spec.volume_name) == ("Bound", "pv")
+        assert ClaimKey("default/c") in late.queue, "it is decided about anew"
+
+    play(story)
+
+
+def test_a_claim_whose_volume_is_gone_has_lost_it(play: Play):
+    async def story(stage: ControllerStage):
+        await free_volume(stage)
+        await claim(stage)
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        await controller.reconcile(ClaimKey("default/c"))
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolumeClaim)
+        await controller.reconcile(ClaimKey("default/c"))
+        assert (await stage.api.get(PersistentVolumeClaim, "c", "default")).status.phase == "Lost"
+
+    play(story)

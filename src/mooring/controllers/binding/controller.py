@@ -17,6 +17,7 @@ from mooring.controllers.binding.decide import (
     decide_claim,
     decide_volume,
     resizer_of,
+    why_lost,
 )
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -154,11 +155,21 @@ class BindingController(Controller[Key]):
             case Action.WAIT:
                 await self._wait(claim, decision)
             case Action.LOST:
-                if claim.status.phase != "Lost":
-                    await self._patch_claim(claim, {"status": {**WITHOUT_VOLUME, "phase": "Lost"}}, "status")
-                self.recorder.once(claim, "Warning", decision.reason)
+                await self._lose(claim, decision)
             case _:
                 assert_never(decision.action)
+
+    async def _lose(self, claim: PersistentVolumeClaim, decision: ClaimDecision) -> None:
+        """Says that the claim has lost its volume, for which its pods are stopped: so the volume is read live
+        before. A cache that is late may show it as gone, or as another claim's."""
+        if claim.status.phase != "Lost":
+            name = claim.spec.volume_name
+            live = await self.client.find(PersistentVolume, name) if name else None
+            if live is not None and why_lost(claim, live) is None:
+                self._volumes.accept(live)  # which marks the claim
+                return
+            await self._patch_claim(claim, {"status": {**WITHOUT_VOLUME, "phase": "Lost"}}, "status")
+        self.recorder.once(claim, "Warning", decision.reason)
 
     async def _assign_class(self, claim: PersistentVolumeClaim) -> None:
         """Gives the claim the default class, which is newer than the claim; the write marks the claim

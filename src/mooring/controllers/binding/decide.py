@@ -82,18 +82,23 @@ def decide_claim(
     return _nothing_fits(claim, storage_class, delayed)
 
 
-def _bound(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> ClaimDecision:
+def why_lost(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> Reason | None:
+    """Returns why a claim that was bound has no volume any more; None if it has `named`."""
     if not claim.spec.volume_name:
-        return ClaimDecision(Action.LOST, Reason("ClaimLost", "bound claim has lost reference to its volume"))
+        return Reason("ClaimLost", "bound claim has lost reference to its volume")
     if named is None:
-        reason = Reason("ClaimLost", f"bound claim has lost its volume {claim.spec.volume_name}")
-        return ClaimDecision(Action.LOST, reason)
+        return Reason("ClaimLost", f"bound claim has lost its volume {claim.spec.volume_name}")
     reference = named.spec.claim_ref
     if reference is not None and not reserved_for(named, claim):
-        reason = Reason(
-            "ClaimMisbound", f"volume {named.name} is bound to {reference.namespace}/{reference.name}"
-        )
+        message = f"volume {named.name} is bound to {reference.namespace}/{reference.name}"
+        return Reason("ClaimMisbound", message)
+    return None
+
+
+def _bound(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> ClaimDecision:
+    if (reason := why_lost(claim, named)) is not None:
         return ClaimDecision(Action.LOST, reason)
+    assert named is not None
     return ClaimDecision(Action.BIND, Reason("Bound", f"bound to volume {named.name}"), named)
 
 
