@@ -305,6 +305,16 @@ def test_a_node_whose_driver_has_left_is_verified_when_that_is_back():
     assert len(late(*left, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
 
 
+@pytest.mark.parametrize(
+    ("what", "part"), [("cut-store", "server"), ("array-fails", "array"), ("cut", "attaching")]
+)
+def test_what_a_fault_has_kept_from_a_verification_is_found_by_the_next_one(what: str, part: str):
+    taken = [*WAITS_FOR_NODE, step("array-takes-away", "n1"), 1.0, over("array-takes-away", "n1")]
+    kept = [*taken, 250.0, step(what, part, 1.0), 1.0, over(what, part)]
+    assert late(*kept, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []
+    assert len(late(*kept, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
+
+
 def test_what_was_attached_after_an_operators_word_about_a_node_that_is_gone_waits_for_another_word():
     word = ("plan.declared", {"node": "n1", "out": True})
     dead = [node(), OFF, gone("nodes", "n1"), word]
