@@ -356,6 +356,17 @@ def test_a_set_that_does_not_keep_to_its_order_is_found(
     assert invariant in play(0, ORDERED, plan=UPDATED).invariants
 
 
+@pytest.mark.parametrize("also", [(), (PlanStep(30, "skew", "placing", 3600),)])
+def test_a_pod_that_was_ready_by_a_clock_that_was_ahead_counts_when_that_is_right_again(
+    also: tuple[PlanStep, ...],
+):
+    """The controllers' own clock may have been ahead, too: then nothing is told anew when it is set back."""
+    deleted = (PlanStep(60 + 20 * how, "delete-pod", "db", 0, how) for how in range(6))
+    scenario = Scenario(nodes=1, sets={"db": 2}, workloads={"db": "ordered"}, minutes=12)
+    outcome = play(0, scenario, plan=(PlanStep(30, "skew", "n0", 3600), *also, *deleted))
+    assert outcome.violations == []
+
+
 DIVIDED = (
     PlanStep(100, "update-set", "o", how=2),
     PlanStep(200, "delete-pod", "o", how=0),
