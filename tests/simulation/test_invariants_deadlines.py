@@ -214,6 +214,13 @@ def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
     assert len(late(*slow, LIMIT + 100.0 + 122.0 + 15.0)) == 1
 
 
+def test_what_a_slow_unmount_keeps_from_a_node_when_all_is_healed_is_tried_again_after_a_backoff():
+    slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 250.0), over("slow-unmount", "n1")]
+    healed = [*slow, ("plan.healed", {})]
+    assert late(*healed, 45.0 + 250.0 + 122.0 - 5.0) == []
+    assert len(late(*healed, 45.0 + 250.0 + 122.0 + 15.0)) == 1
+
+
 def test_the_next_pod_of_an_ordered_set_is_waited_for_as_long_as_the_clock_of_the_one_before_is_wrong():
     spec = {"replicas": 2, "podManagementPolicy": "OrderedReady"}
     ordered = [*RUNNING, written("statefulsets.apps", "default/db", spec=spec)]
