@@ -178,6 +178,29 @@ def test_a_clock_that_was_put_back_does_not_keep_an_attach_outstanding(play: Pla
     play(story)
 
 
+def test_a_wait_for_a_request_looks_at_the_clock_again_which_may_be_put_back_meanwhile(
+    play: Play, monkeypatch: Patch
+):
+    """Found by the simulation: the wait began anew only when it was over, and took twice as long."""
+    slow_requests(monkeypatch, 600.0)
+
+    async def story(stage: ControllerStage):
+        right, ahead = stage.now, timedelta(hours=1)
+        stage.now = lambda: right() + ahead
+        await wanted(stage)
+        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+        await asyncio.sleep(5)
+        unanswered(stage, "detach")
+        await stage.api.delete(VolumeAttachment, "va")
+        await asyncio.sleep(60)
+        ahead = timedelta()
+        await asyncio.sleep(600 + 60 + 1)
+        assert await stage.api.find(VolumeAttachment, "va") is None
+        running.cancel()
+
+    play(story)
+
+
 def test_what_another_process_has_noted_meanwhile_is_not_taken_back_with_an_answered_request(
     play: Play, slow_storage: None
 ):

@@ -255,7 +255,7 @@ class AttacherController(Controller[Key]):
 
     async def _detach(self, record: VolumeAttachment) -> None:
         if left_s := await self._detaching.detach(record):
-            self.queue.add_after(record.name, left_s)
+            self.look_again(record.name, left_s)
 
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
