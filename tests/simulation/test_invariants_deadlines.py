@@ -53,9 +53,11 @@ def pod(
     return written("pods", f"default/{name}", metadata=metadata, spec=spec, status=status)
 
 
-def record(*, attached: bool = False, going: bool = False, node: str = "n1") -> Event:
-    annotations = {"mooring.dev/volume-name": "v"}
-    metadata = {"annotations": annotations, "uid": "r"} | ({"deletionTimestamp": "t"} if going else {})
+def record(
+    *, attached: bool = False, going: bool = False, node: str = "n1", finalizers: tuple[str, ...] = ()
+) -> Event:
+    metadata: dict[str, Any] = {"annotations": {"mooring.dev/volume-name": "v"}, "uid": "r"}
+    metadata |= {"finalizers": finalizers} | ({"deletionTimestamp": "t"} if going else {})
     return written(
         RECORDS, f"va-{node}", metadata=metadata, spec={"nodeName": node}, status={"attached": attached}
     )
@@ -287,6 +289,16 @@ def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
     held = written("persistentvolumeclaims", "default/data-db-0", metadata=metadata, status=status)
     assert late(node(), held, 1000.0) == []
     assert len(late(node(), held, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
+
+
+def test_an_attachment_that_only_another_party_holds_and_who_needs_its_volume_are_not_waited_for():
+    hold, ours = "example.com/hold", "mooring.dev/attacher"
+    there = [node(), claim(), volume("Bound"), pod("n1")]
+    held = [*there, record(going=True, finalizers=(hold,))]
+    assert late(*held, 1000.0) == []
+    assert len(late(*held, 100.0, gone(RECORDS, "va-n1"), LIMITS["running"] + 15.0)) == 1
+    detaches = late(*there, record(going=True, finalizers=(ours, hold)), LIMITS["detached"] + 15.0)
+    assert len(detaches) == 1
 
 
 def test_a_pod_waits_for_a_node_that_has_the_driver_of_its_volume():
