@@ -44,12 +44,16 @@ class Detaching:
         self._now = now
         self._let_go: set[str] = set()
         """Uids of VolumeAttachments that were let go, until the watch says so: the cache still shows them."""
+        self._answered: set[str] = set()
+        """Uids of those of which the storage has said "detached" while an attach may still take effect. It is
+        asked again when none can any more, and not at each look before."""
         self._log: Any = structlog.get_logger(component="attacher")
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         """Hears of changes in the cache."""
         if old is not None and new is None:
             self._let_go.discard(old.uid)
+            self._answered.discard(old.uid)
 
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before. Returns 0 when the
@@ -62,11 +66,13 @@ class Detaching:
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
         before = requests.not_later([*noted, *self._remembered.unanswered(record, self._now())], self._now())
         known, asked = DETACHED in record.metadata.annotations, record
-        if not known:
+        attach_s = self._attach_s(record, validity_s)  # before it is asked: one may come between
+        if not known and not (attach_s and record.uid in self._answered):
             asked = await self._ask(plugin, record, before, validity_s)
         sent = list(requests.times(asked, ATTACH_REQUESTED_AT))
         attaches = requests.not_later(sent, self._now())
-        attach_s = requests.outstanding_for(_unanswered(attaches, asked), self._now(), validity_s)
+        if attach_s:
+            self._answered.add(record.uid)
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
             metrics.done(
@@ -88,6 +94,11 @@ class Detaching:
             }
             await self._note(asked, {**times, **detached})
         return left_s
+
+    def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
+        """For how many seconds an attach that was not answered may still take effect."""
+        attaches = requests.not_later(requests.times(record, ATTACH_REQUESTED_AT), self._now())
+        return requests.outstanding_for(_unanswered(attaches, record), self._now(), validity_s)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
