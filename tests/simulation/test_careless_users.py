@@ -55,6 +55,14 @@ def test_a_volume_whose_finalizers_are_stripped_is_gone_and_its_disk_is_removed_
     assert gone < moment(lines(outcome, "truth.detached")[0]) < moment(lines(outcome, "truth.deleted")[0])
 
 
+@pytest.mark.parametrize("seed", [15, 17])
+def test_two_volumes_of_one_pod_are_tidied_up_at_once_and_no_disk_goes_before_its_claim(seed: int):
+    """The pod, which waits for a node, is gone when the second is about to delete it."""
+    scenario = Scenario(nodes=1, sets={"log": 1}, workloads={"log": "two-disks"}, minutes=18)
+    plan = PlanStep(30, "drain", "n0", 600), PlanStep(90, "strip-volume", "log", 0, 0)
+    assert play(seed, scenario, plan=plan).violations == []
+
+
 def test_what_a_user_has_not_stripped_counts_still():
     """The checker accepts that just this claim is gone, not another one."""
     outcome = played(PlanStep(60, "strip-claim", "db", 0, 1))

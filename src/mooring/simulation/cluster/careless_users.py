@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -142,7 +143,8 @@ class CarelessUsers:
         await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
         for pod in (await self._api.list(Pod, NAMESPACE)).items:
             if claim.key in claims_of(pod) and not pod.deleting:
-                await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
+                with suppress(NotFound):  # who tidies up another claim of the pod was first
+                    await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
         raise KubeError("the claim is still there")
 
     async def _delete_stripped(self, kind: type[Object], name: str, namespace: str) -> None:
