@@ -13,21 +13,25 @@ from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 
 
-async def wanted(stage: ControllerStage) -> VolumeAttachment:
-    """A PersistentVolume of disk d, and a VolumeAttachment that wants it on n."""
-    stage.array.disks.add("d")
-    source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+async def wanted(stage: ControllerStage, **names: str) -> VolumeAttachment:
+    """A PersistentVolume of disk d, and a VolumeAttachment that wants it on n; or of other names, as
+    `wanted_again`."""
+    disk, pv = names.get("disk", "d"), names.get("pv", "pv")
+    stage.array.disks.add(disk)
+    source = {"flexVolume": {"driver": DISK, "options": {"disk": disk}}}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
-    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec})
-    return await wanted_again(stage)
+    await stage.api.create(PersistentVolume, {"metadata": {"name": pv}, "spec": spec})
+    return await wanted_again(stage, **names)
 
 
-async def wanted_again(stage: ControllerStage) -> VolumeAttachment:
+async def wanted_again(
+    stage: ControllerStage, *, record: str = "va", node: str = "n", disk: str = "d", pv: str = "pv"
+) -> VolumeAttachment:
     """The VolumeAttachment alone."""
-    annotations = {"mooring.dev/plugin": DISK, "mooring.dev/volume-name": "d"}
-    spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+    annotations = {"mooring.dev/plugin": DISK, "mooring.dev/volume-name": disk}
+    spec = {"attacher": "plugins.mooring.dev", "nodeName": node, "source": {"persistentVolumeName": pv}}
     return await stage.api.create(
-        VolumeAttachment, {"metadata": {"name": "va", "annotations": annotations}, "spec": spec}
+        VolumeAttachment, {"metadata": {"name": record, "annotations": annotations}, "spec": spec}
     )
 
 

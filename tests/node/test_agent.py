@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import Lease, Node, Pod
+from mooring.kube.readiness import ready_since
 from mooring.kube.transport import Request
 from mooring.volumes.out_of_service import SEEN
 
@@ -56,6 +58,28 @@ def test_a_pod_is_run_and_its_status_says_so(play: Play) -> None:
 
 async def running(stage: Any, name: str = "web-0") -> bool:
     return await stage.phase(name) == "Running"
+
+
+def test_when_a_clock_that_was_ahead_is_set_back_pods_are_ready_since_then(play: Play) -> None:
+    """Found by the simulation: who waited until it was ready for three seconds waited for an hour."""
+
+    async def story(stage: Any) -> None:
+        right, stage.now = stage.now, lambda: right() + ahead
+        ahead = timedelta(hours=1)
+        await stage.start()
+        await stage.create_pod()
+        assert await stage.until(lambda: ready_at(stage)) > right()
+        ahead = timedelta()
+        await stage.until(lambda: was_ready(stage), seconds=310)
+
+    async def was_ready(stage: Any) -> bool:
+        return await ready_at(stage) <= stage.now()
+
+    async def ready_at(stage: Any) -> Any:
+        pod = await stage.pod()
+        return pod and ready_since(pod)
+
+    play(story)
 
 
 def test_a_container_that_ends_is_started_again_with_growing_delays(play: Play) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 
 from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.kube.reason import Reason
+from mooring.kube.times import parse_time
 from mooring.node.pods.facts import Facts, Memory, Restart
-from mooring.node.pods.status import Surroundings, pod_status
+from mooring.node.pods.status import Surroundings, is_ahead, pod_status
 from mooring.node.runtime import ContainerRecord, Sandbox
 from mooring.node.volumes.decide import PodVolumes
 
@@ -146,6 +148,16 @@ def test_the_time_of_a_condition_is_kept_while_it_does_not_change() -> None:
     times = {condition["type"]: condition["lastTransitionTime"] for condition in status["conditions"]}
     assert times["Ready"] == "2029-01-01T00:00:00Z"
     assert times["ContainersReady"] == NOW
+
+
+def test_a_time_of_a_condition_that_has_not_come_was_said_by_a_wrong_clock_and_is_not_kept() -> None:
+    held = Condition(type="Ready", status="True", last_transition_time="2030-01-01T01:00:00Z")
+    pod = make_pod(conditions=(held,))
+    status = status_of(facts(pod, main=record()))
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in status["conditions"]}
+    assert times["Ready"] == NOW
+    now = parse_time(NOW)
+    assert [is_ahead(pod, now + timedelta(hours=hours)) for hours in (0, 1)] == [True, False]
 
 
 def test_the_same_facts_give_the_same_status() -> None:

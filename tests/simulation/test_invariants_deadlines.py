@@ -10,7 +10,6 @@ import pytest
 from mooring.simulation.checks.invariants import Checks
 from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
 from mooring.simulation.checks.settings import Settings
-from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import BROKEN
 from mooring.simulation.engine.trace import Trace
@@ -57,9 +56,8 @@ def pod(
 def record(
     *, attached: bool = False, going: bool = False, node: str = "n1", finalizers: tuple[str, ...] = ()
 ) -> Event:
-    annotations = {"mooring.dev/volume-name": "v"}
-    metadata: dict[str, Any] = {"annotations": annotations, "uid": "r", "finalizers": finalizers}
-    metadata |= {"deletionTimestamp": "t"} if going else {}
+    metadata: dict[str, Any] = {"annotations": {"mooring.dev/volume-name": "v"}, "uid": "r"}
+    metadata |= {"finalizers": finalizers} | ({"deletionTimestamp": "t"} if going else {})
     return written(
         RECORDS, f"va-{node}", metadata=metadata, spec={"nodeName": node}, status={"attached": attached}
     )
@@ -212,14 +210,6 @@ def test_a_fault_of_another_node_explains_nothing():
     assert len(late(*WAITS_FOR_NODE, step("cut", "n2"), LIMIT + 15.0)) == 1
 
 
-def test_a_record_that_another_party_alone_keeps_is_not_waited_for():
-    """Found by the simulation."""
-    limit, ours = LIMITS["detached"], "mooring.dev/attacher"
-    detaching = [node(), volume("Bound"), record(going=True, finalizers=(ours, HOLD))]
-    assert len(late(*detaching, limit + 15.0)) == 1
-    assert late(*detaching, 5.0, record(going=True, finalizers=(HOLD,)), limit + 15.0) == []
-
-
 def test_a_node_that_has_had_the_volume_explains_the_wait_also_when_it_has_let_it_go():
     moved = [node(), node(name="n2"), claim(), record(attached=True, node="n2"), pod("n1")]
     assert late(*moved, step("cut", "n2"), 20.0, gone(RECORDS, "va-n2"), LIMIT + 15.0) == []
@@ -241,6 +231,13 @@ def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
     slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 100.0), over("slow-unmount", "n1")]
     assert late(*slow, LIMIT + 90.0) == []
     assert len(late(*slow, LIMIT + 100.0 + 122.0 + 15.0)) == 1
+
+
+def test_what_a_slow_unmount_keeps_from_a_node_when_all_is_healed_is_tried_again_after_a_backoff():
+    slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 250.0), over("slow-unmount", "n1")]
+    healed = [*slow, ("plan.healed", {})]
+    assert late(*healed, 45.0 + 250.0 + 122.0 - 5.0) == []
+    assert len(late(*healed, 45.0 + 250.0 + 122.0 + 15.0)) == 1
 
 
 def test_the_next_pod_of_an_ordered_set_is_waited_for_as_long_as_the_clock_of_the_one_before_is_wrong():
@@ -311,6 +308,16 @@ def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
     assert len(late(node(), held, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
 
 
+def test_an_attachment_that_only_another_party_holds_and_who_needs_its_volume_are_not_waited_for():
+    hold, ours = "example.com/hold", "mooring.dev/attacher"
+    there = [node(), claim(), volume("Bound"), pod("n1")]
+    held = [*there, record(going=True, finalizers=(hold,))]
+    assert late(*held, 1000.0) == []
+    assert len(late(*held, 100.0, gone(RECORDS, "va-n1"), LIMITS["running"] + 15.0)) == 1
+    detaches = late(*there, record(going=True, finalizers=(ours, hold)), LIMITS["detached"] + 15.0)
+    assert len(detaches) == 1
+
+
 def test_a_pod_waits_for_a_node_that_has_the_driver_of_its_volume():
     source = {"csi": {"volumeHandle": "v"}}
     of_driver = written("persistentvolumes", "v", spec=source, status={"phase": "Bound"})
@@ -332,6 +339,16 @@ def test_a_node_whose_driver_has_left_is_verified_when_that_is_back():
     left = [*taken, 250.0, step("driver-leaves", "n1"), 60.0, over("driver-leaves", "n1")]
     assert late(*left, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []
     assert len(late(*left, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "part"), [("cut-store", "server"), ("array-fails", "array"), ("cut", "attaching")]
+)
+def test_what_a_fault_has_kept_from_a_verification_is_found_by_the_next_one(what: str, part: str):
+    taken = [*WAITS_FOR_NODE, step("array-takes-away", "n1"), 1.0, over("array-takes-away", "n1")]
+    kept = [*taken, 250.0, step(what, part, 1.0), 1.0, over(what, part)]
+    assert late(*kept, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []
+    assert len(late(*kept, 45.0 + 300.0 + 122.0 + LIMIT + 20.0)) == 1
 
 
 def test_what_was_attached_after_an_operators_word_about_a_node_that_is_gone_waits_for_another_word():

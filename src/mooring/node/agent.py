@@ -183,6 +183,7 @@ class Agent:
             random=random,
             network=network,
         )
+        self._registration.nodes.add_handler(self._worker.node_changed)
 
         self._stats = VolumeStats()
         self._changes = Changes()

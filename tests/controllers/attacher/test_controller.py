@@ -11,7 +11,7 @@ from disk_record import reconciled, wanted
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.transport import Request, Response, Transport
 from mooring.simulation.parts.array_plugin import ArrayPlugin, _Attacher
@@ -197,6 +197,58 @@ def test_where_the_storage_says_that_it_is_now_is_recorded_and_it_stays_attached
         assert (found.status.attached, found.uid) == (True, record.uid)
         assert found.status.attachment_metadata == {"devicePath": "/dev/elsewhere"}
         assert await verified(stage, controller) == found, "it is written once"
+
+    play(story)
+
+
+class Fails:
+    """Nothing of one object is read or written: its requests have no answer."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner, self.path = inner, ""
+
+    async def send(self, request: Request) -> Response:
+        if self.path and self.path in request.path:
+            raise Unreachable("no answer")
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@pytest.mark.parametrize("path", ["/volumeattachments/va", "/persistentvolumes/pv"])
+def test_what_cannot_be_verified_keeps_no_other_volume_from_it_and_waits_for_the_next_time(
+    play: Play, path: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Found by the simulation: one write that had no answer, and the storage was asked about everything
+    after half a second, and again."""
+    questions: list[str] = []
+    whole = _Attacher.volumes_are_attached
+
+    async def count(self: Any, specs: Any, node: str) -> Any:
+        questions.append(node)
+        return await whole(self, specs, node)
+
+    monkeypatch.setattr(_Attacher, "volumes_are_attached", count)
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await wanted(stage, record="other", node="m", disk="e", pv="other")
+        fails = Fails(admin(stage.server))
+        controller = stage.make(AttacherController, Client(fails), plugins=stage.plugins())
+        running = asyncio.create_task(controller.run())
+        await asyncio.sleep(5)
+        assert stage.array.attached == {"d": "n", "e": "m"}
+        fails.path = path
+        stage.array.attached.clear()
+        await asyncio.sleep(110)
+        assert stage.array.attached == {"e": "m"}
+        assert questions.count("m") == 1
+        fails.path = ""
+        await asyncio.sleep(60)
+        assert stage.array.attached == {"d": "n", "e": "m"}
+        assert questions.count("m") == 2
+        running.cancel()
 
     play(story)
 

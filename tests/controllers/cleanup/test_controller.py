@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
+from virtual_server import started
 from waiting import until
 
-from mooring.controllers.cleanup.controller import CleanupController
+from mooring.controllers.cleanup.controller import CleanupController, Collector
+from mooring.controllers.cleanup.kinds import discover
 from mooring.kube.client import Client
+from mooring.kube.keys import NamespaceKey
 from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, Secret
 
 Story = Callable[[Client], Awaitable[None]]
@@ -214,6 +217,34 @@ def test_a_namespace_that_is_emptied_at_once_is_not_written(play: Play) -> None:
         assert {each.status.conditions for each in seen} <= {()}
 
     play(story)
+
+
+@pytest.mark.parametrize("there", ["none", "an empty one", "one with an object"])
+def test_what_a_late_cache_says_of_a_namespace_is_not_done_to_another_of_its_name(
+    there: str, run: Callable[[Any], Any], now: Callable[[], Any]
+) -> None:
+    """Found by the simulation: the claims of the new namespace were deleted."""
+
+    async def story() -> None:
+        stage = ControllerStage(await started(now), now)
+        api = stage.api
+        late = stage.make(Collector, resources=await discover(api))
+        await api.create(Namespace, {"metadata": {"name": "team"}})
+        await api.delete(Namespace, "team")
+        late.cache(Namespace).accept(await api.get(Namespace, "team"))
+        other = stage.make(Collector, resources=[])
+        other.cache(Namespace).accept(await api.get(Namespace, "team"))
+        await other.reconcile(NamespaceKey("team"))
+        await until(gone(api, Namespace, "team", ""))
+        if there != "none":
+            await api.create(Namespace, {"metadata": {"name": "team"}})
+        if there == "one with an object":
+            await api.create(ConfigMap, {"metadata": {"name": "new"}}, "team")
+        was = [await api.find(Namespace, "team"), await api.find(ConfigMap, "new", "team")]
+        await late.reconcile(NamespaceKey("team"))
+        assert [await api.find(Namespace, "team"), await api.find(ConfigMap, "new", "team")] == was
+
+    run(story())
 
 
 def test_cluster_scoped_owners_are_found(play: Play) -> None:

@@ -22,7 +22,7 @@ from mooring.controllers.attacher.definitions import Definitions, plugin_name
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.slots import Slots
-from mooring.controllers.attacher.verification import asked, correction, is_verified
+from mooring.controllers.attacher.verification import Recorded, asked, correction, is_verified
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -127,8 +127,8 @@ class AttacherController(Controller[Key]):
     async def reconcile(self, key: Key) -> None:
         """Takes one VolumeAttachment a step further, until nothing is left to do."""
         if isinstance(key, VerifyKey):
-            self.queue.add_after(VERIFY, self._options.verify_period_s)
             await self._verify()
+            self.queue.add_after(VERIFY, self._options.verify_period_s)
             return
         if isinstance(key, VolumeKey):
             await self._release_volume(key.name)
@@ -161,22 +161,28 @@ class AttacherController(Controller[Key]):
             await self.client.revise(pv, {"metadata": {"finalizers": rest or None}})
 
     async def _verify(self) -> None:
-        recorded: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = (
-            defaultdict(list)
+        """What fails for one VolumeAttachment waits for the next time, and keeps no other from its
+        correction: tried again at once, the storage would be asked about everything."""
+        for plugin, ours in (await self._recorded()).items():
+            for record, said in await asked(plugin, ours, self.log):
+                if status := correction(record, said):
+                    try:
+                        await self._correct(record, status)
+                    except KubeError as error:
+                        self.log.warning("VolumeNotCorrected", record=record.name, error=str(error))
+
+    async def _recorded(self) -> Mapping[AttachableVolumePlugin, Recorded]:
+        found: defaultdict[AttachableVolumePlugin, list[tuple[VolumeAttachment, VolumeSpec]]] = defaultdict(
+            list
         )
         for record in self._records.items():
             if not is_verified(record, self._ours):
                 continue
             try:
-                recorded[self._definitions.plugin(record)].append(
-                    (record, await self._definitions.spec(record))
-                )
-            except VolumeError as error:  # its plugin, or its definition, is not there to ask
+                found[self._definitions.plugin(record)].append((record, await self._definitions.spec(record)))
+            except (VolumeError, KubeError) as error:  # its plugin, or its definition, is not there to ask
                 self.log.warning("VolumeNotVerified", record=record.name, error=str(error))
-        for plugin, ours in recorded.items():
-            for record, said in await asked(plugin, ours, self.log):
-                if status := correction(record, said):
-                    await self._correct(record, status)
+        return found
 
     async def _correct(self, record: VolumeAttachment, status: dict[str, Any]) -> None:
         now = self._records.get(record.name)

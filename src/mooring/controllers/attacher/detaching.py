@@ -45,7 +45,8 @@ class Detaching:
         self._let_go: set[str] = set()
         """Uids of VolumeAttachments that were let go, until the watch says so: the cache still shows them."""
         self._answered: set[str] = set()
-        """Uids of VolumeAttachments of which the storage has said "detached" to this process."""
+        """Uids of those of which the storage has said "detached" while an attach may still take effect. It is
+        asked again when none can any more, and not at each look before."""
         self._log: Any = structlog.get_logger(component="attacher")
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
@@ -66,12 +67,13 @@ class Detaching:
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
         before = requests.not_later([*noted, *self._remembered.unanswered(record, self._now())], self._now())
         known, asked = DETACHED in record.metadata.annotations, record
-        if not known and not (record.uid in self._answered and self._attach_s(record, validity_s)):
+        attach_s = self._attach_s(record, validity_s)  # before it is asked: one may come between
+        if not known and not (attach_s and record.uid in self._answered):
             asked = await self._ask(plugin, record, before, validity_s)
-            self._answered.add(record.uid)
         sent = list(requests.times(asked, ATTACH_REQUESTED_AT))
         attaches = requests.not_later(sent, self._now())
-        attach_s = self._attach_s(asked, validity_s)
+        if attach_s:
+            self._answered.add(record.uid)
         left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
         if not left_s:
             metrics.done(
@@ -95,9 +97,9 @@ class Detaching:
         return left_s
 
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
-        """The seconds until no attach that was not answered can take effect any more."""
-        sent, now = requests.times(record, ATTACH_REQUESTED_AT), self._now()
-        return requests.outstanding_for(requests.not_later(_unanswered(sent, record), now), now, validity_s)
+        """For how many seconds an attach that was not answered may still take effect."""
+        attaches = requests.not_later(requests.times(record, ATTACH_REQUESTED_AT), self._now())
+        return requests.outstanding_for(_unanswered(attaches, record), self._now(), validity_s)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float

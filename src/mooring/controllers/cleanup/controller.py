@@ -224,31 +224,45 @@ class Collector(Controller[Key]):
     async def _reconcile_namespace(self, namespace: Namespace | None) -> None:
         if namespace is None or not namespace.deleting:
             return
-        left = await self._empty(namespace.name)
+        left = await self._empty(namespace)
         if left:
             await self._tell(namespace, left)
             # deletions mark the namespace again; kinds that are not watched need the backoff
             raise NamespaceNotEmpty(namespace.name, [f"{kind.kind} {each.name}" for kind, each in left])
-        path = namespace.RESOURCE.path(None, namespace.name, "finalize")
-        live = msgspec.json.decode(
-            await self.client.request("GET", namespace.RESOURCE.path(None, namespace.name))
-        )
+        if (live := await self._live(namespace)) is None:
+            return
         finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]
         live["spec"]["finalizers"] = finalizers
+        path = namespace.RESOURCE.path(None, namespace.name, "finalize")
         await self.client.request("PUT", path, body=live)
         self.log.info("namespace deleted", namespace=namespace.name)
 
-    async def _empty(self, namespace: str) -> list[Left]:
-        """Deletes what is in the namespace; what is still there."""
+    async def _live(self, namespace: Namespace) -> dict[str, Any] | None:
+        """The namespace as the API server has it now; None if it is gone, and perhaps another has its name:
+        a cache that is late would have all that is in that one deleted. What was listed before is this
+        one's."""
+        path = namespace.RESOURCE.path(None, namespace.name)
+        try:
+            live = msgspec.json.decode(await self.client.request("GET", path))
+        except NotFound:
+            return None
+        return live if live["metadata"]["uid"] == namespace.uid else None
+
+    async def _empty(self, namespace: Namespace) -> list[Left]:
+        """Deletes what is in the namespace; what is still there. Nothing if it is gone."""
         left: list[Left] = []
         for resource in self._resources:
             if not resource.namespaced:
                 continue
-            items = await self._held(resource, namespace)
+            items = await self._held(resource, namespace.name)
             kept = [each for each in items if not each.deleting]
+            if kept and await self._live(namespace) is None:
+                return []
             for item in kept:
                 await self._delete(metadata_kind(resource), item, foreground=False)
-            left += [(resource, each) for each in (await self._held(resource, namespace) if kept else items)]
+            left += [
+                (resource, each) for each in (await self._held(resource, namespace.name) if kept else items)
+            ]
         return left
 
     async def _held(self, resource: Resource, namespace: str) -> Sequence[Object]:

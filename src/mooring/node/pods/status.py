@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mooring.kube.objects import Container, ContainerStatus, Pod
+from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
-from mooring.kube.times import format_time
+from mooring.kube.times import format_time, parse_time
 from mooring.node.pods.decide import goal, may_pass, outcome, wants_restart
 from mooring.node.pods.facts import Facts, Goal, Memory
 from mooring.node.runtime import START_ERROR, ContainerRecord
@@ -68,6 +69,13 @@ def shows(pod: Pod, status: Mapping[str, Any]) -> bool:
     held = {condition.type: condition.status for condition in pod.status.conditions}
     ours = {condition["type"]: condition["status"] for condition in status["conditions"]}
     return pod.status.phase == status["phase"] and ours.items() <= held.items()
+
+
+def is_ahead(pod: Pod, now: datetime) -> bool:
+    """Whether the pod is ready since a time that has not come: this machine's clock was ahead then. Who waits
+    until it was ready for some seconds would wait as long as the clock was wrong; `pod_status` mends it."""
+    since = ready_since(pod)
+    return since is not None and since > now
 
 
 def initialized(facts: Facts) -> bool:
@@ -263,7 +271,8 @@ def _unready_reason(phase: str, unready: list[str]) -> Reason:
 def _condition(pod: Pod, kind: str, now: str, *, holds: bool, why: Reason) -> dict[str, Any]:
     status = "True" if holds else "False"
     held = next((condition for condition in pod.status.conditions if condition.type == kind), None)
-    since = held.last_transition_time if held and held.status == status and held.last_transition_time else now
+    kept = held.last_transition_time if held and held.status == status else None
+    since = kept if kept and parse_time(kept) <= parse_time(now) else now
     # An empty reason takes away what an earlier report said: conditions are merged by type.
     code, message = ("", "") if holds else why
     condition = {

@@ -19,7 +19,7 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, KubeError, NotFound, ServerError, Unreachable
 from mooring.kube.events import Recorder
-from mooring.kube.objects import Pod
+from mooring.kube.objects import Node, Pod
 from mooring.kube.times import Now, format_time, parse_time
 from mooring.kube.workqueue import WorkQueue
 from mooring.node.network import NodeNetwork
@@ -32,7 +32,7 @@ from mooring.node.pods.launch import PodLauncher
 from mooring.node.pods.probing import Probing
 from mooring.node.pods.record import PodRecord
 from mooring.node.pods.source import PodSource
-from mooring.node.pods.status import Surroundings, pod_status, shows
+from mooring.node.pods.status import Surroundings, is_ahead, pod_status, shows
 from mooring.node.pods.stopping import Stopping
 from mooring.node.runtime import Runtime
 from mooring.node.volumes.manager import VolumeManager
@@ -82,6 +82,12 @@ class PodWorker:
     def changed(self, uid: str) -> None:
         """Queues the pod: something about it has changed."""
         self._queue.add(uid)
+
+    def node_changed(self, _old: Node | None, _new: Node | None) -> None:
+        """Each report of the node is an occasion to see whether its clock was set back."""
+        for pod in self._pods.items():
+            if is_ahead(pod, self._now()):
+                self._queue.add(pod.uid)
 
     def shut_down(self) -> None:
         """From now on every pod is to end, as the node does."""

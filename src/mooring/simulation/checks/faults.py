@@ -29,8 +29,9 @@ UNTOLD = ("array-takes-away",)
 has failed until then is tried again after the longest backoff."""
 UNVERIFIED = ("driver-leaves",)
 """Kinds under which a verification leaves a node out: nothing says how its driver knows it."""
-VERIFIER = "attaching"
-"""The process that verifies; when it starts anew, so does its period."""
+VERIFIED_BY = ("attaching", "server", "api", *STORAGES)
+"""The process that verifies (when it starts anew, so does its period), what it asks, and where it writes what
+it has found: what one of them has kept from it is verified in the next period."""
 LASTING_ACTS = ("slow-mount",)
 """Kinds under which what a node has begun takes that long, and, given up, is tried again."""
 CLOCK = "clock of "
@@ -183,7 +184,7 @@ class Faults:
         if not spell.active:
             lasts = max(min(now - spell.since, LAST_DELAY_S), spell.longest)
             spell.over, spell.longest = max(spell.over, now + RETRIES_S + lasts), 0.0
-        if part == VERIFIER:
+        if part in VERIFIED_BY:
             self._verified_later(now, self._untold)
 
     def _verified_later(self, now: float, nodes: Iterable[str]) -> None:

@@ -26,7 +26,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept, rolling_from
+from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept
 from mooring.simulation.cluster.workloads import (
     BROKEN,
     EDITION,
@@ -140,10 +140,10 @@ class CarelessUsers:
         found = await self._api.find(PersistentVolumeClaim, claim.name, NAMESPACE)
         if found is None or found.uid != claim.uid:
             return
-        with suppress(NotFound):  # it may be a pod that is gone: the next look says whether the claim is
-            await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
-            for pod in (await self._api.list(Pod, NAMESPACE)).items:
-                if claim.key in claims_of(pod) and not pod.deleting:
+        await self._api.delete(PersistentVolumeClaim, claim.name, NAMESPACE, uid=claim.uid)
+        for pod in (await self._api.list(Pod, NAMESPACE)).items:
+            if claim.key in claims_of(pod) and not pod.deleting:
+                with suppress(NotFound):  # who tidies up another claim of the pod was first
                     await self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid)
         raise KubeError("the claim is still there")
 
@@ -268,18 +268,14 @@ class CarelessUsers:
                 await asyncio.sleep(POLL_S)
 
     async def break_set(self, step: PlanStep) -> None:
-        """Gives a StatefulSet a template whose containers fail, and mends it after a while: for all its pods,
-        as a partition would keep some of the mistake once that was rolled out."""
+        """Gives a StatefulSet a template whose containers fail, and mends it after a while."""
 
         async def give(command: str, broken: str | None) -> None:
             found = await self._api.get(StatefulSet, step.on, NAMESPACE)
             container = found.spec.template["spec"]["containers"][0] | {"command": [command]}
             annotations = {BROKEN: broken, EDITION: f"{step.at:.3f} {command}"}
             template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
-            rolling = {} if broken else {"updateStrategy": rolling_from(0)}
-            await self._api.patch(
-                StatefulSet, step.on, {"spec": {"template": template, **rolling}}, NAMESPACE
-            )
+            await self._api.patch(StatefulSet, step.on, {"spec": {"template": template}}, NAMESPACE)
 
         await self._insist(lambda: give(FAILS, "yes"))
         await asyncio.sleep(step.value)

@@ -96,7 +96,8 @@ class Deadlines(Checker):
         if age <= 0:
             return
         self.guarded += 1
-        slow = self._faults.slowness(wait.nodes, event.time)
+        # What has waited for the end of such an act is tried again after the longest backoff.
+        slow = self._faults.slowness(wait.nodes, event.time - LAST_DELAY_S)
         skewed = max((self._faults.skew(each, 0.0) for each in wait.clocks), default=0.0)
         bound = self._bounds[wait.kind] + (slow + LAST_DELAY_S if slow else 0.0) + skewed
         if self.worst is None or age / bound > self.worst.share:

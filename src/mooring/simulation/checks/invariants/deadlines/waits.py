@@ -4,7 +4,7 @@ Not waited for, because a user has made it so: a pod that no node takes (drained
 whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
 consumer; what a machine has that does not answer, and of which no operator has said that it is dead, unless
 the policy's timer releases it; a pod whose node its storage shuts out of one of its volumes, or whose
-template has a mistake.
+template has a mistake; what only another party's finalizer keeps, and who needs the volume of that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mooring.simulation.checks.invariants.deadlines.world import World
+from mooring.simulation.checks.invariants.deadlines.world import World, is_held
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.careless_users import HOLD
@@ -84,7 +84,7 @@ def _of_pod(
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
-    if any(_keeps(users.get(volume, ()), name, node) or world.has_left(volume) for volume in volumes):
+    if any(_keeps(users.get(volume, ()), name, node) or world.is_kept(volume) for volume in volumes):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     touched |= {
@@ -131,13 +131,12 @@ def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> b
 
 def _of_records(world: World, settings: Settings, users: Users, places: Places) -> Iterator[Wait]:
     for record in world.records.values():
-        if record.metadata.finalizers == (HOLD,):
-            continue  # another party alone keeps it
         volume, node = record.volume_name, record.spec.node_name
         where, dead = f"{volume} on {node}", world.is_dead(node) and not world.is_left(record)
         concerned, uid = NONE if dead else frozenset((node,)), record.metadata.uid
         if record.going:
-            yield Wait("detached" if volume in world.volumes else "left-behind", where, concerned, uid)
+            if not is_held(record):
+                yield Wait("detached" if volume in world.volumes else "left-behind", where, concerned, uid)
         elif not _uses(users.get(volume, ()), node):
             if world.answers(node) or dead:
                 yield Wait("given-up", where, concerned, uid)
@@ -185,7 +184,7 @@ def _of_volumes(world: World, users: Users, places: Places) -> Iterator[Wait]:
             volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete"
         )
         claimed = volume.spec.claim_ref is not None and volume.spec.claim_ref.uid in claims
-        if not goes or claimed or users.get(name) or world.has_left(name):
+        if not goes or claimed or users.get(name) or world.is_kept(name):
             continue
         held = [node for node in places.get(name, ()) if not world.is_dead(node)]
         if all(world.answers(node) for node in held):

@@ -16,6 +16,7 @@ from mooring.simulation.checks.invariants.objects import (
 )
 from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Statements
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.engine.trace import Event, Trace
 
 SETS = "statefulsets.apps"
@@ -24,6 +25,11 @@ CSI_NODES = "csinodes.storage.k8s.io"
 Objects = dict[str, StoredObject]
 Place = tuple[str, str]
 """Volume and node."""
+
+
+def is_held(record: StoredObject) -> bool:
+    """Whether nothing but another party's finalizer keeps a VolumeAttachment that is being deleted."""
+    return record.going and record.metadata.finalizers == (HOLD,)
 
 
 class World:
@@ -142,9 +148,10 @@ class World:
         spoken = self._word.get(node, math.inf)
         return self.reports[node].node is None and self._made[record.metadata.uid] > spoken
 
-    def has_left(self, volume: str) -> bool:
-        """Whether such a VolumeAttachment keeps the volume."""
-        return any(each.volume_name == volume and self.is_left(each) for each in self.records.values())
+    def is_kept(self, volume: str) -> bool:
+        """Whether such a VolumeAttachment, or one that another party holds, keeps the volume."""
+        ours = (each for each in self.records.values() if each.volume_name == volume)
+        return any(self.is_left(each) or is_held(each) for each in ours)
 
     def takes_pods(self, node: StoredObject) -> bool:
         """Whether the scheduler may place a pod there."""
