@@ -105,6 +105,30 @@ def member(number: int, ready: bool = True, uid: str = "", **more: Any) -> tuple
     return written("pods", f"default/db-{number}", body)
 
 
+def owner(uid: str = "o", **more: Any) -> tuple[str, dict[str, Any]]:
+    metadata = {"name": "web", "namespace": "default", "uid": uid} | more
+    return written("deployments.apps", "default/web", {"metadata": metadata})
+
+
+def owned(*owners: str) -> tuple[str, dict[str, Any]]:
+    names = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": each} for each in owners or "o"
+    ]
+    metadata = {"name": "web-1", "namespace": "default", "uid": "a", "ownerReferences": names}
+    kind, fields = written("replicasets.apps", "default/web-1", {"metadata": metadata})
+    return kind, fields | {"version": 7}
+
+
+def collects(version: int = 7) -> tuple[str, dict[str, Any]]:
+    asked = {"resource": "replicasets", "name": "default/web-1", "method": "DELETE", "version": str(version)}
+    return "asked.write", asked | {
+        "life": "watching 1 garbage-collector",
+        "uid": True,
+        "sub": "",
+        "erases": False,
+    }
+
+
 def takes(number: int, life: str = "placing 1 statefulset-controller") -> tuple[str, dict[str, Any]]:
     return "asked.write", {
         "resource": "pods",
@@ -411,6 +435,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S25": (
         [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
         [READY, lease("1"), CUT, wait(30), lease("1"), wait(11), SILENT],
+    ),
+    "S42": (
+        [owner(), owned(), collects()],
+        [owner(), owned(), gone("deployments.apps", "default/web", {"metadata": {}}), collects()],
     ),
     "S41": (
         [record(), *ASKED_IN_VAIN, ASKS],
@@ -1035,6 +1063,26 @@ def test_a_pod_that_is_adopted_is_not_made():
     ill = member(0, ready=False)
     assert timed(at(0, ordered(), member(0), orphan) + at(20, ill) + at(30, member(1))) == []
     assert timed(at(0, ordered(), member(0)) + at(20, ill) + at(30, member(1))) == ["S31"]
+
+
+def ends_namespace(going: bool) -> tuple[str, dict[str, Any]]:
+    metadata = {"name": "default", "uid": "n"} | ({"deletionTimestamp": "now"} if going else {})
+    return written("namespaces", "default", {"metadata": metadata})
+
+
+def test_what_an_owner_or_a_living_namespace_keeps_is_not_collected():
+    foreground = {"deletionTimestamp": "now", "finalizers": ["foregroundDeletion"]}
+    assert found([owner(**foreground), owned(), collects()]) == []
+    assert found([owner(deletionTimestamp="now", finalizers=["x"]), owned(), collects()]) == ["S42"]
+    assert found([owner("another"), owned(), collects()]) == [], "another one of its name"
+    assert found([owner("second"), owned("first", "second"), collects()]) == ["S42"]
+    assert found([owner(), owned(), collects(6)]) == [], "it has changed since, so the request is refused"
+    unowned = written(
+        "replicasets.apps", "default/web-1", {"metadata": {"name": "web-1", "namespace": "default"}}
+    )
+    unowned = unowned[0], unowned[1] | {"version": 7}
+    assert found([ends_namespace(going=True), unowned, collects()]) == []
+    assert found([ends_namespace(going=False), unowned, collects()]) == ["S42"]
 
 
 def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mooring.simulation.checks.invariants import (
     attachments,
     claims,
+    collecting,
     corrections,
     fences,
     forced_releases,
@@ -80,6 +81,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     writes.ChangesSomething,
     words.WhatIsSaidIsSo,
     told_errors.ErrorsAreShown,
+    collecting.CollectsOnlyWhatIsLeft,
 )
 
 
