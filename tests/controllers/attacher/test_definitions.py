@@ -11,7 +11,7 @@ import pytest
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S, Definitions
 from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
 from mooring.kube.objects.persistentvolumes import PersistentVolumeSpec
-from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec
+from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus
 from mooring.kube.objects.volumes import CSIPersistentVolumeSource
 from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.errors import VolumeError
@@ -21,6 +21,7 @@ from mooring.volumes.names import (
     ATTACH_REQUESTED_AT,
     ATTACHER,
     CSI_PLUGIN,
+    DETACH_REQUESTED_AT,
     PLUGIN,
     VOLUME_NAME,
     csi_volume_name,
@@ -129,3 +130,26 @@ def test_requests_to_a_csi_driver_are_outstanding_for_as_long_as_ever_when_nothi
         spec=VolumeAttachmentSpec(ATTACHER, "n", source),
     )
     assert asyncio.run(found.validity_s(of_plugin)) == UNDEFINED_VALIDITY_S
+
+
+@pytest.mark.parametrize(
+    ("annotation", "attached", "outstanding"),
+    [
+        (ATTACH_REQUESTED_AT, False, True),  # it may have been sent, and nothing says to what storage
+        (ATTACH_REQUESTED_AT, True, False),  # it was answered
+        (DETACH_REQUESTED_AT, True, True),
+    ],
+)
+def test_what_was_not_answered_is_outstanding_for_as_long_as_any_when_nothing_defines_the_volume(
+    annotation: str, attached: bool, outstanding: bool
+):
+    """Found by the simulation: a volume lost its definition while its first attach was under way; the
+    VolumeAttachment was let go, and the volume attached after it."""
+    found, _ = definitions(Live(None))
+    notes = {annotation: "2030-01-01T00:00:00.000000Z", PLUGIN: "example.com/disk"}
+    record = VolumeAttachment(
+        metadata=ObjectMeta(name="a", annotations=notes),
+        spec=VolumeAttachmentSpec(ATTACHER, "n", VolumeAttachmentSource(persistent_volume_name="pv")),
+        status=VolumeAttachmentStatus(attached=attached),
+    )
+    assert asyncio.run(found.validity_s(record)) == (UNDEFINED_VALIDITY_S if outstanding else 0.0)

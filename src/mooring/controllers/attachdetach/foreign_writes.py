@@ -28,13 +28,15 @@ class ForeignWrites:
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
-        self._expected: dict[str, frozenset[str]] = {}  # node -> the list written last, or being written
+        # node -> the hash of the list written last, or being written: the list itself would be kept, with
+        # volumes that are gone, where another controller has written since
+        self._expected: dict[str, int] = {}
         self._reported: dict[str, float] = {}  # node -> when (the loop's time)
         self.active = False
 
     def writing(self, node: str, volumes: frozenset[str]) -> None:
         """Expects the list that this controller is about to write to a Node."""
-        self._expected[node] = volumes
+        self._expected[node] = hash(volumes)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Handler of the cache of Nodes: notices a list that changes to one that this
@@ -46,7 +48,7 @@ class ForeignWrites:
             return
         listed = frozenset(entry.name for entry in new.status.volumes_attached)
         before = frozenset(entry.name for entry in old.status.volumes_attached)
-        if listed != before and listed != self._expected.get(new.name):
+        if listed != before and hash(listed) != self._expected.get(new.name):
             changed = ", ".join(sorted(listed ^ before)[:3])
             self._notice(
                 "node-status",

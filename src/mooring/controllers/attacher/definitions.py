@@ -24,6 +24,7 @@ from mooring.volumes.names import (
     ATTACH_REQUESTED_AT,
     ATTACHER,
     CSI_PLUGIN,
+    DETACH_REQUESTED_AT,
     INLINE_VOLUME,
     PLUGIN,
     VOLUME_NAME,
@@ -82,13 +83,16 @@ class Definitions:
 
     async def validity_s(self, record: VolumeAttachment) -> float:
         """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so
-        for as long, also where nothing defines the volume any more."""
+        for as long, also where nothing defines the volume any more. To what storage another one was sent
+        nothing says then: so one that was not answered counts for as long as any."""
         try:
             of_driver = record.spec.attacher != ATTACHER
             spec = UNDEFINED if of_driver else await self.spec(record)
             return self.plugin(record).capabilities(spec).request_validity_s
         except VolumeError:
-            return UNDEFINED_VALIDITY_S if len(requests.times(record, ATTACH_REQUESTED_AT)) > 1 else 0.0
+            attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
+            sent = [*attaches, *requests.times(record, DETACH_REQUESTED_AT)]
+            return UNDEFINED_VALIDITY_S if sent else 0.0
 
     async def notes(self, record: VolumeAttachment) -> Mapping[str, str]:
         """Returns the annotations that a detach will need. Those of plugin volumes the attach/detach

@@ -8,7 +8,7 @@ remembered (`remembered_detaches`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
@@ -99,14 +99,14 @@ class Detaching:
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
         """For how many seconds an attach that was not answered may still take effect."""
         attaches = requests.not_later(requests.times(record, ATTACH_REQUESTED_AT), self._now())
-        return requests.outstanding_for(_unanswered(attaches, record), self._now(), validity_s)
+        return requests.outstanding_for(requests.unanswered(attaches, record), self._now(), validity_s)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
     ) -> VolumeAttachment:
         """Asks the storage to detach. Returns the VolumeAttachment as it is afterwards: a newer version than
         `record` if the request was stored on it."""
-        attaches = _unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
+        attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
         remembers = self._remembered.is_fresh(record) and not attaches
         asked = record if remembers or not validity_s else await self._stamp(record, before, validity_s)
         self._writes.client.check_leading()
@@ -161,8 +161,3 @@ class Detaching:
         except BaseException:
             self._let_go.discard(record.uid)
             raise
-
-
-def _unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:
-    """The attach requests that were not answered: if the volume was attached, the latest one was answered."""
-    return attaches[:-1] if record.status.attached else attaches

@@ -8,7 +8,7 @@ flight. Where requests die with their sender (a validity of 0), none is ever out
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from mooring.kube.objects import VolumeAttachment
@@ -19,6 +19,11 @@ def times(record: VolumeAttachment, annotation: str) -> tuple[str, ...]:
     """Returns when requests of one kind were sent, the latest last, without those that the
     storage refused."""
     return tuple(each for each in record.metadata.annotations.get(annotation, "").split(",") if each)
+
+
+def unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[str]:
+    """Returns the attach requests that were not answered: if the volume was attached, the latest one was."""
+    return attaches[:-1] if record.status.attached else attaches
 
 
 def begun(sent: Iterable[str], now: datetime, validity_s: float) -> str:
