@@ -11,6 +11,7 @@ import pytest
 from mooring.kube.errors import Conflict
 from mooring.simulation.checks.invariants import Checks, check
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.other_parties import MARK
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage_targets import target_of
 from mooring.volumes.names import FENCE_EVIDENCE, FORCE_DETACH_SINCE
@@ -127,6 +128,15 @@ def collects(version: int = 7) -> tuple[str, dict[str, Any]]:
         "sub": "",
         "erases": False,
     }
+
+
+def marked(mark: str, uid: str = "c") -> tuple[str, dict[str, Any]]:
+    name = {"resource": "persistentvolumeclaims", "name": "default/c"}
+    return "plan.marked", name | {"uid": uid, "mark": mark}
+
+
+def held(uid: str = "c", **metadata: Any) -> tuple[str, dict[str, Any]]:
+    return written("persistentvolumeclaims", "default/c", {"metadata": {"uid": uid} | metadata})
 
 
 def takes(number: int, life: str = "placing 1 statefulset-controller") -> tuple[str, dict[str, Any]]:
@@ -435,6 +445,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S25": (
         [READY, lease("1"), wait(30), lease("2"), wait(30), SILENT],
         [READY, lease("1"), CUT, wait(30), lease("1"), wait(11), SILENT],
+    ),
+    "S43": (
+        [marked("label"), held(labels={})],
+        [marked("label"), held(labels={MARK: "yes"})],
     ),
     "S42": (
         [owner(), owned(), collects()],
@@ -1063,6 +1077,30 @@ def test_a_pod_that_is_adopted_is_not_made():
     ill = member(0, ready=False)
     assert timed(at(0, ordered(), member(0), orphan) + at(20, ill) + at(30, member(1))) == []
     assert timed(at(0, ordered(), member(0)) + at(20, ill) + at(30, member(1))) == ["S31"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "stored", "violated"),
+    [
+        ("annotation", {"metadata": {"uid": "c", "annotations": {MARK: "no matter what"}}}, []),
+        ("annotation", {"metadata": {"uid": "c"}}, ["S43"]),
+        ("taint", {"metadata": {"uid": "c"}, "spec": {"taints": [{"key": MARK}]}}, []),
+        ("taint", {"metadata": {"uid": "c"}, "spec": {"taints": [{"key": "x"}]}}, ["S43"]),
+        ("condition", {"metadata": {"uid": "c"}, "status": {"conditions": [{"type": MARK}]}}, []),
+        ("condition", {"metadata": {"uid": "c"}, "status": {"conditions": []}}, ["S43"]),
+        ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "b"}]}}, []),
+        ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "x"}]}}, ["S43"]),
+        ("label", {"metadata": {"uid": "another"}}, []),
+    ],
+)
+def test_each_mark_of_another_party_stays(mark: str, stored: dict[str, Any], violated: list[str]):
+    assert found([marked(mark), written("persistentvolumeclaims", "default/c", stored)]) == violated
+
+
+def test_an_owner_of_another_party_goes_with_that_and_one_loss_is_told_once():
+    mine = gone("configmaps", "default/b", {"metadata": {}})
+    assert found([marked("owner b"), mine, held()]) == []
+    assert found([marked("label"), held(), held()]) == ["S43"]
 
 
 def ends_namespace(going: bool) -> tuple[str, dict[str, Any]]:

@@ -32,6 +32,7 @@ from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.objects import (
+    ConfigMap,
     ControllerRevision,
     CSINode,
     DaemonSet,
@@ -133,6 +134,7 @@ def make_controller(
         *((DaemonSet,) if kinds & DAEMONS else ()),
         *((Job,) if kinds & JOBS else ()),
         *((ServiceAccount,) if kinds & TENANTS else ()),
+        *((ConfigMap,) if any(step.what == "mark" for step in scenario.steps) else ()),
     )
     by_nodes = OWNED_BY_NODES if scenario.collects_nodes else ()
     owned = [*OWNED, *(OWNED_BY_DEPLOYMENTS if kinds & DEPLOYMENTS else ()), *further, *by_nodes]

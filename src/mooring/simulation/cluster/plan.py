@@ -129,6 +129,7 @@ ACTIONS: dict[str, str] = {
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
+    "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
 }
 LASTING = ("hold", "shrink-set", "remove-manifest", "break-set")
 """Actions that last for a while."""
@@ -179,7 +180,7 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
-        *("expire-watch", "late-kind", "upstream-attaches"),
+        *("expire-watch", "late-kind", "upstream-attaches", "mark"),
     ),
     0.0,
 )

@@ -15,6 +15,7 @@ from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
+from mooring.simulation.cluster.other_parties import OtherParties
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import (
     ACTIONS,
@@ -62,6 +63,7 @@ class PlanPlayer:
         self.users = Users(cluster)
         self.careless = CarelessUsers(self.users)
         self.manifests = ManifestUsers(cluster)
+        self.others = OtherParties(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -89,8 +91,8 @@ class PlanPlayer:
         if what in FENCE_ACTIONS:
             return getattr(self.fencing_users, name)
         if what in ACTIONS:
-            of_machines = getattr(self.manifests, name, None)
-            return of_machines or getattr(self.careless, name, None) or getattr(self.users, name)
+            known = (self.manifests, self.others, self.careless, self.users)
+            return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:

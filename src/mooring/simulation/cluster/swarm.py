@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
-from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
 
@@ -69,7 +69,7 @@ CALM_MINUTES = 8.0
 """And for so long all must come right."""
 LONGER_CALM: tuple[tuple[str, float], ...] = (
     ("deferred", 128.0),  # storage that may do hours later what it was asked for
-    ("array-takes-away", 10.0),  # is missed when what is attached is verified
+    ("array-takes-away", 14.0),  # is missed when what is attached is verified, and tried two minutes later
     ("job", 10.0),  # the backoff of its pods
     ("lose-machine 360", 12.0),  # what it has goes that many seconds after its pods
     ("strip-claim", 16.0),  # what nothing defines any more may be asked for ten minutes later
@@ -106,7 +106,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(
-            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill"))]
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill", "mark"))]
         ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
@@ -128,7 +128,19 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
-    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks)
+    longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
+    return replace(longer, history=history, disks=disks, steps=_marks(seed, longer))
+
+
+def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """What another party marks, in every second seed where users do anything."""
+    chance = stream(seed, "swarm marks")
+    number = chance.choice((0, 6)) if scenario.actions else 0
+    moments = [chance.uniform(5, scenario.heal_s) for _ in range(number)]
+    return tuple(
+        PlanStep(round(at, 3), "mark", chance.choice([*scenario.sets]), 0.0, chance.randrange(12))
+        for at in moments
+    )
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:

@@ -119,6 +119,10 @@ class Users:
         owners = {"once": Pod, **dict.fromkeys(JOBS, Job), **dict.fromkeys(DAEMONS, DaemonSet)}
         return Deployment if kind in DEPLOYMENTS else owners.get(kind, StatefulSet)
 
+    async def workload(self, name: str) -> Object | None:
+        """What makes the pods; None if it is gone."""
+        return await self.api.find(self._owner(name), name, self.namespace(name))
+
     def namespace(self, name: str) -> str:
         """Where a workload is."""
         return name if self._kind(name) in TENANTS else NAMESPACE

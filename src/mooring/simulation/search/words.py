@@ -93,6 +93,7 @@ STEPS: Mapping[str, str] = {
     "delete-namespace": "the namespace of {on} is deleted",
     "update-set": "{on} is updated",
     "break-set": "{on} gets a template that fails",
+    "mark": "another party marks what belongs to {on}",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
     "shrink-set": "{on} shrinks, and grows again",

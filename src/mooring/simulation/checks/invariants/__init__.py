@@ -12,6 +12,7 @@ from mooring.simulation.checks.invariants import (
     intents,
     locks,
     looks,
+    marks,
     pod_identity,
     processes,
     requests,
@@ -82,6 +83,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     words.WhatIsSaidIsSo,
     told_errors.ErrorsAreShown,
     collecting.CollectsOnlyWhatIsLeft,
+    marks.OthersMarksStay,
 )
 
 

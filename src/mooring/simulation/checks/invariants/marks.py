@@ -1,0 +1,94 @@
+"""The invariant of what other parties put on objects: nothing of ours takes it away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.objects import Condition, Reference, Taint
+from mooring.simulation.cluster.other_parties import MARK
+from mooring.simulation.engine.trace import Event, Trace
+
+Key = tuple[str, str]
+"""The plural name of a kind, without its group, and "namespace/name" (or "name")."""
+
+
+class _Metadata(msgspec.Struct, rename="camel", frozen=True):
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[Reference, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    taints: tuple[Taint, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Object(msgspec.Struct):
+    """What may be marked."""
+
+    metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    def marks(self) -> set[str]:
+        """The marks that it has, in the words of `plan.marked`."""
+        there = {
+            "label": MARK in self.metadata.labels,
+            "annotation": MARK in self.metadata.annotations,
+            "taint": any(each.key == MARK for each in self.spec.taints),
+            "condition": any(each.type == MARK for each in self.status.conditions),
+        }
+        owners = {f"owner {each.name}" for each in self.metadata.owner_references}
+        return {mark for mark, is_there in there.items() if is_there} | owners
+
+
+_object = msgspec.json.Decoder(_Object).decode
+
+
+class OthersMarksStay(Checker):
+    """S43: what another party has put on an object stays there: a label, an annotation, a taint, a condition,
+    and an owner for as long as that is there."""
+
+    name = "S43"
+
+    def __init__(self, trace: Trace, found: Found) -> None:
+        super().__init__(trace, found)
+        self._marks: dict[Key, tuple[str, set[str]]] = {}  # uid, and what was put there
+        trace.listen("plan.marked", self._marked)
+        trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
+
+    def _marked(self, event: Event) -> None:
+        uid, marks = self._marks.get(_key(event), ("", set[str]()))
+        marks = marks if uid == event.fields["uid"] else set[str]()
+        self._marks[_key(event)] = event.fields["uid"], marks | {event.fields["mark"]}
+
+    def _deleted(self, event: Event) -> None:
+        self._marks.pop(_key(event), None)
+        if event.fields["resource"] == "configmaps":
+            gone = f"owner {event.fields['name'].rpartition('/')[2]}"
+            for _, marks in self._marks.values():
+                marks.discard(gone)
+
+    def _written(self, event: Event) -> None:
+        if (held := self._marks.get(_key(event))) is None:
+            return
+        uid, marks = held
+        stored = _object(event.fields["_body"])
+        if stored.metadata.uid != uid:
+            del self._marks[_key(event)]
+            return
+        self.guarded += 1
+        for mark in sorted(marks - stored.marks()):
+            marks.discard(mark)
+            what = f"{event.fields['resource']} {event.fields['name']}"
+            self.wrong(f"another party's {mark} was taken from {what}", event)
+
+
+def _key(event: Event) -> Key:
+    return event.fields["resource"].partition(".")[0], event.fields["name"]

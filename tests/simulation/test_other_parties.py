@@ -1,0 +1,62 @@
+"""What another party puts on objects stays there, and a part that takes it away is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.controllers.statefulset import controller as statefulset
+from mooring.simulation.cluster import swarm
+from mooring.simulation.cluster.other_parties import OWNED_S
+from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.run import play
+
+PASSING = Scenario(nodes=2, sets={"own": 2}, workloads={"own": "passing"}, minutes=12, faults=0, actions=0)
+MARKED = {
+    0: ["label", "annotation", "condition"],
+    1: ["label", "annotation"],
+    2: ["label", "annotation"],
+    3: ["label", "annotation"],
+    4: ["label", "annotation", "taint", "condition"],
+    5: ["label", "annotation"],
+    7: ["label", "annotation", "owner backup-60-data-own-1"],
+}
+
+
+@pytest.mark.parametrize("how", MARKED)
+def test_each_kind_of_object_is_marked_and_keeps_it(how: int):
+    marks: list[str] = []
+
+    def observe(trace: Any) -> None:
+        trace.listen("plan.marked", lambda event: marks.append(event.fields["mark"]))
+
+    restart = PlanStep(60 + OWNED_S / 2, "restart-set", "own", 0, 0)
+    marked = replace(PASSING, steps=(PlanStep(60, "mark", "own", 0, how), restart))
+    outcome = play(0, marked, observe=observe)
+    assert (outcome.violations, marks) == ([], MARKED[how])
+    assert outcome.guarded["S43"] > 0
+
+
+def test_a_controller_that_writes_its_owners_in_the_place_of_all_is_found(monkeypatch: pytest.MonkeyPatch):
+    whole = statefulset.claim_owners
+
+    def only_ours(*args: Any, **options: Any) -> Any:
+        found = whole(*args, **options)
+        return found and [each for each in found if each.get("kind") != "ConfigMap"]
+
+    monkeypatch.setattr(statefulset, "claim_owners", only_ours)
+    scale = PlanStep(60 + OWNED_S / 2, "scale", "own", 0.0, 0)
+    outcome = play(0, replace(PASSING, steps=(PlanStep(60, "mark", "own", 0, 7), scale)))
+    assert "S43" in outcome.invariants
+
+
+def test_every_second_seed_of_the_swarm_in_which_users_act_has_another_party():
+    drawn = [swarm.drawn(seed, Scenario(swarm=True)) for seed in range(60)]
+    acted = [each for each in drawn if each.actions]
+    assert len(acted) / 3 < sum(bool(each.steps) for each in acted) < 2 * len(acted) / 3
+    assert not any(each.steps for each in drawn if not each.actions)
+    plan = make_plan(0, next(each for each in acted if each.steps))
+    assert sum(step.what == "mark" for step in plan) == 6
