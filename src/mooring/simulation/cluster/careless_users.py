@@ -26,7 +26,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept
+from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept, rolling_from
 from mooring.simulation.cluster.workloads import (
     BROKEN,
     EDITION,
@@ -268,14 +268,18 @@ class CarelessUsers:
                 await asyncio.sleep(POLL_S)
 
     async def break_set(self, step: PlanStep) -> None:
-        """Gives a StatefulSet a template whose containers fail, and mends it after a while."""
+        """Gives a StatefulSet a template whose containers fail, and mends it after a while: for all its pods,
+        as a partition would keep some of the mistake once that was rolled out."""
 
         async def give(command: str, broken: str | None) -> None:
             found = await self._api.get(StatefulSet, step.on, NAMESPACE)
             container = found.spec.template["spec"]["containers"][0] | {"command": [command]}
             annotations = {BROKEN: broken, EDITION: f"{step.at:.3f} {command}"}
             template = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
-            await self._api.patch(StatefulSet, step.on, {"spec": {"template": template}}, NAMESPACE)
+            rolling = {} if broken else {"updateStrategy": rolling_from(0)}
+            await self._api.patch(
+                StatefulSet, step.on, {"spec": {"template": template, **rolling}}, NAMESPACE
+            )
 
         await self._insist(lambda: give(FAILS, "yes"))
         await asyncio.sleep(step.value)

@@ -43,8 +43,11 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "dev": {"raw": 4, "raw-shared": 2},
     "own": {"passing": 5},
     "tmp": {"filling": 5},
+    "few": {"guarded": 6},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
+ALSO_DEALT = frozenset({"guarded"})
+"""Those of them that are dealt with the others, too."""
 BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 12}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
@@ -196,7 +199,7 @@ def _replicas(kind: str, chance: Random) -> int:
 
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
-    beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds}
+    beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds} - ALSO_DEALT
     dealt = [kind for kind in KINDS if kind not in beside]
     kinds = [kind for kind in dealt if driver == "plugin" or kind not in STATIC]
     deck = [*islice(cycle(dealt), max(len(WAYS), len(dealt)))]
