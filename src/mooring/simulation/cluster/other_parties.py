@@ -91,8 +91,10 @@ class OtherParties:
         self._tell(live, "label", "annotation", *(["taint"] if isinstance(live, Node) else []))
 
     async def _own(self, found: Object, name: str) -> None:
-        """Has an object of its own own it beside others, for a while."""
+        """Has an object of its own own it for a while, beside others: what it owned alone would go with it."""
         live = await self._live(found)
+        if not live.metadata.owner_references:
+            return
         await self._api.create(ConfigMap, {"metadata": {"name": name}}, live.namespace)
         mine = await self._api.get(ConfigMap, name, live.namespace)
         self._cluster.user.start(self._leave(mine))

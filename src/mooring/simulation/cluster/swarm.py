@@ -22,7 +22,7 @@ from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import KINDS, STATIC
+from mooring.simulation.cluster.workloads import GUARDED, KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
 
 T = TypeVar("T")
@@ -132,7 +132,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
-    return replace(longer, history=history, disks=disks, steps=_marks(seed, longer))
+    return replace(
+        longer, history=history, disks=disks, steps=(*_marks(seed, longer), *_drains(seed, longer))
+    )
 
 
 def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
@@ -143,6 +145,19 @@ def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
     return tuple(
         PlanStep(round(at, 3), "mark", chance.choice([*scenario.sets]), 0.0, chance.randrange(12))
         for at in moments
+    )
+
+
+def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Where a budget guards pods, two nodes are drained, one after the other or at once, and taken back."""
+    chance = stream(seed, "swarm drains")
+    guarded = scenario.actions and not GUARDED.isdisjoint(scenario.workloads.values())
+    moments = [chance.uniform(5, scenario.heal_s - 60) for _ in range(2 if guarded else 0)]
+    steps = [(PlanStep(round(at, 3), "drain", chance.choice(scenario.node_names)), at) for at in moments]
+    return tuple(
+        each
+        for step, at in steps
+        for each in (step, replace(step, what="uncordon", at=round(at + chance.uniform(5, 60), 3)))
     )
 
 
