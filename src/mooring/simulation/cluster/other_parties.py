@@ -91,7 +91,7 @@ class OtherParties:
         self._tell(live, "label", "annotation", *(["taint"] if isinstance(live, Node) else []))
 
     async def _own(self, found: Object, name: str) -> None:
-        """Has an object of its own own it for a while, beside others: what it owned alone would go with it."""
+        """Has an object of its own own it for a while, beside others: what it owned alone would go, too."""
         live = await self._live(found)
         if not live.metadata.owner_references:
             return
