@@ -14,7 +14,7 @@ from mooring.kube.objects.persistentvolumes import PersistentVolumeSpec
 from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus
 from mooring.kube.objects.volumes import CSIPersistentVolumeSource
 from mooring.volumes.attachment_lock import ATTACHED_TO
-from mooring.volumes.errors import VolumeError
+from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, AttachCapabilities
 from mooring.volumes.names import (
     ATTACH_EPOCH,
@@ -22,6 +22,7 @@ from mooring.volumes.names import (
     ATTACHER,
     CSI_PLUGIN,
     DETACH_REQUESTED_AT,
+    INLINE_VOLUME,
     PLUGIN,
     VOLUME_NAME,
     csi_volume_name,
@@ -153,3 +154,21 @@ def test_what_was_not_answered_is_outstanding_for_as_long_as_any_when_nothing_de
         status=VolumeAttachmentStatus(attached=attached),
     )
     assert asyncio.run(found.validity_s(record)) == (UNDEFINED_VALIDITY_S if outstanding else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "upstreams"),
+    [("{", None), ('{"name": 7}', None), ("[]", None), ("", {"csi": 7}), ("", {"capacity": []})],
+)
+def test_a_definition_of_its_own_that_cannot_be_read_is_an_error_of_that_volume_alone(
+    annotation: str, upstreams: dict[str, Any] | None
+):
+    """A verification goes on to the others."""
+    found, _ = definitions(Live(None))
+    source = VolumeAttachmentSource(inline_volume_spec=upstreams)
+    record = VolumeAttachment(
+        metadata=ObjectMeta(name="a", annotations={INLINE_VOLUME: annotation}),
+        spec=VolumeAttachmentSpec(ATTACHER, "n", source),
+    )
+    with pytest.raises(InvalidSpec, match="VolumeAttachment a defines itself cannot be read"):
+        asyncio.run(found.spec(record))

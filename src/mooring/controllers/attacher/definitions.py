@@ -17,7 +17,7 @@ from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeSpec, Volume, VolumeAttachment
 from mooring.volumes.attachment_lock import ATTACHED_TO
-from mooring.volumes.errors import VolumeError
+from mooring.volumes.errors import InvalidSpec, VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, Detacher
 from mooring.volumes.names import (
     ATTACH_EPOCH,
@@ -66,12 +66,8 @@ class Definitions:
     async def spec(self, record: VolumeAttachment, *, live: bool = False) -> VolumeSpec:
         """Returns the volume's spec; with `live`, as the API server has it now. Raises VolumeError if the
         volume is not defined any more."""
-        inline = record.metadata.annotations.get(INLINE_VOLUME)
-        if inline:
-            return VolumeSpec.of_volume(msgspec.json.decode(inline, type=Volume))
-        if record.spec.source.inline_volume_spec is not None:  # of a pod, as upstream writes it
-            spec = msgspec.convert(record.spec.source.inline_volume_spec, PersistentVolumeSpec)
-            return VolumeSpec.of_persistent_volume(PersistentVolume(spec=spec))
+        if (inline := _inline(record)) is not None:
+            return inline
         name = record.spec.source.persistent_volume_name or ""
         cached = self._cache.get(name) if self._cache is not None and not live else None
         if cached is not None and _is_of(record, cached):
@@ -130,3 +126,21 @@ def _is_of(record: VolumeAttachment, cached: PersistentVolume) -> bool:
         return False
     name = csi_volume_name(source.driver, source.volume_handle)
     return record.name == volume_attachment_name(CSI_PLUGIN, name, record.spec.node_name)
+
+
+def _inline(record: VolumeAttachment) -> VolumeSpec | None:
+    """The definition of a pod's own volume, which the VolumeAttachment carries; None if it names a
+    PersistentVolume. Raises InvalidSpec if it cannot be read."""
+    own, upstreams = record.metadata.annotations.get(INLINE_VOLUME), record.spec.source.inline_volume_spec
+    try:
+        if own:
+            return VolumeSpec.of_volume(msgspec.json.decode(own, type=Volume))
+        if upstreams is not None:
+            spec = msgspec.convert(upstreams, PersistentVolumeSpec)
+            return VolumeSpec.of_persistent_volume(PersistentVolume(spec=spec))
+    except msgspec.MsgspecError as error:
+        raise InvalidSpec(
+            f"the volume that VolumeAttachment {record.name} defines itself cannot be read ({error}): delete it when "
+            "no pod uses it any more"
+        ) from None
+    return None
