@@ -150,11 +150,15 @@ def test_the_time_of_a_condition_is_kept_while_it_does_not_change() -> None:
     assert times["ContainersReady"] == NOW
 
 
-def test_a_time_of_a_condition_that_has_not_come_was_said_by_a_wrong_clock_and_is_not_kept() -> None:
-    held = Condition(type="Ready", status="True", last_transition_time="2030-01-01T01:00:00Z")
-    pod = make_pod(conditions=(held,))
-    status = status_of(facts(pod, main=record()))
-    times = {condition["type"]: condition["lastTransitionTime"] for condition in status["conditions"]}
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_a_time_of_a_condition_that_has_not_come_was_said_by_a_wrong_clock_and_is_not_kept(
+    status: str,
+) -> None:
+    others = Condition(type="PodScheduled", status="True", last_transition_time="2030-01-01T05:00:00Z")
+    held = Condition(type="Ready", status=status, last_transition_time="2030-01-01T01:00:00Z")
+    pod = make_pod(conditions=(others, held))
+    found = status_of(facts(pod, main=record()))
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in found["conditions"]}
     assert times["Ready"] == NOW
     now = parse_time(NOW)
     assert [is_ahead(pod, now + timedelta(hours=hours)) for hours in (0, 1)] == [True, False]

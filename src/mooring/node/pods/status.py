@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mooring.kube.objects import Container, ContainerStatus, Pod
-from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time, parse_time
 from mooring.node.pods.decide import goal, may_pass, outcome, wants_restart
@@ -31,6 +30,10 @@ class Surroundings:
     address: str
     now: str
     problems: Mapping[str, Reason]
+
+
+OURS = frozenset({"Initialized", "ContainersReady", "Ready", "DisruptionTarget"})
+"""The conditions that an agent writes."""
 
 
 def pod_status(facts: Facts, memory: Memory, around: Surroundings) -> dict[str, Any]:
@@ -72,10 +75,11 @@ def shows(pod: Pod, status: Mapping[str, Any]) -> bool:
 
 
 def is_ahead(pod: Pod, now: datetime) -> bool:
-    """Whether the pod is ready since a time that has not come: this machine's clock was ahead then. Who waits
-    until it was ready for some seconds would wait as long as the clock was wrong; `pod_status` mends it."""
-    since = ready_since(pod)
-    return since is not None and since > now
+    """Whether a condition is said to be so since a time that has not come: this machine's clock was ahead.
+    Who waits until the pod was ready for some seconds would wait as long as the clock was wrong; `pod_status`
+    mends it."""
+    since = (each.last_transition_time for each in pod.status.conditions if each.type in OURS)
+    return any(time and parse_time(time) > now for time in since)
 
 
 def initialized(facts: Facts) -> bool:
