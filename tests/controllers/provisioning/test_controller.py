@@ -453,6 +453,25 @@ def test_a_disk_that_was_made_for_a_claim_that_is_deleted_meanwhile_gets_its_vol
     play(story)
 
 
+def test_a_volume_that_a_late_cache_does_not_show_is_not_made_again_and_again(play: Play):
+    """Found by the simulation: to begin and to end it were writes that woke the claim."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        await controller.reconcile(ClaimKey("default/c"))
+        successor = stage.make(ProvisioningController, plugins=stage.plugins())
+        await stage.fill(successor, StorageClass, PersistentVolumeClaim)
+        versions: list[str] = []
+        for _ in range(3):
+            await successor.reconcile(ClaimKey("default/c"))
+            versions.append(
+                (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.resource_version
+            )
+        assert len(set(versions)) == 1
+
+    play(story)
+
+
 @pytest.mark.parametrize("made", [False, True])
 def test_another_node_is_chosen_for_a_claim_only_if_nothing_is_made_for_it(
     play: Play, monkeypatch: pytest.MonkeyPatch, made: bool

@@ -300,7 +300,9 @@ class ProvisioningController(Controller[Key]):
             ]
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
-        except AlreadyExists:
+        except AlreadyExists:  # a cache that does not show it yet would have it made again and again
+            if (live := await self.client.find(PersistentVolume, made.name)) is not None:
+                self._volumes.accept(live)
             return
         self.log.info("Provisioned", claim=claim.key, volume=made.name)
         self.recorder.event(
