@@ -47,7 +47,15 @@ from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
+from mooring.simulation.cluster.workloads import (
+    GROWING,
+    MANIFESTS,
+    NAMED,
+    NAMED_CLASS,
+    RETAINED,
+    RETAINING_CLASS,
+    STATIC_CLASS,
+)
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -403,6 +411,8 @@ class SimulatedCluster:
             await self.api.create(StorageClass, body | keeps)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
+        if not NAMED.isdisjoint(self.scenario.workloads.values()):
+            await self.api.create(StorageClass, by_hand | {"metadata": {"name": NAMED_CLASS}})
         if self.scenario.fencing:
             await create_fencing(self.api, self.scenario)
         for service in self.services.values():

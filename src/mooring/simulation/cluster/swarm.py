@@ -43,6 +43,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "dev": {"raw": 4, "raw-shared": 2},
     "own": {"passing": 5},
     "tmp": {"filling": 5},
+    "hand": {"named": 6, "reserved": 4},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 12}
@@ -61,8 +62,12 @@ GIVEN_TO: Mapping[str, str] = {
     "tenant": "delete-namespace",
     "ordered": "break-set",
     "filling": "fill",
+    "named": "restore-volume",
+    "reserved": "restore-volume",
 }
 """Workloads that are there for one action: where users do anything, it is not left out."""
+LATER = ("fill", "restore-volume")
+"""Actions of workloads that are dealt beside the others: all else is drawn as without them."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
 CALM_MINUTES = 8.0
@@ -106,7 +111,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(
-            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill"))]
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, *LATER))]
         ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
@@ -127,7 +132,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     history = stream(seed, "swarm history").choice(HISTORIES)
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
-    calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
+    calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks)
 
 
@@ -214,7 +219,7 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
     for name, kinds in WORKLOADS_BESIDE.items():
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
         kind = _dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
-        if kind:
+        if kind and (scenario.driver == "plugin" or kind not in STATIC):
             replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)
