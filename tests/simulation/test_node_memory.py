@@ -98,7 +98,9 @@ def test_what_is_taken_for_absent_or_present_though_it_is_not_is_found(
         await release(operations, volume, device)
 
     monkeypatch.setattr(Operations, "_release", sure)
-    assert any("is taken for mounted, and is not" in each for each in found(outcome(driver, kind)))
+    told = found(outcome(driver, kind))
+    assert any("is taken for mounted, and is not" in each for each in told)
+    assert any("is taken for present, and its record says that it leaves" in each for each in told)
 
     def forgets(operations: Operations, volume: WantedVolume, **changes: Any) -> None:
         save(operations, volume, **changes)

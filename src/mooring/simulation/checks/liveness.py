@@ -260,6 +260,8 @@ async def _volumes(cluster: SimulatedCluster, pods: list[Pod], kept: list[Pod]) 
     for claim in claims.values():
         if cluster.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
             continue  # it waits for its first consumer
+        if claim.deleting and _is_lost(claim):
+            continue  # a pod keeps it from going; it gets no volume any more
         if claim.key not in still_used and (not claim.spec.volume_name or claim.status.phase != "Bound"):
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
     desired = {

@@ -137,6 +137,12 @@ def _unlike_its_record(name: str, volume: WantedVolume) -> Iterator[str]:
     recorded = volume.record.device is not None or volume.record.attached_here
     if recorded != (volume.device is not Presence.ABSENT):
         yield f"the device of {name} is taken for {volume.device.value}, and its record says otherwise"
+    if (
+        volume.device is Presence.PRESENT
+        and volume.record.device is not None
+        and volume.record.device.leaving
+    ):
+        yield f"the device of {name} is taken for present, and its record says that it leaves"
     held = {uid for uid in volume.pods if volume.holds(uid)}
     for uid in sorted(held ^ volume.record.pods.keys()):
         yield f"{name} is {'not ' * (uid not in held)}held by pod {uid}, and its record says otherwise"
