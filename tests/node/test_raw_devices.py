@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
 from mooring.mounts.interface import Mounts
@@ -22,6 +23,7 @@ from mooring.volumes.spec import VolumeSpec
 DISK = "example.com/disk"
 PLACE = "/plugins/devices/d1"
 PERMISSION = Permission({DEVICE_PATH: "/dev/d1"}, "attachment", "node")
+AS_SET_UP = DeviceRecord("/dev/d1", "attachment", "node")
 
 
 class NoHost(VolumeHost):  # type: ignore[misc]
@@ -99,3 +101,15 @@ async def test_a_device_that_is_set_up_once_more_stays_known_as_what_it_was(node
     with pytest.raises(TimeoutError):
         await node.operations.mount_device(node.volume, Permission({DEVICE_PATH: "/dev/d1"}, "next", "node"))
     assert node.volume.record.device == DeviceRecord("/dev/d1", "next", "node")
+
+
+async def test_what_may_still_be_taken_down_is_recorded_so_until_it_is_set_up(node: Node) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    node.volume.record = replace(node.volume.record, device=replace(AS_SET_UP, leaving=True))
+    node.failure = TimeoutError("it is still being taken down")
+    with pytest.raises(TimeoutError):
+        await node.operations.mount_device(node.volume, PERMISSION)
+    assert node.volume.record.device == replace(AS_SET_UP, leaving=True)
+    node.failure = None
+    await node.operations.mount_device(node.volume, PERMISSION)
+    assert node.volume.record.device == AS_SET_UP

@@ -393,6 +393,20 @@ def test_a_restarted_agent_does_not_trust_a_mount_whose_end_had_begun(play: Play
     play(story)
 
 
+def test_nor_one_that_an_agent_has_tried_in_vain_to_mount_again_since(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await fails_to_unmount(stage)
+        stage.machine.failures["mount-device"] = VolumeError("an unmount is under way")
+        await stage.create_disk_pod("web-1")
+        await stage.until(lambda: told(stage, "FailedMount"))
+        await stage.kill()
+        del stage.machine.failures["mount-device"]
+        await stage.start()
+        await gets_it_mounted_again(stage)
+
+    play(story)
+
+
 def test_a_mount_that_fails_is_told_and_tried_again(play: Play) -> None:
     async def story(stage: Any) -> None:
         stage.machine.failures["mount-device"] = OSError("it holds a file system of type xfs")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from mooring.controllers.binding.controller import BindingController
+from mooring.kube.keys import ClaimKey
+from mooring.kube.objects import PersistentVolume
 from mooring.node.volumes.eviction import Evictions
 from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.plan import make_plan
@@ -116,6 +121,31 @@ def test_volumes_that_nothing_is_bound_to_are_deleted_and_made_again(kind: str):
     outcome = play(0, scenario, plan=scale, lines=True)
     assert outcome.violations == []
     assert len(lines(outcome, "store.deleted", "resource=persistentvolumes ")) >= 1
+
+
+@pytest.mark.parametrize("kind", ["named", "reserved"])
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_a_claim_that_has_lost_its_volume_is_bound_again_when_that_is_restored(kind: str, how: int):
+    scenario = Scenario(nodes=2, sets={"h": 2}, workloads={"h": kind}, minutes=24, calm_minutes=17)
+    outcome = play(0, scenario, plan=(PlanStep(100, "restore-volume", "h", 0, how),), lines=True)
+    assert outcome.violations == []
+    (gone,) = lines(outcome, "store.deleted", "resource=persistentvolumes ", "name=h-disk-0")
+    written = lines(outcome, "store.written", "resource=persistentvolumes ", "name=h-disk-0")
+    again = next(moment(line) for line in written if moment(line) > moment(gone))
+    assert 30 * how <= again - moment(gone) < 30 * how + 10
+
+
+def test_a_claim_that_is_not_told_that_the_volume_it_names_is_back_is_found(monkeypatch: pytest.MonkeyPatch):
+    connected: Any = BindingController._connected  # pyright: ignore[reportPrivateUsage]
+
+    def forgets_who_names_it(controller: BindingController, pv: PersistentVolume) -> Any:
+        named = {ClaimKey(each.key) for each in controller._claims.by_index("volume", pv.name)}
+        return [key for key in connected(controller, pv) if key not in named]
+
+    monkeypatch.setattr(BindingController, "_connected", forgets_who_names_it)
+    scenario = Scenario(nodes=2, sets={"h": 1}, workloads={"h": "named"}, minutes=24, calm_minutes=17)
+    outcome = play(0, scenario, plan=(PlanStep(100, "restore-volume", "h", 0, 1),))
+    assert {"L5", "L19"} & set(outcome.invariants)
 
 
 def test_where_volumes_are_scarce_a_pod_too_many_waits_for_one():

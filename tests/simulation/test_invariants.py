@@ -821,6 +821,17 @@ def test_a_claim_and_a_volume_that_a_user_has_stripped_may_go_and_no_others():
     assert found([claim("a", "v"), ("plan.stripped", {"uid": "a"}), volume_gone]) == ["S15"]
 
 
+def test_a_volume_that_is_made_again_may_go_until_the_claim_that_has_lost_its_like_is_bound_to_it():
+    def volume_gone(uid: str) -> tuple[str, dict[str, Any]]:
+        return gone("persistentvolumes", "v", {"metadata": {"uid": uid}})
+
+    body = {"metadata": {"uid": "a"}, "spec": {"volumeName": "v"}, "status": {"phase": "Lost"}}
+    lost = written("persistentvolumeclaims", "default/c", body)
+    before = [claim("a", "v"), ("plan.stripped", {"uid": "pv"}), volume_gone("pv"), lost]
+    assert found([*before, volume_gone("again")]) == []
+    assert found([*before, claim("a", "v"), volume_gone("again")]) == ["S15"]
+
+
 def test_a_volume_that_was_emptied_may_have_another_claim_when_its_own_is_gone():
     emptied, another = ("truth.recycled", {"volume": "v"}), claim("b", "v", "default/d")
     ended = gone("persistentvolumeclaims", "default/c", {"metadata": {"uid": "a"}})

@@ -513,3 +513,29 @@ def test_a_set_whose_claims_go_with_pods_that_stay_is_found(monkeypatch: pytest.
     monkeypatch.setattr(statefulset_controller, "claim_owners", condemned)
     plan = (PlanStep(60, "delete-pod", "p"), PlanStep(100, "scale", "p", 1.0))
     assert "L21" in play(0, PASSING, plan=plan).invariants
+
+
+@pytest.mark.parametrize("kind", ["named", "reserved"])
+def test_a_claim_and_a_volume_that_are_made_for_each_other_are_bound_whichever_comes_first(kind: str):
+    later: set[bool] = set()
+    for seed in range(6):
+        outcome = play(
+            seed, Scenario(nodes=2, sets={"h": 2}, workloads={"h": kind}, minutes=12), plan=(), lines=True
+        )
+        assert outcome.violations == []
+        made = moment(lines(outcome, "store.written", "resource=persistentvolumes ")[0])
+        claimed = moment(lines(outcome, "store.written", "resource=persistentvolumeclaims ")[0])
+        started = moment(lines(outcome, "truth.started")[0])
+        assert made < started < made + 10
+        later.add(made > claimed + 4)
+    assert later == {False, True}
+
+
+@pytest.mark.parametrize("kind", ["named", "reserved"])
+def test_a_volume_that_was_made_for_a_claim_is_made_again_for_the_next(kind: str):
+    scenario = Scenario(nodes=2, sets={"h": 1}, workloads={"h": kind}, minutes=18)
+    outcome = play(0, scenario, plan=(PlanStep(100, "delete-claim", "h"),), lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "store.deleted", "resource=persistentvolumes ", "name=h-disk-0")) == 1
+    assert outcome.counts["truth.created"] == 1
+    assert len(lines(outcome, "truth.mounted", "volume=h-disk-0")) == 2

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar, cast
@@ -60,6 +60,7 @@ from mooring.node.static.pods import StaticPods
 from mooring.node.volumes.account_tokens import AccountTokens
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import Publisher, VolumeManager
+from mooring.node.volumes.volume import WantedVolume
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN, NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins
@@ -201,6 +202,10 @@ class Agent:
     def caches(self) -> tuple[Informer[Pod], Informer[Node]]:
         """What it knows of its pods and of its Node."""
         return self._pods, self._registration.nodes
+
+    def remembered(self) -> Mapping[str, WantedVolume] | None:
+        """What it knows of each volume of its node, by its unique name; None: it has not looked yet."""
+        return self._volumes.remembered()
 
     def _content_changed(self, pod_uid: str, unique_name: str) -> None:
         self._volumes.content_changed(pod_uid, unique_name)

@@ -22,6 +22,7 @@ from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
 from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaints
 from mooring.simulation.checks.memory import Memory
+from mooring.simulation.checks.node_memory import NodeMemory
 from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.checks.settings import Settings
@@ -205,6 +206,7 @@ async def _story(
     checks.follow(CachesAreTrue(cluster.trace, cluster.caches, checks.found))
     holds = StoreHoldsItsLog(cluster.trace, lambda: cluster.store, checks.found)
     checks.follow(holds)
+    checks.follow(NodeMemory(cluster, checks.found))
     quiet, memory, player = QuietPeriod(cluster), Memory(cluster), PlanPlayer(cluster)
     reads = QuietReads(cluster, quiet)
     await cluster.start()

@@ -102,6 +102,7 @@ class VolumeManager:
         """Volume and pod, for which an operation is under way."""
         self._reports = PodReports(report, pod_changed, self._queue.add_after)
         self._publisher: Publisher
+        self._reconstructed = False
 
     # --- what others ask
 
@@ -113,6 +114,10 @@ class VolumeManager:
         """Of those the ones that were taken from this node by force and are not mounted any more, for the
         Node."""
         return self._known.awaited()
+
+    def remembered(self) -> Mapping[str, WantedVolume] | None:
+        """What is known of each volume of this node, by its unique name; None: nothing yet."""
+        return self._known.volumes if self._reconstructed else None
 
     async def drained(self) -> None:
         """Returns when nothing of any volume is left on this node."""
@@ -248,6 +253,7 @@ class VolumeManager:
         found = await reconstruct(self._root, self._plugins, self._records.load(), table)
         for record in found.values():
             self._known.found(record, points)
+        self._reconstructed = True
         log.info("reconstructed", volumes=len(found), in_use=self.volumes_in_use())
 
     async def run(self, publisher: Publisher) -> None:

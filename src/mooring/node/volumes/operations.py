@@ -122,11 +122,13 @@ class Operations:
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
         mounter = plugin.new_device_mounter()
         path = mounter.get_device_mount_path(spec)
-        self._save(volume, device=_device_record(path, permission))
+        self._save(volume, device=_about_to_be(volume.record.device, path, permission))
         volume.device = Presence.UNCERTAIN
         spec = _labelled(plugin, spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
+        if (written := volume.record.device) is not None and written.leaving:
+            self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
@@ -139,7 +141,7 @@ class Operations:
         plugin, former = self._block_plugin(volume), volume.record.device
         device_path = await self._attached_device(plugin, spec, permission) if permission else ""
         path = former.mount_path if former is not None else plugin.get_global_map_path(spec)
-        self._save(volume, device=_device_record(path, permission))
+        self._save(volume, device=_about_to_be(former, path, permission))
         volume.device = Presence.UNCERTAIN
         with operation(volume.record.plugin, "map_device"):
             device = await plugin.set_up_device(spec, device_path)
@@ -335,6 +337,13 @@ def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
     if permission is None:
         return DeviceRecord(path)
     return DeviceRecord(path, permission.attachment_uid, permission.node_uid)
+
+
+def _about_to_be(former: DeviceRecord | None, path: str, permission: Permission | None) -> DeviceRecord:
+    """The record before a mount. An unmount that has begun, and was not answered, may go on until the mount
+    has succeeded: an agent that starts meanwhile must know."""
+    leaving = former is not None and former.leaving
+    return msgspec.structs.replace(_device_record(path, permission), leaving=leaving)
 
 
 def _labelled(plugin: VolumePlugin, spec: VolumeSpec, pod: Pod) -> VolumeSpec:

@@ -33,7 +33,7 @@ log = structlog.get_logger("node-agent")
 class DeviceRecord(msgspec.Struct, frozen=True):
     """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the
     device), or about to be. The VolumeAttachment's and the Node's uid are "" if not known. `leaving`: its
-    unmount has begun."""
+    unmount has begun, and no mount has succeeded since."""
 
     mount_path: str
     attachment_uid: str = ""

@@ -15,7 +15,7 @@ from mooring.simulation.engine.trace import Event, Trace
 
 WISHED = (
     *("scale", "restart-set", "shrink-set", "delete-set", "delete-claim", "delete-volume"),
-    *("hold", "strip-claim", "strip-volume", "replace-claim"),
+    *("hold", "strip-claim", "strip-volume", "restore-volume", "replace-claim"),
 )
 WISHED_S = 180.0
 """For so long after such a wish a pod of that set may be away."""

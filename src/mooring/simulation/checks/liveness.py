@@ -28,7 +28,7 @@ from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
-from mooring.simulation.cluster.workloads import DEPLOYMENTS, STATIC_CLASS
+from mooring.simulation.cluster.workloads import BY_HAND, DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
 from mooring.volumes.exclusivity import ONE_POD_MODE
@@ -201,7 +201,7 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
         for claim in claims
         if claim.spec.volume_name in held
         or (claim.key in used and ONE_POD_MODE in claim.spec.access_modes)
-        or (by_hand and not claim.spec.volume_name and claim.spec.storage_class_name == STATIC_CLASS)
+        or (by_hand and not claim.spec.volume_name and claim.spec.storage_class_name in BY_HAND)
     }
     return {
         n
@@ -260,6 +260,8 @@ async def _volumes(cluster: SimulatedCluster, pods: list[Pod], kept: list[Pod]) 
     for claim in claims.values():
         if cluster.ec2 is not None and claim.key not in used and not claim.spec.volume_name:
             continue  # it waits for its first consumer
+        if claim.deleting and _is_lost(claim):
+            continue  # a pod keeps it from going; it gets no volume any more
         if claim.key not in still_used and (not claim.spec.volume_name or claim.status.phase != "Bound"):
             yield "L5", f"claim {claim.name} is {claim.status.phase}"
     desired = {

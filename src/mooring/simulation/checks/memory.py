@@ -37,8 +37,14 @@ class Memory:
         self._cluster = cluster
         self._there: dict[tuple[str, str], bytes] = {}
         self._gone: set[str] = set()
+        self._stripped: dict[str, str] = {}  # uids of PersistentVolumes that users stripped -> their names
         cluster.trace.listen("store.written", self._written)
         cluster.trace.listen("store.deleted", self._deleted)
+        cluster.trace.listen("plan.stripped", self._note_stripped)
+
+    def _note_stripped(self, event: Event) -> None:
+        if event.fields["resource"] == "persistentvolumes":
+            self._stripped[event.fields["uid"]] = event.fields["name"]
 
     def _written(self, event: Event) -> None:
         self._there[event.fields["resource"], event.fields["name"]] = event.fields["_body"]
@@ -50,9 +56,13 @@ class Memory:
 
     def complaints(self) -> Iterator[Complaint]:
         """Yields where something is remembered of an object that is gone. What an object that is there still
-        names, as a volume the claim that it was for, does not count."""
+        names, as a volume the claim that it was for, does not count; nor a volume that users have taken from
+        under its pods, and made again: those go on with it as it was when they wanted it."""
         for body in self._there.values():
             self._gone.difference_update(_UID.findall(body.decode()))
+        self._gone -= {
+            uid for uid, name in self._stripped.items() if ("persistentvolumes", name) in self._there
+        }
         owners: list[tuple[str, Any]] = [(each.name, each) for each in self._cluster.living()]
         agents = sorted(self._cluster.agents.items())
         owners += [(name, each) for name, each in agents if name in self._cluster.powered]

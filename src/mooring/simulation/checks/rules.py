@@ -32,6 +32,7 @@ OTHERS: Mapping[str, str] = {
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "D4": "A cache has what the API server had at the version up to which the cache has read.",
     "D5": "The store holds what its log has made durable, now and at each version in its window, and no more.",
+    "D6": "What an agent remembers of a volume, its record on disk, and what is there, agree.",
     "Deadlock": "Something is always going to happen.",
     "Livelock": "Time goes on.",
     "Escape": "No part leaves the simulation.",

@@ -29,11 +29,11 @@ from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept, rolling_from
 from mooring.simulation.cluster.workloads import (
     BROKEN,
+    BY_HAND,
     EDITION,
     MADE_FOR,
     NAMESPACE,
-    STATIC_CLASS,
-    volume_body,
+    named_disk,
 )
 from mooring.simulation.parts.emptydir_plugin import fill
 from mooring.simulation.parts.machine import FAILS, RUNS
@@ -130,6 +130,15 @@ class CarelessUsers:
         for claim in bound:
             self._cluster.user.start(self._tidy_up(claim))
 
+    async def restore_volume(self, step: PlanStep) -> None:
+        """Deletes the PersistentVolume that was made for a workload's claim, and all that protects it; the
+        claim has lost it then. It is made again as it was: at once, or half a minute or a minute later."""
+        volume = named_disk(step.on)
+        if await self._api.find(PersistentVolume, volume) is not None:
+            await self._delete_stripped(PersistentVolume, volume, "")
+            await asyncio.sleep(AGAIN_S * step.how / 2)
+            await self._users.create_volume(volume)
+
     async def _tidy_up(self, claim: PersistentVolumeClaim) -> None:
         """A claim that has lost its volume, with its pods, and the disk, which nothing names any more."""
         await self._insist(lambda: self._delete_with_pods(claim))
@@ -185,7 +194,7 @@ class CarelessUsers:
             await self._cluster.as_user(
                 lambda v=volume: self._api.delete(PersistentVolume, v.name, uid=v.uid)
             )
-            if volume.spec.storage_class_name == STATIC_CLASS:
+            if volume.spec.storage_class_name in BY_HAND:
                 self._cluster.user.start(self._make_again(volume.name))
 
     async def keep_volume(self, step: PlanStep) -> None:
@@ -233,13 +242,13 @@ class CarelessUsers:
 
     async def _make_again(self, volume: str) -> None:
         await asyncio.sleep(AGAIN_S)
-        await self._users.create_when_gone(PersistentVolume, volume_body(volume))
+        await self._users.create_volume(volume)
 
     async def replace_claim(self, step: PlanStep) -> None:
         """Deletes a claim with its pod, and makes it anew as soon as its name is free, of another size."""
         for name in await self._claims(step):
             claim = await self._api.find(PersistentVolumeClaim, name, NAMESPACE)
-            if claim is None or claim.spec.storage_class_name == STATIC_CLASS:
+            if claim is None or claim.spec.storage_class_name in BY_HAND:
                 continue
             await self._cluster.as_user(lambda n=name: self._api.delete(PersistentVolumeClaim, n, NAMESPACE))
             body = {

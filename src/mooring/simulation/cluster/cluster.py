@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from mooring.kube.objects import StorageClass
 from mooring.kube.transport import Request
 from mooring.node.agent import Agent
 from mooring.node.self_fence.keeper import LeaseLost
+from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.controllers import (
     ATTACHING,
@@ -46,7 +47,15 @@ from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.workloads import GROWING, MANIFESTS, RETAINED, RETAINING_CLASS, STATIC_CLASS
+from mooring.simulation.cluster.workloads import (
+    GROWING,
+    MANIFESTS,
+    NAMED,
+    NAMED_CLASS,
+    RETAINED,
+    RETAINING_CLASS,
+    STATIC_CLASS,
+)
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
@@ -136,6 +145,9 @@ class SimulatedCluster:
             self.processes[FENCING] = self._process(FENCING, (FENCING,))
         self.peers = PeerWire(stream(seed, "peers")) if asks_peers(scenario) else None
         self.agents: dict[str, Agent] = {}  # of each machine the newest
+        self._lives: dict[
+            str, tuple[Actor | None, Agent]
+        ] = {}  # of each machine the newest that has an agent
         self.machines = {name: self._machine(name, root) for name in scenario.node_names}
         self.nodes = {name: self._node(machine) for name, machine in self.machines.items()}
         self.editions: dict[tuple[str, str], int] = {}  # node and static pod -> the edition of its manifest
@@ -171,6 +183,14 @@ class SimulatedCluster:
             actor = self.nodes[name].actor
             if actor is not None and not actor.halted:
                 yield from ((name, cache) for cache in agent.caches)
+
+    def remembered(self, node: str) -> Mapping[str, WantedVolume] | None:
+        """What the agent that runs there knows of each volume, by its unique name; None: there is none, or it
+        has not looked yet."""
+        actor = self.nodes[node].actor
+        life, agent = self._lives.get(node, (None, None))
+        lives = agent is not None and actor is not None and actor is life and not actor.halted
+        return agent.remembered() if agent is not None and lives else None
 
     def parts(self) -> list[Part]:
         """All but the API server."""
@@ -286,6 +306,7 @@ class SimulatedCluster:
         async def run(part: Part) -> None:
             agent, service = machine.agent(part.link), self.services.get(machine.name)
             self.agents[machine.name] = agent
+            self._lives[machine.name] = part.actor, agent
             if service is None or agent.csi_drivers is None:
                 await self._run_agent(machine, agent)
                 return
@@ -390,6 +411,8 @@ class SimulatedCluster:
             await self.api.create(StorageClass, body | keeps)
         by_hand = {"metadata": {"name": STATIC_CLASS}, "provisioner": NO_PROVISIONER}
         await self.api.create(StorageClass, by_hand)
+        if not NAMED.isdisjoint(self.scenario.workloads.values()):
+            await self.api.create(StorageClass, by_hand | {"metadata": {"name": NAMED_CLASS}})
         if self.scenario.fencing:
             await create_fencing(self.api, self.scenario)
         for service in self.services.values():

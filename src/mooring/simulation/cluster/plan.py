@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import STATIC
+from mooring.simulation.cluster.workloads import NAMED, STATIC
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -127,6 +127,7 @@ ACTIONS: dict[str, str] = {
     "break-set": "set",  # its template has a mistake, which is mended after a while
     "fill": "set",  # a pod puts more into its emptyDir than that may hold
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
+    "restore-volume": "set",  # that was made for its claim: deleted without its finalizers, and made again
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
@@ -172,6 +173,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "keep-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "delete-released": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "give-back": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
+    "restore-volume": {"driver": ("plugin",), "workloads": tuple(sorted(NAMED))},
     "delete-unbound": {"workloads": ("static", "scarce")},
 }
 """What a kind of faults or actions needs: fields of the scenario (`workloads`: at least one), and which

@@ -36,7 +36,7 @@ from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2
 """So many machines are never lost for good."""
-UNDEFINING = ("strip-volume", "delete-unbound")
+UNDEFINING = ("strip-volume", "restore-volume", "delete-unbound")
 """Steps that take a PersistentVolume away which may be attached."""
 SOON_S = 1.0
 KEPT = 4

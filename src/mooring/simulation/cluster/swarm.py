@@ -44,6 +44,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "own": {"passing": 5},
     "tmp": {"filling": 5},
     "few": {"guarded": 6},
+    "hand": {"named": 6, "reserved": 4},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 ALSO_DEALT = frozenset({"guarded"})
@@ -64,8 +65,12 @@ GIVEN_TO: Mapping[str, str] = {
     "tenant": "delete-namespace",
     "ordered": "break-set",
     "filling": "fill",
+    "named": "restore-volume",
+    "reserved": "restore-volume",
 }
 """Workloads that are there for one action: where users do anything, it is not left out."""
+LATER = ("fill", "restore-volume", "mark")
+"""Actions of what is dealt beside the others: all else is drawn as without them."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
 CALM_MINUTES = 8.0
@@ -109,7 +114,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(
-            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill", "mark"))]
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, *LATER))]
         ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
@@ -130,7 +135,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     history = stream(seed, "swarm history").choice(HISTORIES)
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
-    calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
+    calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
     return replace(
         longer, history=history, disks=disks, steps=(*_marks(seed, longer), *_drains(seed, longer))
@@ -244,7 +249,7 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
     for name, kinds in WORKLOADS_BESIDE.items():
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
         kind = _dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
-        if kind:
+        if kind and (scenario.driver == "plugin" or kind not in STATIC):
             replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)

@@ -36,22 +36,26 @@ from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
     BROKEN,
+    BY_HAND,
     DAEMONS,
     DEPLOYMENTS,
     EDITION,
     GUARDED,
     JOBS,
+    NAMED,
     NAMESPACE,
     RECYCLED,
     STATIC,
-    STATIC_CLASS,
     TENANTS,
     bodies,
     maker_of,
+    named_disk,
     scarce,
     static_disks,
+    volume_again,
     volume_body,
 )
+from mooring.simulation.engine.randomness import stream
 from mooring.volumes.claims import claims_of
 from mooring.volumes.errors import StorageFull
 from mooring.volumes.names import NODE_UID
@@ -63,6 +67,8 @@ GIB = 1 << 30
 AGAIN_S, AT_ONCE_S = 60.0, 0.5
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 5_000
+VOLUME_LATER_S = (0.0, 5.0, 30.0, 60.0)
+"""So long after a claim the volume is made that one of the two names."""
 UNDEFINED_S = 840.0
 """So long before the end of a run no user takes away the definition of what may be attached."""
 RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
@@ -89,10 +95,26 @@ class Users:
     async def create_workloads(self) -> None:
         for name, replicas in self.cluster.scenario.sets.items():
             kind = self.cluster.scenario.workloads.get(name, "disk")
-            if kind in STATIC:
+            if kind in NAMED:
+                await self._make_named(name)
+            elif kind in STATIC:
                 for disk in static_disks(name, replicas, few=scarce(kind)):
                     self.cluster.array.create(disk)
             await self._create(bodies(kind, name, replicas, self.cluster.scenario.evict_after_s))
+
+    async def _make_named(self, name: str) -> None:
+        """The volume that a claim names, or that names it, before the claim or up to a minute later."""
+        disk = named_disk(name)
+        self.cluster.array.create(disk)
+        later_s = stream(self.cluster.seed, f"volume of {name}").choice(VOLUME_LATER_S)
+        if later_s:
+            self.cluster.user.start(self._make_later(disk, later_s))
+        else:
+            await self.create_volume(disk)
+
+    async def _make_later(self, disk: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.create_volume(disk)
 
     async def tidy_up(self) -> None:
         """Where volumes are scarce: workloads are as large as they should be, and what is left over of larger
@@ -268,7 +290,8 @@ class Users:
         """Begins to make another volume in the place of one that was made by hand, and is not emptied for the
         next claim: whatever workload has had it."""
         if self._kind(maker_of(volume)) in STATIC - RECYCLED:
-            make = self._make_again if step.how == 2 else self._make_another
+            again = step.how == 2 or self._kind(maker_of(volume)) in NAMED
+            make = self._make_again if again else self._make_another
             self.cluster.user.start(make(volume))
 
     async def _make_another(self, volume: str) -> None:
@@ -309,7 +332,11 @@ class Users:
         await self._wait_until_detached(volume)
         await self.cluster.as_user(lambda: self.api.delete(PersistentVolume, volume))
         await asyncio.sleep(AGAIN_S)
-        await self.create_when_gone(PersistentVolume, volume_body(volume))
+        await self.create_volume(volume)
+
+    async def create_volume(self, volume: str) -> None:
+        """One that was made by hand, and has been deleted: as it was."""
+        await self.create_when_gone(PersistentVolume, volume_again(self._kind(maker_of(volume)), volume))
 
     async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
         for _ in range(AS_LONG_AS_IT_TAKES):
@@ -448,7 +475,7 @@ class Users:
 def is_kept(volume: PersistentVolume) -> bool:
     """Whether a volume that was made for a claim stays when that is gone."""
     spec = volume.spec
-    return spec.persistent_volume_reclaim_policy == "Retain" and spec.storage_class_name != STATIC_CLASS
+    return spec.persistent_volume_reclaim_policy == "Retain" and spec.storage_class_name not in BY_HAND
 
 
 def _set_of(pod: Pod) -> str:

@@ -32,9 +32,15 @@ STATIC_CLASS = "made-by-hand"
 RETAINING_CLASS = "kept"
 """Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
-DEPLOYMENTS = frozenset({"shared", "rivals", "raw-shared"})
+NAMED_CLASS = "by-name"
+"""Of claims and volumes that are made by hand for each other."""
+BY_HAND = frozenset({STATIC_CLASS, NAMED_CLASS})
+"""The classes of volumes that are made by hand."""
+NAMED = frozenset({"named", "reserved"})
+"""The kinds of workloads whose claim names its volume, or whose volume names its claim; it may come later."""
+DEPLOYMENTS = frozenset({"shared", "rivals", "raw-shared", *NAMED})
 """The kinds of workloads that are Deployments."""
-STATIC = frozenset({"static", "scarce", "recycled"})
+STATIC = frozenset({"static", "scarce", "recycled", *NAMED})
 """The kinds of workloads whose volumes are made by hand."""
 RECYCLED = frozenset({"recycled"})
 """Those of them that are emptied and used again when their claim is gone."""
@@ -80,13 +86,15 @@ def bodies(
     return made
 
 
-def volume_body(name: str, claim: str | None = None, policy: str = "Retain") -> Body:
+def volume_body(
+    name: str, claim: str | None = None, policy: str = "Retain", storage_class: str = STATIC_CLASS
+) -> Body:
     """A PersistentVolume that a user made by hand, for any claim or for that one. `policy`: what becomes of
     it when its claim is gone."""
     spec: Body = {
         "capacity": {"storage": "1Gi"},
         "accessModes": [ONE_NODE_MODE],
-        "storageClassName": STATIC_CLASS,
+        "storageClassName": storage_class,
         "persistentVolumeReclaimPolicy": policy,
         "flexVolume": {"driver": DISK, "options": {"disk": name}},
     }
@@ -95,9 +103,22 @@ def volume_body(name: str, claim: str | None = None, policy: str = "Retain") -> 
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def volume_again(kind: str, disk: str) -> Body:
+    """The PersistentVolume of a disk that was made by hand for a workload of this kind, as it was."""
+    if kind not in NAMED:
+        return volume_body(disk)
+    claim = f"data-{maker_of(disk)}" if kind == "reserved" else None
+    return volume_body(disk, claim, storage_class=NAMED_CLASS)
+
+
 def scarce(kind: str) -> bool:
     """Whether a workload has no more volumes than it should have pods: scaled up, it has too few."""
     return kind in ("scarce", "recycled")
+
+
+def named_disk(name: str) -> str:
+    """The disk of a workload that has one, which is made for its claim."""
+    return f"{name}-disk-0"
 
 
 def static_disks(name: str, replicas: int, *, few: bool = False) -> list[str]:
@@ -210,6 +231,20 @@ def _shared(name: str, replicas: int, mode: str = ONE_NODE_MODE) -> list[tuple[t
         (PersistentVolumeClaim, _claim(f"data-{name}", CLASS, mode), NAMESPACE),
         (Deployment, {"metadata": {"name": name}, "spec": spec}, NAMESPACE),
     ]
+
+
+def _reserved(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """The same; the volume is made by hand, and names the claim."""
+    claim, deployment = _shared(name, replicas)
+    claim[1]["spec"]["storageClassName"] = NAMED_CLASS
+    return [claim, deployment]
+
+
+def _named(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """The same; the claim names the volume."""
+    claim, deployment = _reserved(name, replicas)
+    claim[1]["spec"]["volumeName"] = named_disk(name)
+    return [claim, deployment]
 
 
 def _rivals(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -328,6 +363,8 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "raw-shared": _raw_shared,
     "passing": _passing,
     "filling": _filling,
+    "named": _named,
+    "reserved": _reserved,
 }
 
 

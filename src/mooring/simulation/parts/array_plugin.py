@@ -83,6 +83,7 @@ class _DiskDirectory(DirectoryMounter):
         await self._array.mounting(self._node)
         await super().set_up_at(directory, fs_group)
         self._content.touch()
+        self._array.journal(self._node, "truth.set-up", **self._shown())
         if (failure := self._array.set_up_failure.get(self._node)) is not None:
             raise failure
 
@@ -90,7 +91,32 @@ class _DiskDirectory(DirectoryMounter):
         if self._path.exists() and not self._content.exists():
             self._array.empty(self._path.name)
         self._content.unlink(missing_ok=True)
+        there = self._path.exists()
         await super().tear_down_at(directory)
+        if there:
+            self._array.journal(self._node, "truth.torn-down", **self._shown())
+
+    def _shown(self) -> dict[str, str]:
+        return {"volume": self._path.name, "uid": self._path.parents[2].name, "node": self._node}
+
+
+class _DiskDevice(PodDevice):
+    """A disk's device, for one pod."""
+
+    def __init__(self, plugin: ArrayPlugin, spec_name: str, pod_uid: str) -> None:
+        super().__init__(plugin.host, DISK, spec_name, pod_uid)
+        self._array, self._node = plugin.array, plugin.host.node_name
+        self._shown = {"volume": spec_name, "uid": pod_uid, "node": self._node}
+
+    async def map_pod_device(self, device_path: str) -> None:
+        await super().map_pod_device(device_path)
+        self._array.journal(self._node, "truth.set-up", **self._shown)
+
+    async def unmap_pod_device(self) -> None:
+        there = self._path.is_symlink()
+        await super().unmap_pod_device()
+        if there:
+            self._array.journal(self._node, "truth.torn-down", **self._shown)
 
 
 class _Attacher(Attacher, Detacher):
@@ -292,10 +318,10 @@ class ArrayPlugin(
         await self.new_detacher().unmount_device(device_path)
 
     def new_block_volume_mapper(self, spec: VolumeSpec, pod: Pod) -> PodDevice:
-        return PodDevice(self.host, DISK, spec.name, pod.uid)
+        return _DiskDevice(self, spec.name, pod.uid)
 
     def new_block_volume_unmapper(self, spec_name: str, pod_uid: str) -> PodDevice:
-        return PodDevice(self.host, DISK, spec_name, pod_uid)
+        return _DiskDevice(self, spec_name, pod_uid)
 
     async def construct_volume_spec(self, volume_name: str, mount_path: str) -> VolumeSpec:
         return VolumeSpec(volume_name)

@@ -38,6 +38,7 @@ from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost, VolumeHos
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins.csi.plugin import CSIPlugin
+from mooring.volumes.plugins.csi.publishing import MOUNT
 from mooring.volumes.plugins.csi.vol_data import load
 
 DRIVER = "csi.example.com"
@@ -155,6 +156,7 @@ class PlayedNode(NodeService):
             make_device(target)
         else:
             target.mkdir(exist_ok=True)
+        self._array.journal(self._node, "truth.set-up", **_shown_at(target), node=self._node)
         if (failure := self._array.set_up_failure.get(self._node)) is not None:
             raise failure
         return csi.NodePublishVolumeResponse()
@@ -163,11 +165,22 @@ class PlayedNode(NodeService):
         self, request: csi.NodeUnpublishVolumeRequest
     ) -> csi.NodeUnpublishVolumeResponse:
         target = Path(request.target_path)
+        there = target.exists()
         if target.is_dir():
             target.rmdir()
         else:
             target.unlink(missing_ok=True)
+        if there:
+            self._array.journal(self._node, "truth.torn-down", **_shown_at(target), node=self._node)
         return csi.NodeUnpublishVolumeResponse()
+
+
+def _shown_at(target: Path) -> dict[str, str]:
+    """Which volume a driver shows there, and to which pod: at `<pod>/volumes/<plugin>/<volume>/mount`, or a
+    device at `publish/<volume>/<pod>/device`."""
+    if target.name == MOUNT:
+        return {"volume": target.parent.name, "uid": target.parents[3].name}
+    return {"volume": target.parents[1].name, "uid": target.parent.name}
 
 
 class _Node(PlayedNode):

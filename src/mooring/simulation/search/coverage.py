@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells
 from mooring.simulation.checks.invariants import CHECKERS
+from mooring.simulation.checks.node_memory import NodeMemory
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.checks.stored import StoreHoldsItsLog
 from mooring.simulation.cluster.plan import (
@@ -30,6 +31,7 @@ INVARIANTS = (
     Recomputed.name,
     CachesAreTrue.name,
     StoreHoldsItsLog.name,
+    NodeMemory.name,
 )
 OF_FENCES = frozenset({"S17", "S17'", "S18", "S18'"})
 """They have something to look at only where there is a FencePolicy."""

@@ -81,6 +81,7 @@ STEPS: Mapping[str, str] = {
     "hold": "a finalizer holds objects of {on}",
     "strip-claim": "a claim of {on} loses its finalizers",
     "strip-volume": "a volume of {on} loses its finalizers",
+    "restore-volume": "the volume of {on} is deleted without its finalizers, and made again",
     "delete-unbound": "unbound volumes are deleted",
     "keep-volume": "a volume of {on} is to be kept",
     "delete-released": "volumes without claims are deleted",

@@ -144,6 +144,7 @@ class ProtectedWhileUsed(Checker):
         super().__init__(trace, found)
         self._users: defaultdict[str, set[str]] = defaultdict(set)  # disk -> uids of pods that run with it
         self._bound: dict[str, str] = {}  # claim -> volume
+        self._lost: set[str] = set()  # claims that have lost it: one that is made again is not theirs yet
         self._removed = Removed.of(trace)
         self._stripped: set[str] = set()  # uids of what users have taken the finalizers from
         trace.listen("plan.stripped", lambda event: self._stripped.add(event.fields["uid"]))
@@ -161,8 +162,14 @@ class ProtectedWhileUsed(Checker):
             self._users[disk].discard(event.fields["uid"])
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == CLAIMS and object_of(event).status.phase == "Bound":
-            self._bound[event.fields["name"]] = object_of(event).spec.volume_name
+        if event.fields["resource"] != CLAIMS:
+            return
+        claim = object_of(event)
+        if claim.status.phase == "Bound":
+            self._bound[event.fields["name"]] = claim.spec.volume_name
+            self._lost.discard(event.fields["name"])
+        elif claim.status.phase == "Lost":
+            self._lost.add(event.fields["name"])
 
     def _deleted(self, event: Event) -> None:
         name = event.fields["name"]
@@ -171,6 +178,7 @@ class ProtectedWhileUsed(Checker):
         stripped = object_of(event).metadata.uid in self._stripped
         if event.fields["resource"] == CLAIMS:
             volume = self._bound.pop(name, "")
+            self._lost.discard(name)
             if stripped:
                 return
             self.guarded += bool(volume)
@@ -178,7 +186,8 @@ class ProtectedWhileUsed(Checker):
             if volume and users:
                 self.wrong(f"claim {name} is gone, and pod {users[0]} runs with its volume", event)
         elif not stripped:
-            for claim in [claim for claim, volume in self._bound.items() if volume == name]:
+            bound = [each for each, volume in self._bound.items() if volume == name]
+            for claim in [each for each in bound if each not in self._lost]:
                 self.wrong(f"{name} is gone, and claim {claim} is bound to it", event)
 
 

@@ -31,6 +31,7 @@ ONLY_NAMED = dict.fromkeys(
             "hold",
             "strip-claim",
             "strip-volume",
+            "restore-volume",
             "delete-unbound",
             "replace-claim",
             "shrink-set",

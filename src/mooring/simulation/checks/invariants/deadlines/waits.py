@@ -17,7 +17,7 @@ from mooring.simulation.checks.invariants.deadlines.world import World, is_held
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.workloads import BROKEN, STATIC_CLASS
+from mooring.simulation.cluster.workloads import BROKEN, BY_HAND
 
 Nodes = frozenset[str]
 NONE: Nodes = frozenset()
@@ -165,9 +165,9 @@ def _can_be_bound(world: World, settings: Settings, claim: StoredObject, consume
     """`consumed`: a pod waits for it before it gets a node, so that one is chosen for both."""
     if claim.status.phase == "Lost":
         return False
-    if claim.spec.storage_class_name == STATIC_CLASS:
+    if (by_hand := claim.spec.storage_class_name) in BY_HAND:
         free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
-        return any(each.spec.storage_class_name == STATIC_CLASS for each in free)
+        return any(each.spec.storage_class_name == by_hand for each in free)
     return not settings.lazy_claims or (
         consumed
         and all(
