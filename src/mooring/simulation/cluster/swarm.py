@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
-from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, UPDATED, faults_of, processes_of, suits
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
 
@@ -56,6 +56,12 @@ NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
 HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
+UPDATES_BESIDE = 9
+"""So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
+KEPT_TEMPLATES = (0, 1)
+"""How many of their former templates those keep."""
+BETWEEN_UPDATES_S = (2.0, 15.0, 60.0)
+"""Seconds between one update of such a workload and the next, on average."""
 GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",
     "tenant": "delete-namespace",
@@ -128,7 +134,10 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *workloads.values(), *actions, lost})
-    return replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks)
+    scenario = replace(
+        scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks
+    )
+    return _with_updates_beside(seed, scenario)
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:
@@ -219,6 +228,23 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)
     return scenario
+
+
+def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for updates, one soon after the other, of workloads that keep few former templates."""
+    cards = [number < UPDATES_BESIDE for number in range(len(WAYS))]
+    updated = [name for name, kind in scenario.workloads.items() if kind in UPDATED]
+    if not (scenario.actions and updated and _dealt(seed, cards, "swarm updates")):
+        return scenario
+    chance = stream(seed, "swarm histories")
+    histories = {name: chance.choice(KEPT_TEMPLATES) for name in updated}
+    steps: list[PlanStep] = []
+    for name in updated:
+        at, between = chance.uniform(30, scenario.heal_s - 120), chance.choice(BETWEEN_UPDATES_S)
+        for _ in range(chance.choice((2, 3, 5))):
+            steps.append(PlanStep(round(at, 3), "update-set", name, how=chance.randrange(3)))
+            at = min(at + chance.expovariate(1 / between), scenario.heal_s - 1)
+    return replace(scenario, histories=histories, steps=(*scenario.steps, *steps))
 
 
 def _calm(features: set[str]) -> float:

@@ -15,6 +15,7 @@ from mooring.simulation.checks.invariants import (
     pod_identity,
     processes,
     requests,
+    revisions,
     statefulsets,
     storage_fences,
     timers,
@@ -82,6 +83,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     words.WhatIsSaidIsSo,
     told_errors.ErrorsAreShown,
     collecting.CollectsOnlyWhatIsLeft,
+    revisions.KeepsWhatIsOfUse,
 )
 
 
