@@ -10,6 +10,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
+from mooring.simulation.cluster.class_users import ClassUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
@@ -61,7 +62,7 @@ class PlanPlayer:
         self.cluster = cluster
         self.users = Users(cluster)
         self.careless = CarelessUsers(self.users)
-        self.manifests = ManifestUsers(cluster)
+        self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -89,8 +90,8 @@ class PlanPlayer:
         if what in FENCE_ACTIONS:
             return getattr(self.fencing_users, name)
         if what in ACTIONS:
-            of_machines = getattr(self.manifests, name, None)
-            return of_machines or getattr(self.careless, name, None) or getattr(self.users, name)
+            own = getattr(self.manifests, name, None) or getattr(self.classes, name, None)
+            return own or getattr(self.careless, name, None) or getattr(self.users, name)
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
     def _too_late(self, step: PlanStep) -> bool:

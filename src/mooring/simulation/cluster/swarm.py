@@ -20,7 +20,15 @@ from msgspec.structs import replace
 
 from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, UPDATED, faults_of, processes_of, suits
+from mooring.simulation.cluster.plan import (
+    ACTIONS,
+    DYNAMIC,
+    FENCE_ACTIONS,
+    UPDATED,
+    faults_of,
+    processes_of,
+    suits,
+)
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
@@ -56,6 +64,18 @@ NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
 HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
+BESIDE_ACTIONS = ("fill", "replace-class")
+"""Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
+CLASSES_BESIDE = 8
+"""In so many of twenty seeds a StorageClass is deleted and made anew, most often while the storage is ill."""
+WITHOUT_CLASS_S = (0.5, 140.0, 190.0, 235.0)
+"""For so many seconds there is none."""
+ILL_S = (3.0, 12.0, 30.0)
+"""For so many seconds the storage is ill."""
+ILL: Mapping[str, tuple[str, ...]] = {
+    "array": ("array-unanswered", "array-unanswered", "array-fails"),
+    "ec2": ("ec2-unanswered", "ec2-fails"),
+}
 UPDATES_BESIDE = 9
 """So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
 KEPT_TEMPLATES = (0, 1)
@@ -112,7 +132,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(
-            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, "fill"))]
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, *BESIDE_ACTIONS))]
         ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
@@ -137,7 +157,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     scenario = replace(
         scenario, minutes=scenario.minutes + calm, calm_minutes=calm, history=history, disks=disks
     )
-    return _with_updates_beside(seed, scenario)
+    return _with_classes_beside(seed, _with_updates_beside(seed, scenario))
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:
@@ -245,6 +265,27 @@ def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:
             steps.append(PlanStep(round(at, 3), "update-set", name, how=chance.randrange(3)))
             at = min(at + chance.expovariate(1 / between), scenario.heal_s - 1)
     return replace(scenario, histories=histories, steps=(*scenario.steps, *steps))
+
+
+def _with_classes_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for StorageClasses that are made anew, under the claims of one workload, and for what the
+    storage does meanwhile. One of them lasts until all other faults are over, so that nothing explains what
+    is not brought to its end."""
+    cards = [number < CLASSES_BESIDE for number in range(len(WAYS))]
+    made = [name for name, kind in scenario.workloads.items() if kind in DYNAMIC]
+    if not (scenario.actions and made and _dealt(seed, cards, "swarm classes")):
+        return scenario
+    chance, where = stream(seed, "swarm classes of it"), "ec2" if scenario.driver == "ebs" else "array"
+    steps = list(scenario.steps)
+    moments = [(scenario.heal_s - chance.uniform(15, 60), WITHOUT_CLASS_S[-1], chance.choice((1, 2)))]
+    for _ in range(chance.choice((0, 1, 2))):
+        at, pause = chance.uniform(30, scenario.heal_s - 60), chance.choice(WITHOUT_CLASS_S)
+        moments.append((at, pause, chance.randrange(3)))
+    for at, pause, how in moments:
+        steps.append(PlanStep(round(at, 3), "replace-class", chance.choice(made), pause, how))
+        if chance.random() < 0.8:
+            steps.append(PlanStep(round(at, 3), chance.choice(ILL[where]), where, chance.choice(ILL_S)))
+    return replace(scenario, steps=tuple(steps))
 
 
 def _calm(features: set[str]) -> float:

@@ -33,6 +33,7 @@ ONLY_NAMED = dict.fromkeys(
             "strip-volume",
             "delete-unbound",
             "replace-claim",
+            "replace-class",
             "shrink-set",
             *WITH_FENCES,
             *FENCE_ACTIONS,
