@@ -12,6 +12,7 @@ import pytest
 from virtual_server import not_stuck, started
 
 from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ControllerRevision, ObjectMeta, StatefulSet, StatefulSetSpec
 from mooring.kube.owners import controller_uid
@@ -21,9 +22,16 @@ from mooring.simulation.parts.faulty_transport import admin
 TEMPLATE = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
-def owner(template: dict[str, Any] = TEMPLATE, **spec: Any) -> StatefulSet:
-    metadata = ObjectMeta(name="db", namespace="default", uid="u")
+def owner(template: dict[str, Any] = TEMPLATE, uid: str = "u", **spec: Any) -> StatefulSet:
+    metadata = ObjectMeta(name="db", namespace="default", uid=uid)
     return StatefulSet(metadata=metadata, spec=StatefulSetSpec(template=template, **spec))
+
+
+async def store_set(client: Client) -> str:
+    """Returns the uid of a set that the API server has under the owner's name."""
+    spec = {"serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": TEMPLATE}
+    body = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
+    return (await client.create(StatefulSet, body, "default")).uid
 
 
 def played(
@@ -64,7 +72,7 @@ def test_what_a_revision_keeps_is_in_the_order_in_which_upstreams_clients_compar
     template = {"spec": {"containers": [{"name": "c", "image": "i", "env": []}]}, "metadata": {"labels": {}}}
 
     async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
-        name = await revisions.present(owner(template))
+        name = await revisions.present(owner(template, await store_set(client)))
         stored = (await client.get(ControllerRevision, name, "default")).data
         assert json.dumps(stored) == json.dumps(stored, sort_keys=True)
         assert stored["spec"]["template"] == {**template, "$patch": "replace"}
@@ -77,14 +85,32 @@ def test_old_revisions_go_beyond_the_limit_if_there_is_one(
     limit: int, left: int, run: Callable[[Any], Any], now: Callable[[], datetime]
 ):
     async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        uid = await store_set(client)
         for image in "abc":
             template = {"spec": {"containers": [{"name": "c", "image": image}]}}
-            newest = await revisions.present(owner(template))
-        await revisions.delete_old(owner(revision_history_limit=limit), {newest})
+            newest = await revisions.present(owner(template, uid))
+        await revisions.delete_old(owner(uid=uid, revision_history_limit=limit), {newest})
         kept = (await client.list(ControllerRevision, "default")).items
         assert len(kept) == left
         assert newest in {each.name for each in kept}
         assert all(template_of(each)["spec"]["containers"] for each in kept)
+
+    played(story, run, now)
+
+
+def test_no_revision_is_made_for_a_set_that_is_gone_or_has_a_successor(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    """With a cache that did not show that yet, it was made anew whenever the garbage collector had taken it
+    away. Found by the simulation."""
+
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        with pytest.raises(NotFound):
+            await revisions.present(owner())
+        await store_set(client)
+        with pytest.raises(Conflict):
+            await revisions.present(owner())
+        assert (await client.list(ControllerRevision, "default")).items == []
 
     played(story, run, now)
 

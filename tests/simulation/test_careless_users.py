@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume
 from mooring.node.volumes.eviction import Evictions
@@ -200,3 +201,54 @@ def test_five_of_twenty_seeds_of_the_swarm_have_pods_that_may_fill_their_volumes
     drawn = [swarm.drawn(seed, DEFAULT) for seed in range(20)]
     assert sum("filling" in each.workloads.values() for each in drawn) == 5
     assert all(each.weights["fill"] for each in drawn if "filling" in each.workloads.values())
+
+
+class Forgetful(dict[str, Any]):
+    """Keeps nothing."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        pass
+
+
+def without_class(how: int, driver: str) -> Outcome:
+    scenario = Scenario(nodes=2, sets={"db": 2}, minutes=18, driver=driver)
+    ill = (
+        PlanStep(60, "ec2-fails", "ec2", 12)
+        if driver == "ebs"
+        else PlanStep(60, "array-unanswered", "array", 12)
+    )
+    return play(0, scenario, plan=(ill, PlanStep(60, "replace-class", "db", 230, how)), lines=True)
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_a_class_is_made_anew_and_what_was_begun_under_the_former_one_comes_to_its_end(how: int, driver: str):
+    outcome = without_class(how, driver)
+    assert outcome.violations == []
+    gone, made = (
+        moment(lines(outcome, kind, "resource=storageclasses.storage.k8s.io", "name=disk")[-1])
+        for kind in ("store.deleted", "store.written")
+    )
+    assert 60 <= gone < 130
+    assert 229 < made - gone < 236
+
+
+@pytest.mark.parametrize("how", [1, 2])
+def test_a_class_that_is_forgotten_while_a_volume_is_made_is_missed(
+    how: int, monkeypatch: pytest.MonkeyPatch
+):
+    made = ProvisioningController.__init__
+
+    def forgetful(controller: ProvisioningController, *given: Any, **named: Any) -> None:
+        made(controller, *given, **named)
+        monkeypatch.setattr(controller, "_begun_by", Forgetful())
+
+    monkeypatch.setattr(ProvisioningController, "__init__", forgetful)
+    assert "L12" in without_class(how, "plugin").invariants
+
+
+def test_some_seeds_make_classes_anew():
+    scenarios = [swarm.drawn(seed, DEFAULT) for seed in range(60)]
+    found = [step for each in scenarios for step in each.steps if step.what == "replace-class"]
+    assert {step.how for step in found} == {0, 1, 2}
+    assert all(step.value <= each.calm_minutes * 30 for each in scenarios for step in each.steps)

@@ -139,6 +139,31 @@ def held(uid: str = "c", **metadata: Any) -> tuple[str, dict[str, Any]]:
     return written("persistentvolumeclaims", "default/c", {"metadata": {"uid": uid} | metadata})
 
 
+NUMBERS = ["none", "one", "two", "three"]
+ONE, TWO = {"controller-revision-hash": "one"}, {"controller-revision-hash": "two"}
+
+
+def updated(history: int, current: int = 0, kind: str = "statefulsets.apps") -> tuple[str, dict[str, Any]]:
+    """A set whose pods are updated from the current revision to the second one."""
+    metadata = {"uid": "s", "name": "db", "namespace": "default"}
+    status = {"currentRevision": NUMBERS[current], "updateRevision": "two"}
+    body = {"metadata": metadata, "spec": {"revisionHistoryLimit": history}}
+    return written(kind, "default/db", body | ({} if kind.startswith("daemon") else {"status": status}))
+
+
+def revision(number: int, prefix: str = "") -> tuple[str, dict[str, Any]]:
+    owner = {"kind": "StatefulSet", "name": "db", "uid": "s", "controller": True}
+    name = f"{prefix}{NUMBERS[number]}"
+    body = {"metadata": {"name": name, "ownerReferences": [owner]}, "revision": number}
+    return written("controllerrevisions.apps", f"default/{name}", body)
+
+
+def deletes_revision(number: int, prefix: str = "", who: str = "statefulset-controller") -> tuple[str, Any]:
+    asked = {"resource": "controllerrevisions", "name": f"default/{prefix}{NUMBERS[number]}"}
+    asked |= {"method": "DELETE", "life": f"placing 1 {who}", "version": None}
+    return "asked.write", asked | {"uid": True, "sub": "", "erases": False}
+
+
 def takes(number: int, life: str = "placing 1 statefulset-controller") -> tuple[str, dict[str, Any]]:
     return "asked.write", {
         "resource": "pods",
@@ -453,6 +478,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S42": (
         [owner(), owned(), collects()],
         [owner(), owned(), gone("deployments.apps", "default/web", {"metadata": {}}), collects()],
+    ),
+    "S44": (
+        [updated(history=0), revision(1), revision(2), member(0, labels=ONE), wait(6), deletes_revision(1)],
+        [updated(history=0), revision(1), revision(2), member(0, labels=TWO), wait(6), deletes_revision(1)],
     ),
     "S41": (
         [record(), *ASKED_IN_VAIN, ASKS],
@@ -1063,7 +1092,6 @@ def test_an_update_may_take_as_many_pods_at_once_as_the_set_says():
 
 
 DIVIDED = ordered(updateStrategy={"rollingUpdate": {"partition": 1}}, status={"currentRevision": "one"})
-ONE, TWO = {"controller-revision-hash": "one"}, {"controller-revision-hash": "two"}
 
 
 @pytest.mark.parametrize(
@@ -1132,6 +1160,28 @@ def test_what_an_owner_or_a_living_namespace_keeps_is_not_collected():
     unowned = unowned[0], unowned[1] | {"version": 7}
     assert found([ends_namespace(going=True), unowned, collects()]) == []
     assert found([ends_namespace(going=False), unowned, collects()]) == ["S42"]
+
+
+def test_what_a_status_names_or_a_daemon_is_of_is_kept_unless_its_controller_cannot_know_of_it_yet():
+    two = [revision(1), revision(2)]
+    assert timed([*at(0, updated(0, current=1), *two), *at(6, deletes_revision(1))]) == ["S44"]
+    assert timed([*at(0, updated(0), *two), *at(3, member(0, labels=ONE)), *at(6, deletes_revision(1))]) == []
+    other = deletes_revision(1, who="garbage-collector")
+    assert timed([*at(0, updated(0, current=1), *two), *at(6, other)]) == []
+    gone = "store.deleted", updated(0, current=1)[1]
+    assert timed([*at(0, updated(0, current=1), *two, gone), *at(6, deletes_revision(1))]) == []
+    daemons = [updated(0, kind="daemonsets.apps"), revision(1, "db-"), revision(2, "db-")]
+    asked = deletes_revision(1, "db-", "daemonset-controller")
+    assert timed([*at(0, *daemons, member(0, labels=ONE)), *at(6, asked)]) == ["S44"]
+    assert timed([*at(0, *daemons, member(0, labels=TWO)), *at(6, asked)]) == []
+
+
+def test_of_what_is_of_no_use_the_newest_are_kept():
+    three = [revision(1), revision(2), revision(3)]
+    assert timed([*at(0, updated(1), *three), *at(6, deletes_revision(1))]) == []
+    assert timed([*at(0, updated(1), *three), *at(6, deletes_revision(3))]) == ["S44"]
+    assert timed([*at(0, updated(2), *three), *at(6, deletes_revision(1))]) == ["S44"]
+    assert timed([*at(0, updated(-1), *three), *at(6, deletes_revision(1))]) == ["S44"]
 
 
 def test_a_pod_that_has_not_been_ready_for_long_enough_is_not_available():

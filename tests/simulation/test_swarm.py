@@ -47,6 +47,18 @@ def test_what_a_seed_draws_can_be_played_by_itself():
     assert play(3, DEFAULT).digest == play(3, scenario).digest
 
 
+def test_some_seeds_update_workloads_quickly_that_keep_few_templates_and_draw_nothing_else_otherwise():
+    scenarios = [drawn(seed, DEFAULT) for seed in range(60)]
+    found = [each for each in scenarios if each.histories]
+    assert 15 <= len(found) <= 27
+    for each in found:
+        steps = [step for step in each.steps if step.what == "update-set"]
+        assert {step.on for step in steps} == {*each.histories}
+        assert all(30 <= step.at < each.heal_s for step in steps)
+    others = [each for each in scenarios if not each.histories]
+    assert not any(step.what == "update-set" for each in others for step in each.steps)
+
+
 def test_a_scenario_that_says_what_it_is_is_left_as_it_is():
     given = Scenario(nodes=2)
     assert drawn(5, given) is given

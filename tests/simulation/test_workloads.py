@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import mooring.controllers.statefulset.controller as statefulset_controller
 import mooring.controllers.statefulset.decide as statefulset_decide
@@ -16,6 +17,7 @@ from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.quota.controller import QuotaController
+from mooring.kube.revisions import Revisions
 from mooring.node.pods.worker import PodWorker
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.manager import VolumeManager
@@ -539,3 +541,48 @@ def test_a_volume_that_was_made_for_a_claim_is_made_again_for_the_next(kind: str
     assert len(lines(outcome, "store.deleted", "resource=persistentvolumes ", "name=h-disk-0")) == 1
     assert outcome.counts["truth.created"] == 1
     assert len(lines(outcome, "truth.mounted", "volume=h-disk-0")) == 2
+
+
+KEEPS_NONE = Scenario(nodes=2, sets={"d": 2, "p": 3}, workloads={"d": "daemons", "p": "ordered"}, minutes=14)
+UPDATES = tuple(PlanStep(60.0 + 17 * number, "update-set", on) for number in range(3) for on in ("d", "p"))
+
+
+SLOWLY = tuple(PlanStep(50, "slow-stop", node, 8) for node in ("n0", "n1"))
+
+
+def rolled(histories: dict[str, int], plan: tuple[PlanStep, ...] = UPDATES) -> Outcome:
+    return play(0, replace(KEEPS_NONE, histories=histories), plan=plan)
+
+
+def test_former_templates_go_when_no_pod_is_of_them_any_more():
+    outcome = rolled({"d": 0, "p": 1})
+    assert outcome.violations == []
+    assert outcome.guarded["S44"] >= 3
+    back = rolled({"d": 1, "p": 1}, (*UPDATES, PlanStep(300, "update-set", "d", how=1)))
+    assert back.violations == []
+
+
+def test_a_template_that_a_pod_is_still_of_is_missed(monkeypatch: pytest.MonkeyPatch):
+    delete = Revisions.delete_old
+
+    async def but_the_present_one(history: Revisions, owner: Any, used: set[str]) -> None:
+        newest = await history.present(owner)
+        await delete(
+            history, owner, {newest, *({owner.status.current_revision} if owner.name == "p" else ())}
+        )
+
+    monkeypatch.setattr(Revisions, "delete_old", but_the_present_one)
+    for name in ("d", "p"):
+        assert "S44" in rolled({name: 0}, (*SLOWLY, *UPDATES)).invariants
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_one_former_template_too_many_or_too_few_is_found(more: int, monkeypatch: pytest.MonkeyPatch):
+    delete = Revisions.delete_old
+
+    async def otherwise(history: Revisions, owner: Any, used: set[str]) -> None:
+        limit = owner.spec.revision_history_limit + more
+        await delete(history, replace(owner, spec=replace(owner.spec, revision_history_limit=limit)), used)
+
+    monkeypatch.setattr(Revisions, "delete_old", otherwise)
+    assert ("L17" if more > 0 else "S44") in rolled({"d": 1, "p": 1}).invariants

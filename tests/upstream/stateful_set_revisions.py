@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from random import Random
 
+import msgspec
 from tests.upstream.stateful_set_claims import decoded
 from tests.upstream.stateful_set_stage import NAMESPACE, Counting, Stage, cleaned, expect
 from tests.upstream.tables import Json
@@ -19,6 +20,7 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import ControllerRevision, StatefulSet
 from mooring.kube.owners import controller_uid, owner_reference
 from mooring.kube.revisions import Revisions, same_template, template_of
+from mooring.kube.transport import Request, Response, Transport
 from mooring.simulation.parts.faulty_transport import admin
 
 Now = Callable[[], datetime]
@@ -30,13 +32,28 @@ def revisions(stage: Stage) -> list[ControllerRevision]:
     return found
 
 
+class WithSet:
+    """A transport to a server that does not have the set: it answers who asks for it."""
+
+    def __init__(self, inner: Transport, owner: StatefulSet) -> None:
+        self._inner, self._owner = inner, owner
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET" and request.path.endswith(f"/statefulsets/{self._owner.name}"):
+            return Response(200, {"Content-Type": "application/json"}, msgspec.json.encode(self._owner))
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
 class History:
     """A set in a cache, and its revisions on a server."""
 
     def __init__(self, server: Server, given: Json) -> None:
         self.set = decoded(StatefulSet, cleaned(given))
         self.api = Client(admin(server))
-        self.wire = Counting(admin(server))
+        self.wire = Counting(WithSet(admin(server), self.set))
         client = Client(self.wire)
         self.cache = Informer(
             client, ControllerRevision, random=Random(1), indexers={"owner": controller_uid}

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import AlreadyExists
+from mooring.kube.errors import AlreadyExists, Conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ControllerRevision, DaemonSet, StatefulSet
 from mooring.kube.owners import owner_reference, template_hash
@@ -111,6 +111,11 @@ class Revisions:
         return name
 
     async def _create(self, owner: Owner, number: int) -> None:
+        """Raises NotFound or Conflict if the owner, read live, is not there any more: with a cache that does
+        not show that yet, the garbage collector would take away what is made, again and again."""
+        live = await self._client.get(type(owner), owner.name, owner.namespace)
+        if live.uid != owner.uid:
+            raise Conflict(f"another {owner.RESOURCE.kind} {owner.key} has its name by now", status=409)
         body = revision_body(owner, number)
         try:
             self._cache.accept(await self._client.create(ControllerRevision, body, owner.namespace))

@@ -22,7 +22,8 @@ OTHERS: Mapping[str, str] = {
     "L9": "Once all is healed, each node has one ready pod of each DaemonSet.",
     "L10": "Once all is healed, a Job is complete, and has succeeded exactly as often as it should.",
     "L11": "Once all is healed, a PodDisruptionBudget's status says what its pods are.",
-    "L17": "Once all is healed, the status of a workload says what its pods are, and every update is complete.",
+    "L17": "Once all is healed, the status of a workload says what its pods are, every update is complete, and no more "
+    "former templates are kept than its history limit says.",
     "L18": "In the end no controller and no agent remembers anything of an object that is gone.",
     "L19": "Once all is healed, the records of volumes say what is so, and nothing of what is over.",
     "L20": "In the last three minutes no part reads anything live, but for the few that look again and again.",

@@ -1,4 +1,5 @@
-"""What must hold in the end of the status of workloads: it says what their pods are (L17).
+"""What must hold in the end of the status of workloads: it says what their pods are, and no more former
+templates of them are kept than their history limit says (L17).
 
 Read from the API at the end of a run. Not judged while a machine is silent for good: of its pods nothing more
 is known.
@@ -6,14 +7,14 @@ is known.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from mooring.kube.objects import DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
+from mooring.kube.objects import ControllerRevision, DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
 from mooring.kube.readiness import ready_since
-from mooring.kube.revisions import REVISION
+from mooring.kube.revisions import REVISION, same_template, template_of
 from mooring.simulation.cluster.cluster import SimulatedCluster
 
 Complaint = tuple[str, str]
@@ -43,6 +44,37 @@ async def complaints(cluster: SimulatedCluster, pods: Mapping[str, Pod]) -> Asyn
     for each in (await cluster.api.list(DaemonSet)).items:
         if problem := _problem(each.status, of_daemon_set(each, owned.get(each.uid, []))):
             yield "L17", f"DaemonSet {each.name} {problem}"
+    async for complaint in _histories(cluster, owned):
+        yield complaint
+
+
+async def _histories(
+    cluster: SimulatedCluster, owned: Mapping[str, Sequence[Pod]]
+) -> AsyncIterator[Complaint]:
+    held = (await cluster.api.list(ControllerRevision)).items
+    for kind in (StatefulSet, DaemonSet):
+        for each in (await cluster.api.list(kind)).items:
+            for problem in of_history(each, owned.get(each.uid, []), held):
+                yield "L17", f"{kind.RESOURCE.kind} {each.name} {problem}"
+
+
+def of_history(
+    each: StatefulSet | DaemonSet, pods: Iterable[Pod], revisions: Iterable[ControllerRevision]
+) -> Iterator[str]:
+    """What is wrong with the revisions of a set: the present template's is there, the newest of all, and of
+    those that no pod and no status names as many are kept as the set says."""
+    kept = [one for one in revisions if one.controller is not None and one.controller.uid == each.uid]
+    kept.sort(key=lambda one: one.revision)
+    used = {pod.metadata.labels.get(REVISION, "") for pod in pods}
+    if isinstance(each, StatefulSet):
+        used |= {each.status.current_revision, each.status.update_revision}
+    else:
+        used = {f"{each.name}-{label}" for label in used}
+    limit, idle = each.spec.revision_history_limit, [one.name for one in kept if one.name not in used]
+    if not kept or not same_template(template_of(kept[-1]), each.spec.template):
+        yield f"has not its template as the newest of {', '.join(one.name for one in kept) or 'none'}"
+    if 0 <= limit < len(idle):
+        yield f"keeps {', '.join(idle)}, and should keep {limit} former templates"
 
 
 def _problem(status: Any, should: Mapping[str, object]) -> str:

@@ -128,11 +128,12 @@ ACTIONS: dict[str, str] = {
     "fill": "set",  # a pod puts more into its emptyDir than that may hold
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "restore-volume": "set",  # that was made for its claim: deleted without its finalizers, and made again
+    "replace-class": "set",  # the StorageClass of its claims, deleted and made anew, often while one is provisioned
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
 }
-LASTING = ("hold", "shrink-set", "remove-manifest", "break-set")
+LASTING = ("hold", "shrink-set", "replace-class", "remove-manifest", "break-set")
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
@@ -161,6 +162,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "strip-claim": {"workloads": CLAIMING},
     "shrink-set": {"workloads": CLAIMING},
     "replace-claim": {"workloads": DYNAMIC},
+    "replace-class": {"workloads": DYNAMIC},
     "update-set": {"workloads": UPDATED},
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
@@ -182,6 +184,7 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
+        "replace-class",
         *("expire-watch", "late-kind", "upstream-attaches", "mark"),
     ),
     0.0,

@@ -10,6 +10,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
+from mooring.simulation.cluster.class_users import ClassUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
@@ -62,7 +63,7 @@ class PlanPlayer:
         self.cluster = cluster
         self.users = Users(cluster)
         self.careless = CarelessUsers(self.users)
-        self.manifests = ManifestUsers(cluster)
+        self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.others = OtherParties(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
@@ -91,7 +92,7 @@ class PlanPlayer:
         if what in FENCE_ACTIONS:
             return getattr(self.fencing_users, name)
         if what in ACTIONS:
-            known = (self.manifests, self.others, self.careless, self.users)
+            known = (self.manifests, self.others, self.classes, self.careless, self.users)
             return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 

@@ -22,6 +22,7 @@ draws its own (`cluster.swarm`).
     zones: 2                     # of the cloud, if the driver is ebs; nodes take turns
     leases: false                # attachdetach and attacher work under Leases, as several instances do
     history: 0                   # so many changes the API server keeps for watches; 0: its own number
+    histories: {web: 0}          # the revisionHistoryLimit of a set; default: the API server's own
     collects_nodes: false        # the garbage collector follows Nodes: the CSINode of one that is gone
     disks: tuned                 # what the StorageClass of an ebs driver asks for (`cluster.disk_classes`)
     cloud: {volumes_lag_s: 4}    # its settings (`mooring.cloud.settings`); the rest is drawn, or EC2's own
@@ -70,6 +71,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     every: bool = False
     weights: dict[str, float] = {}
     workloads: dict[str, str] = {}
+    histories: dict[str, int] = {}
     storage: str = "array"
     driver: str = "plugin"
     leases: bool = False

@@ -64,6 +64,7 @@ def _wrong(scenario: Scenario) -> Iterator[str]:
     yield from _unknown("weights", scenario.weights, [*faults, *ACTIONS])
     yield from _unknown("workloads", scenario.workloads, scenario.sets)
     yield from _unknown("workloads", scenario.workloads.values(), WORKLOADS)
+    yield from _unknown("histories", scenario.histories, scenario.sets)
     yield from _unknown("storage", [scenario.storage], STORAGES)
     yield from _unknown("driver", [scenario.driver], DRIVERS)
     if scenario.driver != "plugin" and not STATIC.isdisjoint(scenario.workloads.values()):

@@ -20,7 +20,15 @@ from msgspec.structs import replace
 
 from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
-from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, faults_of, processes_of, suits
+from mooring.simulation.cluster.plan import (
+    ACTIONS,
+    DYNAMIC,
+    FENCE_ACTIONS,
+    UPDATED,
+    faults_of,
+    processes_of,
+    suits,
+)
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import GUARDED, KINDS, STATIC
 from mooring.simulation.engine.randomness import stream
@@ -60,6 +68,24 @@ NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
 HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
+BESIDE_ACTIONS = ("fill", "restore-volume", "replace-class", "mark")
+"""Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
+CLASSES_BESIDE = 8
+"""In so many of twenty seeds a StorageClass is deleted and made anew, most often while the storage is ill."""
+WITHOUT_CLASS_S = (0.5, 140.0, 190.0, 235.0)
+"""For so many seconds there is none."""
+ILL_S = (3.0, 12.0, 30.0)
+"""For so many seconds the storage is ill."""
+ILL: Mapping[str, tuple[str, ...]] = {
+    "array": ("array-unanswered", "array-unanswered", "array-fails"),
+    "ec2": ("ec2-unanswered", "ec2-fails"),
+}
+UPDATES_BESIDE = 9
+"""So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
+KEPT_TEMPLATES = (0, 1)
+"""How many of their former templates those keep."""
+BETWEEN_UPDATES_S = (2.0, 15.0, 60.0)
+"""Seconds between one update of such a workload and the next, on average."""
 GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",
     "tenant": "delete-namespace",
@@ -69,8 +95,6 @@ GIVEN_TO: Mapping[str, str] = {
     "reserved": "restore-volume",
 }
 """Workloads that are there for one action: where users do anything, it is not left out."""
-LATER = ("fill", "restore-volume", "mark")
-"""Actions of what is dealt beside the others: all else is drawn as without them."""
 STRUCK_MINUTES = (6.0, 10.0, 16.0)
 """For so long faults strike."""
 CALM_MINUTES = 8.0
@@ -114,7 +138,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         companions=chance.choice((0.0, 0.3, 0.6)),
         actions=chance.choice((0, 4, 10, 24)),
         weights=_weights(
-            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, *LATER))]
+            chance, [*faults, *(kind for kind in ACTIONS if kind not in (*FENCE_ACTIONS, *BESIDE_ACTIONS))]
         ),
         on=chance.choice([(), (), ("nodes",), ("controllers",), *_single_parts(driver)]),
         leases=chance.random() < 0.4,
@@ -137,9 +161,9 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
-    return replace(
-        longer, history=history, disks=disks, steps=(*_marks(seed, longer), *_drains(seed, longer))
-    )
+    steps = (*_marks(seed, longer), *_drains(seed, longer))
+    made = replace(longer, history=history, disks=disks, steps=steps)
+    return _with_classes_beside(seed, _with_updates_beside(seed, made))
 
 
 def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
@@ -254,6 +278,44 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)
     return scenario
+
+
+def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for updates, one soon after the other, of workloads that keep few former templates."""
+    cards = [number < UPDATES_BESIDE for number in range(len(WAYS))]
+    updated = [name for name, kind in scenario.workloads.items() if kind in UPDATED]
+    if not (scenario.actions and updated and _dealt(seed, cards, "swarm updates")):
+        return scenario
+    chance = stream(seed, "swarm histories")
+    histories = {name: chance.choice(KEPT_TEMPLATES) for name in updated}
+    steps: list[PlanStep] = []
+    for name in updated:
+        at, between = chance.uniform(30, scenario.heal_s - 120), chance.choice(BETWEEN_UPDATES_S)
+        for _ in range(chance.choice((2, 3, 5))):
+            steps.append(PlanStep(round(at, 3), "update-set", name, how=chance.randrange(3)))
+            at = min(at + chance.expovariate(1 / between), scenario.heal_s - 1)
+    return replace(scenario, histories=histories, steps=(*scenario.steps, *steps))
+
+
+def _with_classes_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The same for StorageClasses that are made anew, under the claims of one workload, and for what the
+    storage does meanwhile. One of them lasts until all other faults are over, so that nothing explains what
+    is not brought to its end."""
+    cards = [number < CLASSES_BESIDE for number in range(len(WAYS))]
+    made = [name for name, kind in scenario.workloads.items() if kind in DYNAMIC]
+    if not (scenario.actions and made and _dealt(seed, cards, "swarm classes")):
+        return scenario
+    chance, where = stream(seed, "swarm classes of it"), "ec2" if scenario.driver == "ebs" else "array"
+    steps = list(scenario.steps)
+    moments = [(scenario.heal_s - chance.uniform(15, 60), WITHOUT_CLASS_S[-1], chance.choice((1, 2)))]
+    for _ in range(chance.choice((0, 1, 2))):
+        at, pause = chance.uniform(30, scenario.heal_s - 60), chance.choice(WITHOUT_CLASS_S)
+        moments.append((at, pause, chance.randrange(3)))
+    for at, pause, how in moments:
+        steps.append(PlanStep(round(at, 3), "replace-class", chance.choice(made), pause, how))
+        if chance.random() < 0.8:
+            steps.append(PlanStep(round(at, 3), chance.choice(ILL[where]), where, chance.choice(ILL_S)))
+    return replace(scenario, steps=tuple(steps))
 
 
 def _calm(features: set[str]) -> float:

@@ -75,6 +75,8 @@ RIVAL_S, RIVAL_LATER_S = 0.2, 5.0
 """How often a rival writes at first, and after a minute."""
 KEEPS_FIRST = 2
 """`how` of an update that leaves the first pod as it is."""
+ROLLS_BACK = 1
+"""`how` of an update back to a template of before."""
 STOPPED_S = 8.0
 """A user who stops a workload starts it again after one to three times so long."""
 
@@ -100,7 +102,13 @@ class Users:
             elif kind in STATIC:
                 for disk in static_disks(name, replicas, few=scarce(kind)):
                     self.cluster.array.create(disk)
-            await self._create(bodies(kind, name, replicas, self.cluster.scenario.evict_after_s))
+            await self._create(self._bodies(name))
+
+    def _bodies(self, name: str) -> list[tuple[type[Object], dict[str, Any], str]]:
+        """All that a workload is made of."""
+        given = self.cluster.scenario
+        history = given.histories.get(name)
+        return bodies(self._kind(name), name, given.sets[name], given.evict_after_s, history)
 
     async def _make_named(self, name: str) -> None:
         """The volume that a claim names, or that names it, before the claim or up to a minute later."""
@@ -171,16 +179,33 @@ class Users:
 
     async def update_set(self, step: PlanStep) -> None:
         """A new template: its pods are of another edition. `how` 2: but for the first pod of a StatefulSet,
-        which stays of the one before (a partition), unless that has a mistake."""
+        which stays of the one before (a partition), unless that has a mistake. `how` 1: of a workload that
+        keeps few templates, one of before again, if there is one."""
         owner, namespace = self._owner(step.on), self.namespace(step.on)
 
         async def update() -> None:
-            spec: dict[str, Any] = {"template": {"metadata": {"annotations": {EDITION: f"{step.at:.3f}"}}}}
+            edition: str | None = f"{step.at:.3f}"
+            if step.how == ROLLS_BACK and step.on in self.cluster.scenario.histories:
+                edition = await self._former_edition(step.on, edition)
+            spec: dict[str, Any] = {"template": {"metadata": {"annotations": {EDITION: edition}}}}
             if step.how == KEEPS_FIRST and owner is StatefulSet and not await self._has_mistake(step.on):
                 spec["updateStrategy"] = rolling_from(1)
             await self.api.patch(owner, step.on, {"spec": spec}, namespace)
 
         await self.cluster.as_user(update)
+
+    async def _former_edition(self, name: str, default: str) -> str | None:
+        """The edition of the newest template of before, if that and the present one have no mistake."""
+        found = await self.api.get(self._owner(name), name, self.namespace(name))
+        kept = [
+            (each.revision, each.data["spec"]["template"]["metadata"].get("annotations", {}))
+            for each in (await self.api.list(ControllerRevision, self.namespace(name))).items
+            if each.controller is not None and each.controller.uid == found.uid
+        ]
+        newest, *former = sorted(kept, key=lambda each: -each[0]) or [(0, {})]
+        if not former or BROKEN in newest[1] | former[0][1]:
+            return default
+        return former[0][1].get(EDITION)
 
     async def _has_mistake(self, name: str) -> bool:
         """Whether a StatefulSet's template has a mistake, or the one that a partition would keep pods of."""
@@ -231,9 +256,7 @@ class Users:
             )
             at_once = owner is StatefulSet and step.how == 1
             await asyncio.sleep(AT_ONCE_S if at_once else AGAIN_S)
-            scenario = self.cluster.scenario
-            wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
-            await self._create([each for each in wanted if each[0] is owner])
+            await self._create([each for each in self._bodies(step.on) if each[0] is owner])
 
     async def delete_pod_on(self, step: PlanStep) -> None:
         await self._delete_on(step, self.delete_pod)
@@ -253,9 +276,7 @@ class Users:
     async def delete_namespace(self, step: PlanStep) -> None:
         """With all that is in it; as soon as it is gone everything is made anew."""
         await self.cluster.as_user(lambda: self.api.delete(Namespace, step.on))
-        scenario = self.cluster.scenario
-        wanted = bodies(self._kind(step.on), step.on, scenario.sets[step.on], scenario.evict_after_s)
-        for kind, body, namespace in wanted:
+        for kind, body, namespace in self._bodies(step.on):
             await self.create_when_gone(kind, body, namespace)
 
     # --- claims and volumes
@@ -272,8 +293,7 @@ class Users:
             await self.delete_pod(step)
         if self._kind(step.on) in DEPLOYMENTS:
             await asyncio.sleep(AGAIN_S)
-            wanted = bodies(self._kind(step.on), step.on, self.cluster.scenario.sets[step.on])
-            for kind, body, namespace in wanted:
+            for kind, body, namespace in self._bodies(step.on):
                 if kind is PersistentVolumeClaim:
                     await self.create_when_gone(kind, body, namespace)
 

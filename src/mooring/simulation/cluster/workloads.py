@@ -74,13 +74,15 @@ EVICT_AFTER_S = 30
 
 
 def bodies(
-    kind: str, name: str, replicas: int, evict_after_s: int = EVICT_AFTER_S
+    kind: str, name: str, replicas: int, evict_after_s: int = EVICT_AFTER_S, history: int | None = None
 ) -> list[tuple[type[Object], Body, str]]:
     """What is created for a workload: kind, body and namespace of each, in order. Its pods are evicted from a
-    node that has not answered for so long."""
+    node that has not answered for so long. `history`: how many of its former templates are kept."""
     made = KINDS[kind](name, replicas)
-    for _, body, _ in made:
+    for owner, body, _ in made:
         spec = body.get("spec", {})
+        if history is not None and owner in (StatefulSet, DaemonSet):
+            spec["revisionHistoryLimit"] = history
         for toleration in spec.get("template", {}).get("spec", spec).get("tolerations", ()):
             toleration["tolerationSeconds"] = evict_after_s
     return made

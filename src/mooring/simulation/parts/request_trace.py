@@ -15,7 +15,7 @@ from mooring.simulation.engine.trace import Trace
 
 RESOURCES = (
     *("pods", "nodes", "volumeattachments", "persistentvolumes", "persistentvolumeclaims"),
-    "statefulsets",
+    *("statefulsets", "controllerrevisions"),
 )
 _PATH = re.compile(
     rf"/(?:namespaces/([^/]+)/)?({'|'.join(RESOURCES)})/([^/]+)(?:/(status|binding|eviction))?$"

@@ -97,6 +97,7 @@ STEPS: Mapping[str, str] = {
     "mark": "another party marks what belongs to {on}",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
+    "replace-class": "the StorageClass of {on}'s claims is deleted, and made anew",
     "shrink-set": "{on} shrinks, and grows again",
     "fence-node": "a user asks to fence {on}",
     "delete-fence": "fences of {on} are deleted",

@@ -16,6 +16,7 @@ from mooring.simulation.checks.invariants import (
     pod_identity,
     processes,
     requests,
+    revisions,
     statefulsets,
     storage_fences,
     timers,
@@ -84,6 +85,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     told_errors.ErrorsAreShown,
     collecting.CollectsOnlyWhatIsLeft,
     marks.OthersMarksStay,
+    revisions.KeepsWhatIsOfUse,
 )
 
 

@@ -12,6 +12,11 @@ CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
 
 
+class OwnerReference(msgspec.Struct):
+    uid: str = ""
+    controller: bool | None = None
+
+
 class Metadata(msgspec.Struct, rename="camel"):
     name: str = ""
     uid: str = ""
@@ -20,6 +25,7 @@ class Metadata(msgspec.Struct, rename="camel"):
     finalizers: tuple[str, ...] = ()
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
 class Reference(msgspec.Struct):
@@ -93,6 +99,7 @@ class Spec(msgspec.Struct, rename="camel"):
     flex_volume: FlexVolume | None = None
     csi: CsiVolume | None = None
     drivers: tuple[Reference, ...] = ()
+    revision_history_limit: int | None = None
 
 
 class Condition(msgspec.Struct):
@@ -114,6 +121,8 @@ class Status(msgspec.Struct, rename="camel"):
     detach_error: dict[str, str] | None = None
     volumes_attached: tuple[Attached, ...] = ()
     volumes_in_use: tuple[str, ...] = ()
+    current_revision: str = ""
+    update_revision: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -126,6 +135,12 @@ class StoredObject(msgspec.Struct):
     metadata: Metadata
     spec: Spec = msgspec.field(default_factory=Spec)
     status: Status = msgspec.field(default_factory=Status)
+    revision: int = 0
+
+    @property
+    def controller_uid(self) -> str:
+        """The uid of the controller that owns it; "" if none does."""
+        return next((each.uid for each in self.metadata.owner_references if each.controller), "")
 
     @property
     def volume_name(self) -> str:

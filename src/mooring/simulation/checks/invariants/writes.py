@@ -32,6 +32,7 @@ ERASER = "attacher"
 BY_UID_ALONE: Mapping[str, str] = {
     "pods": "its end is decided upon its identity: whatever its status says by then, it is that pod",
     "persistentvolumes": "its disk is deleted by then, which no later version brings back",
+    "controllerrevisions": "what is of use is known by its name, and is the same in any version",
 }
 """Resources of which a deletion carries the uid alone."""
 TOLD_ANEW: Mapping[tuple[str, str], str] = {

@@ -34,6 +34,7 @@ ONLY_NAMED = dict.fromkeys(
             "restore-volume",
             "delete-unbound",
             "replace-claim",
+            "replace-class",
             "shrink-set",
             *WITH_FENCES,
             *FENCE_ACTIONS,

@@ -2,9 +2,10 @@
 
 Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim, or
 whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
-consumer; what a machine has that does not answer, and of which no operator has said that it is dead, unless
-the policy's timer releases it; a pod whose node its storage shuts out of one of its volumes, or whose
-template has a mistake; what only another party's finalizer keeps, and who needs the volume of that.
+consumer, or whose StorageClass is gone, unless its volume was begun; what a machine has that does not answer,
+and of which no operator has said that it is dead, unless the policy's timer releases it; a pod whose node its
+storage shuts out of one of its volumes, or whose template has a mistake; what only another party's finalizer
+keeps, and who needs the volume of that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mooring.controllers.provisioning.decide import BEGUN
 from mooring.simulation.checks.invariants.deadlines.world import World, is_held
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
@@ -154,6 +156,8 @@ def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
     named = {claim for _, claim in by_pod}
     consumed = {claim for pod, claim in by_pod if not pod.spec.node_name}
     for name, claim in world.claims.items():
+        if world.classes.is_missed(claim) and (not claim.going or BEGUN in claim.metadata.finalizers):
+            continue
         if claim.going:
             if name not in named and HOLD not in claim.metadata.finalizers:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)

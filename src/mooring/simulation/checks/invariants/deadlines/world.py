@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from mooring.simulation.checks.invariants.deadlines.classes import CLASSES, Classes
 from mooring.simulation.checks.invariants.fences import FENCES, OVER
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
 from mooring.simulation.checks.invariants.objects import (
@@ -43,6 +44,7 @@ class World:
         self.sets: Objects = {}
         self.csi_nodes: Objects = {}
         self.fences: Objects = {}
+        self.classes = Classes(trace)
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
         self.filled: set[str] = set()  # uids of pods that have put too much into their volumes
@@ -83,7 +85,7 @@ class World:
             if table is self.records:
                 self._made.setdefault(written.metadata.uid, event.time)
             self.changed = True
-        elif event.fields["resource"] == "nodes":
+        elif event.fields["resource"] in ("nodes", CLASSES):
             self.changed = True
 
     def _deleted(self, event: Event) -> None:
