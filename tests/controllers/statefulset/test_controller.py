@@ -127,6 +127,26 @@ def test_a_pod_gets_the_label_of_its_name_back(play: Play):
     play(story)
 
 
+def test_pods_that_the_set_itself_replaces_are_made_at_once_however_often(play: Play):
+    """A user who changes the template six times within seconds, as upstream's tables do."""
+
+    async def story(stage: ControllerStage):
+        ((_, body, namespace),) = bodies("plain", "db", 1)
+        await stage.api.create(StatefulSet, body, namespace)
+        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        for edition in range(6):
+            await asyncio.sleep(0.2)
+            await stage.api.patch(Pod, "db-0", READY, "default", subresource="status")
+            change = {"spec": {"template": {"metadata": {"annotations": {"edition": str(edition)}}}}}
+            await stage.api.patch(StatefulSet, "db", change, "default")
+        await asyncio.sleep(0.2)
+        pod = await stage.api.get(Pod, "db-0", "default")
+        assert pod.metadata.annotations["edition"] == "5"
+        task.cancel()
+
+    play(story)
+
+
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly(play: Play, ready: bool):
     """Found by the simulation: a pod that each time is evicted at once was made twenty times a second; later,

@@ -22,16 +22,15 @@ from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import (
     ACTIONS,
-    DYNAMIC,
     FENCE_ACTIONS,
-    UPDATED,
     faults_of,
     processes_of,
     suits,
 )
-from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import GUARDED, KINDS, STATIC
-from mooring.simulation.engine.randomness import stream
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.swarm_steps import with_steps_beside
+from mooring.simulation.cluster.workloads import KINDS, STATIC
+from mooring.simulation.engine.randomness import dealt, stream
 
 T = TypeVar("T")
 Pair = frozenset[str]
@@ -70,22 +69,6 @@ HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
 BESIDE_ACTIONS = ("fill", "restore-volume", "replace-class", "mark")
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
-CLASSES_BESIDE = 8
-"""In so many of twenty seeds a StorageClass is deleted and made anew, most often while the storage is ill."""
-WITHOUT_CLASS_S = (0.5, 140.0, 190.0, 235.0)
-"""For so many seconds there is none."""
-ILL_S = (3.0, 12.0, 30.0)
-"""For so many seconds the storage is ill."""
-ILL: Mapping[str, tuple[str, ...]] = {
-    "array": ("array-unanswered", "array-unanswered", "array-fails"),
-    "ec2": ("ec2-unanswered", "ec2-fails"),
-}
-UPDATES_BESIDE = 9
-"""So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
-KEPT_TEMPLATES = (0, 1)
-"""How many of their former templates those keep."""
-BETWEEN_UPDATES_S = (2.0, 15.0, 60.0)
-"""Seconds between one update of such a workload and the next, on average."""
 GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",
     "tenant": "delete-namespace",
@@ -161,33 +144,7 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
-    steps = (*_marks(seed, longer), *_drains(seed, longer))
-    made = replace(longer, history=history, disks=disks, steps=steps)
-    return _with_classes_beside(seed, _with_updates_beside(seed, made))
-
-
-def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
-    """What another party marks, in every second seed where users do anything."""
-    chance = stream(seed, "swarm marks")
-    number = chance.choice((0, 6)) if scenario.actions else 0
-    moments = [chance.uniform(5, scenario.heal_s) for _ in range(number)]
-    return tuple(
-        PlanStep(round(at, 3), "mark", chance.choice([*scenario.sets]), 0.0, chance.randrange(12))
-        for at in moments
-    )
-
-
-def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
-    """Where a budget guards pods, two nodes are drained, one after the other or at once, and taken back."""
-    chance = stream(seed, "swarm drains")
-    guarded = scenario.actions and not GUARDED.isdisjoint(scenario.workloads.values())
-    moments = [chance.uniform(5, scenario.heal_s - 60) for _ in range(2 if guarded else 0)]
-    steps = [(PlanStep(round(at, 3), "drain", chance.choice(scenario.node_names)), at) for at in moments]
-    return tuple(
-        each
-        for step, at in steps
-        for each in (step, replace(step, what="uncordon", at=round(at + chance.uniform(5, 60), 3)))
-    )
+    return with_steps_beside(seed, replace(longer, history=history, disks=disks))
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:
@@ -227,14 +184,8 @@ def _with_fencing(seed: int, scenario: Scenario, policy: dict[str, Any]) -> Scen
     )
 
 
-def _dealt(seed: int, cards: Sequence[T], name: str) -> T:
-    """This seed's card of a deck that is shuffled again whenever it has been dealt."""
-    deck, number = divmod(seed, len(cards))
-    return stream(deck, name).sample(list(cards), len(cards))[number]
-
-
 def _way(seed: int) -> tuple[str, str]:
-    return _dealt(seed, WAYS, "swarm way")
+    return dealt(seed, WAYS, "swarm way")
 
 
 def _replicas(kind: str, chance: Random) -> int:
@@ -244,11 +195,11 @@ def _replicas(kind: str, chance: Random) -> int:
 def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
     beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds} - ALSO_DEALT
-    dealt = [kind for kind in KINDS if kind not in beside]
-    kinds = [kind for kind in dealt if driver == "plugin" or kind not in STATIC]
-    deck = [*islice(cycle(dealt), max(len(WAYS), len(dealt)))]
+    common = [kind for kind in KINDS if kind not in beside]
+    kinds = [kind for kind in common if driver == "plugin" or kind not in STATIC]
+    deck = [*islice(cycle(common), max(len(WAYS), len(common)))]
     cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
-    first = [kind for kind in _dealt(seed, cards, "swarm workload") if kind in kinds]
+    first = [kind for kind in dealt(seed, cards, "swarm workload") if kind in kinds]
     return dict(
         zip(
             NAMES,
@@ -262,7 +213,7 @@ def _with_faults_beside(seed: int, scenario: Scenario) -> Scenario:
     """Those that this seed was dealt. From streams of their own: all else is drawn as without them."""
     cards = {kind: [number < many for number in range(len(WAYS))] for kind, many in BESIDE.items()}
     kinds = [
-        kind for kind, deck in cards.items() if suits(kind, scenario) and _dealt(seed, deck, f"swarm {kind}")
+        kind for kind, deck in cards.items() if suits(kind, scenario) and dealt(seed, deck, f"swarm {kind}")
     ]
     weights = {kind: stream(seed, f"swarm weight {kind}").choice(WEIGHTS) for kind in kinds}
     return replace(scenario, only=tuple(sorted({*scenario.only, *kinds})), weights=scenario.weights | weights)
@@ -272,50 +223,12 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
     """The same for workloads."""
     for name, kinds in WORKLOADS_BESIDE.items():
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
-        kind = _dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
+        kind = dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
         if kind and (scenario.driver == "plugin" or kind not in STATIC):
             replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)
     return scenario
-
-
-def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:
-    """The same for updates, one soon after the other, of workloads that keep few former templates."""
-    cards = [number < UPDATES_BESIDE for number in range(len(WAYS))]
-    updated = [name for name, kind in scenario.workloads.items() if kind in UPDATED]
-    if not (scenario.actions and updated and _dealt(seed, cards, "swarm updates")):
-        return scenario
-    chance = stream(seed, "swarm histories")
-    histories = {name: chance.choice(KEPT_TEMPLATES) for name in updated}
-    steps: list[PlanStep] = []
-    for name in updated:
-        at, between = chance.uniform(30, scenario.heal_s - 120), chance.choice(BETWEEN_UPDATES_S)
-        for _ in range(chance.choice((2, 3, 5))):
-            steps.append(PlanStep(round(at, 3), "update-set", name, how=chance.randrange(3)))
-            at = min(at + chance.expovariate(1 / between), scenario.heal_s - 1)
-    return replace(scenario, histories=histories, steps=(*scenario.steps, *steps))
-
-
-def _with_classes_beside(seed: int, scenario: Scenario) -> Scenario:
-    """The same for StorageClasses that are made anew, under the claims of one workload, and for what the
-    storage does meanwhile. One of them lasts until all other faults are over, so that nothing explains what
-    is not brought to its end."""
-    cards = [number < CLASSES_BESIDE for number in range(len(WAYS))]
-    made = [name for name, kind in scenario.workloads.items() if kind in DYNAMIC]
-    if not (scenario.actions and made and _dealt(seed, cards, "swarm classes")):
-        return scenario
-    chance, where = stream(seed, "swarm classes of it"), "ec2" if scenario.driver == "ebs" else "array"
-    steps = list(scenario.steps)
-    moments = [(scenario.heal_s - chance.uniform(15, 60), WITHOUT_CLASS_S[-1], chance.choice((1, 2)))]
-    for _ in range(chance.choice((0, 1, 2))):
-        at, pause = chance.uniform(30, scenario.heal_s - 60), chance.choice(WITHOUT_CLASS_S)
-        moments.append((at, pause, chance.randrange(3)))
-    for at, pause, how in moments:
-        steps.append(PlanStep(round(at, 3), "replace-class", chance.choice(made), pause, how))
-        if chance.random() < 0.8:
-            steps.append(PlanStep(round(at, 3), chance.choice(ILL[where]), where, chance.choice(ILL_S)))
-    return replace(scenario, steps=tuple(steps))
 
 
 def _calm(features: set[str]) -> float:

@@ -6,10 +6,12 @@ scheduler are recorded: a run is repeated from its seed, or from the list of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from random import Random
+from typing import TypeVar
 
+T = TypeVar("T")
 Choose = Callable[[int], int]
 """Takes how many callbacks are ready (at least 2) and says which comes next."""
 
@@ -17,6 +19,12 @@ Choose = Callable[[int], int]
 def stream(seed: int, name: str) -> Random:
     """The random stream of that name. Does not depend on PYTHONHASHSEED, platform or other streams."""
     return Random(int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big"))
+
+
+def dealt(seed: int, cards: Sequence[T], name: str) -> T:
+    """This seed's card of a deck that is shuffled again whenever it has been dealt."""
+    deck, number = divmod(seed, len(cards))
+    return stream(deck, name).sample(list(cards), len(cards))[number]
 
 
 class SeededOrder:

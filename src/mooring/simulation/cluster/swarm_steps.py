@@ -1,0 +1,101 @@
+"""Steps of the swarm's plans that are dealt beside all else: a seed draws each kind from a stream of its own,
+so that its other steps are as without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from mooring.simulation.cluster.plan import DYNAMIC, UPDATED
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.workloads import GUARDED
+from mooring.simulation.engine.randomness import dealt, stream
+
+OF = 20
+"""Of so many seeds that follow each other as many have each kind as is said here."""
+CLASSES_BESIDE = 8
+"""In so many of twenty seeds a StorageClass is deleted and made anew, most often while the storage is ill."""
+WITHOUT_CLASS_S = (0.5, 140.0, 190.0, 235.0)
+"""For so many seconds there is none."""
+ILL_S = (3.0, 12.0, 30.0)
+"""For so many seconds the storage is ill."""
+ILL: Mapping[str, tuple[str, ...]] = {
+    "array": ("array-unanswered", "array-unanswered", "array-fails"),
+    "ec2": ("ec2-unanswered", "ec2-fails"),
+}
+UPDATES_BESIDE = 9
+"""So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
+KEPT_TEMPLATES = (0, 1)
+"""How many of their former templates those keep."""
+BETWEEN_UPDATES_S = (2.0, 15.0, 60.0)
+"""Seconds between one update of such a workload and the next, on average."""
+
+
+def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
+    """The scenario with all of them."""
+    steps = (*scenario.steps, *_marks(seed, scenario), *_drains(seed, scenario))
+    return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
+
+
+def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """What another party marks, in every second seed where users do anything."""
+    chance = stream(seed, "swarm marks")
+    number = chance.choice((0, 6)) if scenario.actions else 0
+    moments = [chance.uniform(5, scenario.heal_s) for _ in range(number)]
+    return tuple(
+        PlanStep(round(at, 3), "mark", chance.choice([*scenario.sets]), 0.0, chance.randrange(12))
+        for at in moments
+    )
+
+
+def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Where a budget guards pods, two nodes are drained, one after the other or at once, and taken back."""
+    chance = stream(seed, "swarm drains")
+    guarded = scenario.actions and not GUARDED.isdisjoint(scenario.workloads.values())
+    moments = [chance.uniform(5, scenario.heal_s - 60) for _ in range(2 if guarded else 0)]
+    steps = [(PlanStep(round(at, 3), "drain", chance.choice(scenario.node_names)), at) for at in moments]
+    return tuple(
+        each
+        for step, at in steps
+        for each in (step, replace(step, what="uncordon", at=round(at + chance.uniform(5, 60), 3)))
+    )
+
+
+def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:
+    """Updates, one soon after the other, of workloads that keep few former templates."""
+    cards = [number < UPDATES_BESIDE for number in range(OF)]
+    updated = [name for name, kind in scenario.workloads.items() if kind in UPDATED]
+    if not (scenario.actions and updated and dealt(seed, cards, "swarm updates")):
+        return scenario
+    chance = stream(seed, "swarm histories")
+    histories = {name: chance.choice(KEPT_TEMPLATES) for name in updated}
+    steps: list[PlanStep] = []
+    for name in updated:
+        at, between = chance.uniform(30, scenario.heal_s - 120), chance.choice(BETWEEN_UPDATES_S)
+        for _ in range(chance.choice((2, 3, 5))):
+            steps.append(PlanStep(round(at, 3), "update-set", name, how=chance.randrange(3)))
+            at = min(at + chance.expovariate(1 / between), scenario.heal_s - 1)
+    return replace(scenario, histories=histories, steps=(*scenario.steps, *steps))
+
+
+def _with_classes_beside(seed: int, scenario: Scenario) -> Scenario:
+    """StorageClasses that are made anew, under the claims of one workload, and for what the
+    storage does meanwhile. One of them lasts until all other faults are over, so that nothing explains what
+    is not brought to its end."""
+    cards = [number < CLASSES_BESIDE for number in range(OF)]
+    made = [name for name, kind in scenario.workloads.items() if kind in DYNAMIC]
+    if not (scenario.actions and made and dealt(seed, cards, "swarm classes")):
+        return scenario
+    chance, where = stream(seed, "swarm classes of it"), "ec2" if scenario.driver == "ebs" else "array"
+    steps = list(scenario.steps)
+    moments = [(scenario.heal_s - chance.uniform(15, 60), WITHOUT_CLASS_S[-1], chance.choice((1, 2)))]
+    for _ in range(chance.choice((0, 1, 2))):
+        at, pause = chance.uniform(30, scenario.heal_s - 60), chance.choice(WITHOUT_CLASS_S)
+        moments.append((at, pause, chance.randrange(3)))
+    for at, pause, how in moments:
+        steps.append(PlanStep(round(at, 3), "replace-class", chance.choice(made), pause, how))
+        if chance.random() < 0.8:
+            steps.append(PlanStep(round(at, 3), chance.choice(ILL[where]), where, chance.choice(ILL_S)))
+    return replace(scenario, steps=tuple(steps))
