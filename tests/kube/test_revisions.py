@@ -115,6 +115,30 @@ def test_no_revision_is_made_for_a_set_that_is_gone_or_has_a_successor(
     played(story, run, now)
 
 
+def test_what_a_former_set_of_that_name_left_is_not_relied_upon(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    """Found by the simulation: it went with that set, when a partition needed it."""
+
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        former = owner(uid=await store_set(client))
+        theirs = await revisions.present(former)
+        await client.delete(StatefulSet, "db", "default", propagation_policy="Orphan")
+        await client.patch(StatefulSet, "db", {"metadata": {"finalizers": None}}, "default")
+        present = owner(uid=await store_set(client))
+        ours = await revisions.present(present)
+        assert ours != theirs and ours.startswith("db-")
+        assert await revisions.present(present) == ours
+        late = Revisions(
+            client, Informer(client, ControllerRevision, random=Random(1), indexers=cache._indexers)
+        )
+        assert await late.present(present) == ours, "a late cache does not show it"
+        kept = await client.get(ControllerRevision, ours, "default")
+        assert template_of(kept) == template_of(await client.get(ControllerRevision, theirs, "default"))
+
+    played(story, run, now)
+
+
 def test_only_what_go_writes_for_an_absent_value_does_not_count():
     assert same_template({"a": None, "b": [{"resources": {}}]}, {"b": [{}]})
     assert not same_template({"volumes": [{"emptyDir": {}}]}, {"volumes": [{}]})

@@ -21,23 +21,25 @@ REVISION = "controller-revision-hash"
 """The label of a pod that names the revision it was made from."""
 
 Owner = StatefulSet | DaemonSet
+COLLISIONS = 10
+"""So many names are tried for a revision."""
 
 
-def revision_name(owner: Owner) -> str:
-    """`<owner>-<hash of the pod template>`."""
-    return f"{owner.name}-{template_hash(owner.spec.template)}"
+def revision_name(owner: Owner, salt: int = 0) -> str:
+    """`<owner>-<hash of the pod template>`; `salt` gives another name after a collision."""
+    return f"{owner.name}-{template_hash(owner.spec.template, salt)}"
 
 
-def revision_body(owner: Owner, number: int) -> dict[str, Any]:
+def revision_body(owner: Owner, number: int, salt: int = 0) -> dict[str, Any]:
     """Returns the ControllerRevision that keeps the present template."""
     metadata: dict[str, Any] = owner.spec.template.get("metadata") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     data = {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
     return {
         "metadata": {
-            "name": revision_name(owner),
+            "name": revision_name(owner, salt),
             "namespace": owner.namespace,
-            "labels": {**labels, REVISION: template_hash(owner.spec.template)},
+            "labels": {**labels, REVISION: template_hash(owner.spec.template, salt)},
             "ownerReferences": [owner_reference(owner)],
         },
         # Upstream's controllers and clients compare bytes: they know a revision whose fields are in order.
@@ -78,8 +80,8 @@ class Revisions:
         self._log: Any = structlog.get_logger(component="revisions")
 
     def call_when_gone(self, kind: str, look: Callable[[str], object]) -> None:
-        """Calls `look` with the key of the owner, of this kind, of each revision that goes. A later owner of
-        the same name may be without one: while that of its predecessor was there, it could make none."""
+        """Calls `look` with the key of the owner, of this kind, of each revision that goes: it makes that of
+        its present template anew."""
 
         def changed(old: ControllerRevision | None, new: ControllerRevision | None) -> None:
             owner = old.controller if old is not None and new is None else None
@@ -105,22 +107,30 @@ class Revisions:
             return name
         newest = max((each.revision for each in held), default=0)
         if found is None:
-            await self._create(owner, newest + 1)
-        elif found.revision < newest:
+            return await self._create(owner, newest + 1)
+        if found.revision < newest:
             self._cache.accept(await self._client.revise(found, {"revision": newest + 1}))
         return name
 
-    async def _create(self, owner: Owner, number: int) -> None:
-        """Raises NotFound or Conflict if the owner, read live, is not there any more: with a cache that does
-        not show that yet, the garbage collector would take away what is made, again and again."""
+    async def _create(self, owner: Owner, number: int) -> str:
+        """Returns its name: another one, where a former owner of that name has one of the same template,
+        which will go with it.
+
+        Raises NotFound or Conflict if the owner, read live, is not there any more: with a cache that does not
+        show that yet, the garbage collector would take away what is made, again and again."""
         live = await self._client.get(type(owner), owner.name, owner.namespace)
         if live.uid != owner.uid:
             raise Conflict(f"another {owner.RESOURCE.kind} {owner.key} has its name by now", status=409)
-        body = revision_body(owner, number)
-        try:
-            self._cache.accept(await self._client.create(ControllerRevision, body, owner.namespace))
-        except AlreadyExists:
-            self._log.debug("revision exists", revision=body["metadata"]["name"])
+        for salt in range(COLLISIONS):
+            try:
+                body = revision_body(owner, number, salt)
+                made = await self._client.create(ControllerRevision, body, owner.namespace)
+            except AlreadyExists:
+                made = await self._client.get(ControllerRevision, revision_name(owner, salt), owner.namespace)
+            if made.controller is None or made.controller.uid == owner.uid:
+                self._cache.accept(made)  # it is ours, or was left behind with the pods that are of it
+                return made.name
+        raise Conflict(f"all names for a revision of {owner.key} are taken by its predecessors'", status=409)
 
     async def delete_old(self, owner: Owner, used: Collection[str]) -> None:
         """Deletes revisions that are not in `used`, beyond `revisionHistoryLimit`, the oldest first. A limit

@@ -59,8 +59,8 @@ def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_se
     play(story)
 
 
-def test_a_set_that_is_made_anew_has_its_revision_when_that_of_its_predecessor_is_gone(play: Play):
-    """Both have the same template, so the same name: found by the simulation (D3)."""
+def test_a_set_that_is_made_anew_has_its_own_revision_beside_that_of_its_predecessor(play: Play):
+    """Both have the same template, so the same name: found by the simulation (D3, S31)."""
 
     async def story(stage: ControllerStage):
         controller = await staged(stage)
@@ -73,16 +73,18 @@ def test_a_set_that_is_made_anew_has_its_revision_when_that_of_its_predecessor_i
         controller.cache(StatefulSet).apply(WatchEvent("ADDED", stateful_set, "1000001"))
         controller.cache(ControllerRevision).accept(former)
         await controller.reconcile("default/db")
-        assert (await stage.api.list(ControllerRevision)).items == [former]
-        await stage.api.delete(ControllerRevision, former.name, "default")
-        while len(controller.queue):
-            controller.queue.done(await controller.queue.get())
-        controller.cache(ControllerRevision).apply(WatchEvent("DELETED", former, "1000002"))
-        assert "default/db" in controller.queue
-        await controller.reconcile("default/db")
-        (present,) = (await stage.api.list(ControllerRevision)).items
-        assert present.controller is not None
-        assert present.controller.uid == stateful_set.uid
+        for gone in (former, None):  # that of the former set goes; then a user deletes the other one
+            kept = (await stage.api.list(ControllerRevision)).items
+            (present,) = (each for each in kept if each.name != former.name)
+            assert present.controller is not None
+            assert present.controller.uid == stateful_set.uid
+            await stage.api.delete(ControllerRevision, (gone or present).name, "default")
+            while len(controller.queue):
+                controller.queue.done(await controller.queue.get())
+            controller.cache(ControllerRevision).apply(WatchEvent("DELETED", gone or present, "1000002"))
+            assert "default/db" in controller.queue
+            await controller.reconcile("default/db")
+        assert len((await stage.api.list(ControllerRevision)).items) == 1
 
     play(story)
 
