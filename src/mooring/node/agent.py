@@ -141,6 +141,7 @@ class Agent:
             attaches=not options.enable_controller_attach_detach,
             alone=options.standalone,
         )
+        self._fenced_itself = False
         self._self_fence = _self_fence(watchdog, options, clock, self._watchdog_refused)
         self._lease = NodeLease(client, options, now=now, heartbeat=self._self_fence)
         self._registration = Registration(
@@ -204,8 +205,9 @@ class Agent:
         return self._pods, self._registration.nodes
 
     def remembered(self) -> Mapping[str, WantedVolume] | None:
-        """What it knows of each volume of its node, by its unique name; None: it has not looked yet."""
-        return self._volumes.remembered()
+        """What it knows of each volume of its node, by its unique name; None: it has not looked yet, or has
+        fenced its node itself, without a word in a record."""
+        return None if self._fenced_itself else self._volumes.remembered()
 
     def _content_changed(self, pod_uid: str, unique_name: str) -> None:
         self._volumes.content_changed(pod_uid, unique_name)
@@ -283,6 +285,7 @@ class Agent:
     async def _end_here(self, lost: LeaseLost) -> None:
         """Nothing of this node may write soon: what runs is killed, what is mounted goes. Raises `lost`."""
         log.error("this node fences itself", node=self._options.name, why=str(lost))
+        self._fenced_itself = True
         await end_everything(self._runtime, self._mounts, self._options.root_dir)
         raise lost
 

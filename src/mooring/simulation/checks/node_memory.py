@@ -69,9 +69,9 @@ class NodeMemory:
         records = _read(self._cluster.machines[node].root)
         self.guarded += len(records)
         there = self._there(node)
-        differences = [*self._unrecorded(there, records), *self._let_go(event, records)]
+        differences = [*self._unrecorded(there, records)]
         if (memory := self._cluster.remembered(node)) is not None:
-            differences += _unlike(memory, records)
+            differences += [*self._let_go(event, records), *_unlike(memory, records)]
             differences += self._untrue(memory, there)
         for difference in differences:
             if (node, difference) not in self._told:

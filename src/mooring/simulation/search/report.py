@@ -89,8 +89,8 @@ def violation_page(
 
 
 def _time_of(line: str) -> float:
-    """When the event of this line of a trace happened."""
-    return float(line.split()[1])
+    """When the event of this line of a trace happened, as exactly as a violation tells it."""
+    return round(float(line.split()[1]), 3)
 
 
 def _head(title: str) -> list[str]:
