@@ -55,14 +55,15 @@ async def test_a_disk_that_refuses_nobody_is_mounted_on_one_node_at_a_time(stage
     await stage.client.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")
     await pod(stage, "first", "node-1", "echo written > /data/word; sync; sleep 1000")
     await stage.until("the first pod runs", lambda: ready(stage, "first"))
-    assert await lock(stage) == (1, "node-1", "default/first")
+    epoch, *granted = await lock(stage)
+    assert granted == ["node-1", "default/first"]
     await pod(stage, "second", "node-2", "grep written /data/word && sleep 1000")
     cause = await stage.until("it says why it waits", lambda: waits(stage))
     assert "first" in cause
     assert not await ready(stage, "second")
     await stage.client.delete(Pod, "first", "default")
     await stage.until("the second pod runs", lambda: ready(stage, "second"))
-    assert await lock(stage) == (2, "node-2", "default/second")
+    assert await lock(stage) == (epoch + 1, "node-2", "default/second")
     status, output = await stage.command("break-attachment", (await volume_name(stage)))
     assert status == 1
     assert "its content is lost" in output
