@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import msgspec
-import structlog
 
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, Conflict
@@ -77,7 +76,6 @@ class Revisions:
     def __init__(self, client: Client, cache: Informer[ControllerRevision]) -> None:
         self._client = client
         self._cache = cache
-        self._log: Any = structlog.get_logger(component="revisions")
 
     def call_when_gone(self, kind: str, look: Callable[[str], object]) -> None:
         """Calls `look` with the key of the owner, of this kind, of each revision that goes: it makes that of

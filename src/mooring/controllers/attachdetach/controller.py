@@ -228,17 +228,20 @@ class AttachDetachController(Controller[Key]):
     def _try_again(self, volume: str, decision: VolumeDecision) -> None:
         """It was in vain. The caches will show why, and wake the volume; a watch that is cut off may take
         minutes, so that tries without anything new come ever more seldom."""
-        tried, now = (volume, decision.node, decision.action), asyncio.get_running_loop().time()
-        self._in_vain.note(tried, now)
-        self.queue.add_after(volume, max(SOON_S, self._in_vain.left((tried,), now)))
+        now = asyncio.get_running_loop().time()
+        self._in_vain.note((volume, decision.node, decision.action), now)
+        self.queue.add_after(volume, max(SOON_S, self._rest_s(volume, decision)))
 
     def _is_too_early(self, volume: str, decision: VolumeDecision) -> bool:
         """Whether the last try in vain is not long enough ago. If so, the volume is looked at in time."""
-        tried, now = (volume, decision.node, decision.action), asyncio.get_running_loop().time()
-        left = self._in_vain.left((tried,), now)
+        left = self._rest_s(volume, decision)
         if left > 0:
             self.queue.add_after(volume, left)
         return left > 0
+
+    def _rest_s(self, volume: str, decision: VolumeDecision) -> float:
+        tried = (volume, decision.node, decision.action)
+        return self._in_vain.left((tried,), asyncio.get_running_loop().time())
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""

@@ -176,9 +176,8 @@ class StatefulSetController(Controller[str]):
     async def _delete(self, stateful_set: StatefulSet, pod: Pod, reason: Reason) -> None:
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
         ordinal = ordinal_of(stateful_set, pod)
-        if (
-            not pod.finished and ordinal is not None
-        ):  # it goes as the set wants it, and its successor comes at once
+        # It goes as the set wants it, and its successor comes at once.
+        if not pod.finished and ordinal is not None:
             self._rests[stateful_set.key].end(ordinal)
         self.recorder.event(
             stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {reason.message}"

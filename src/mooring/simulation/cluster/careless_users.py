@@ -10,7 +10,6 @@ the record of what is attached where is all that there is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +25,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import AGAIN_S, AS_LONG_AS_IT_TAKES, Users, is_kept, rolling_from
+from mooring.simulation.cluster.users import AGAIN_S, Users, insist, is_kept, rolling_from
 from mooring.simulation.cluster.workloads import (
     BROKEN,
     BY_HAND,
@@ -82,7 +81,7 @@ class CarelessUsers:
 
     async def _let_go(self, kind: type[Object], name: str, namespace: str, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._insist(lambda: self._patch_finalizers(kind, name, namespace, add=False))
+        await insist(lambda: self._patch_finalizers(kind, name, namespace, add=False))
 
     async def _patch_finalizers(self, kind: type[Object], name: str, namespace: str, *, add: bool) -> None:
         found = await self._api.find(kind, name, namespace)
@@ -105,7 +104,7 @@ class CarelessUsers:
             self._users.replace_volume(volume, step)
         await asyncio.sleep(AGAIN_S * step.how / 2)
         for pod in users:
-            self._cluster.user.start(self._insist(lambda pod=pod: self._delete_one(pod)))
+            self._cluster.user.start(insist(lambda pod=pod: self._delete_one(pod)))
 
     @staticmethod
     def _uses(pod: Pod, claims: list[str]) -> bool:
@@ -141,8 +140,8 @@ class CarelessUsers:
 
     async def _tidy_up(self, claim: PersistentVolumeClaim) -> None:
         """A claim that has lost its volume, with its pods, and the disk, which nothing names any more."""
-        await self._insist(lambda: self._delete_with_pods(claim))
-        await self._insist(lambda: self._delete_disk(claim.spec.volume_name))
+        await insist(lambda: self._delete_with_pods(claim))
+        await insist(lambda: self._delete_disk(claim.spec.volume_name))
 
     async def _delete_with_pods(self, claim: PersistentVolumeClaim) -> None:
         """Raises KubeError until the claim is gone."""
@@ -214,7 +213,7 @@ class CarelessUsers:
             await self._cluster.as_user(
                 lambda v=volume: self._api.delete(PersistentVolume, v.name, uid=v.uid)
             )
-            self._cluster.user.start(self._insist(lambda v=volume: self._delete_disk(v.name)))
+            self._cluster.user.start(insist(lambda v=volume: self._delete_disk(v.name)))
 
     async def give_back(self, step: PlanStep) -> None:
         """Keeps each volume that has lost its claim for the next claim of that name."""
@@ -290,9 +289,9 @@ class CarelessUsers:
                 StatefulSet, step.on, {"spec": {"template": template, **rolling}}, NAMESPACE
             )
 
-        await self._insist(lambda: give(FAILS, "yes"))
+        await insist(lambda: give(FAILS, "yes"))
         await asyncio.sleep(step.value)
-        await self._insist(lambda: give(RUNS, None))
+        await insist(lambda: give(RUNS, None))
 
     async def strip_labels(self, step: PlanStep) -> None:
         """Takes from a pod the labels that name its identity; how odd: and its owner."""
@@ -336,14 +335,3 @@ class CarelessUsers:
     async def _volumes_of(self, claims: list[str]) -> list[str]:
         found = [await self._api.find(PersistentVolumeClaim, name, NAMESPACE) for name in claims]
         return [claim.spec.volume_name for claim in found if claim is not None and claim.spec.volume_name]
-
-    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
-        for _ in range(AS_LONG_AS_IT_TAKES):
-            try:
-                await work()
-            except NotFound:
-                return
-            except KubeError:
-                await asyncio.sleep(2)
-            else:
-                return

@@ -7,12 +7,12 @@ No controller may take that away, as it would with a write of the whole list or 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
-from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.errors import NotFound
 from mooring.kube.objects import (
     ConfigMap,
     Node,
@@ -24,7 +24,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import Users
+from mooring.simulation.cluster.users import Users, insist
 from mooring.volumes.claims import claims_of
 
 MARK = "example.com/backup"
@@ -32,6 +32,7 @@ MARK = "example.com/backup"
 OWNED_S = 40.0
 """After so many seconds the other party's own object goes; the garbage collector then drops what names it."""
 TRIES = 5
+"""What it does not get marked by then stays as it is."""
 
 
 class OtherParties:
@@ -49,11 +50,11 @@ class OtherParties:
         if pod is None or pod.deleting:
             return
         async for each in self._objects(step, pod):
-            await self._insist(lambda e=each: self._mark(e))
+            await insist(lambda e=each: self._mark(e), TRIES)
             if isinstance(each, PersistentVolumeClaim) and step.how >= 6:
-                await self._insist(lambda e=each: self._own(e, f"backup-{step.at:.0f}-{e.name}"))
+                await insist(lambda e=each: self._own(e, f"backup-{step.at:.0f}-{e.name}"), TRIES)
             if isinstance(each, (Pod, Node)):
-                await self._insist(lambda e=each: self._add_condition(e))
+                await insist(lambda e=each: self._add_condition(e), TRIES)
 
     async def _objects(self, step: PlanStep, pod: Pod) -> AsyncIterator[Object]:
         claims = [await self._claim(key) for key in claims_of(pod)]
@@ -130,15 +131,3 @@ class OtherParties:
             self._cluster.trace(
                 "user", "plan.marked", resource=resource, name=marked.key, uid=marked.uid, mark=mark
             )
-
-    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
-        """A few times: what another party does not get marked stays as it is."""
-        for _ in range(TRIES):
-            try:
-                await work()
-            except NotFound:
-                return
-            except KubeError:
-                await asyncio.sleep(2)
-            else:
-                return

@@ -492,6 +492,19 @@ class Users:
         await self.api.revise(found, {"spec": {"taints": [*others, *taint]}})
 
 
+async def insist(work: Callable[[], Awaitable[None]], tries: int = AS_LONG_AS_IT_TAKES) -> None:
+    """Tries until it is done, or what it is about is gone."""
+    for _ in range(tries):
+        try:
+            await work()
+        except NotFound:
+            return
+        except KubeError:
+            await asyncio.sleep(2)
+        else:
+            return
+
+
 def is_kept(volume: PersistentVolume) -> bool:
     """Whether a volume that was made for a claim stays when that is gone."""
     spec = volume.spec

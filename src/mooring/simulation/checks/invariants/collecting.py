@@ -11,10 +11,8 @@ from mooring.controllers.cleanup.controller import CleanupController
 from mooring.controllers.cleanup.decide import FOREGROUND
 from mooring.kube.objects import Object
 from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.objects import ObjectKey, key_of
 from mooring.simulation.engine.trace import Event, Trace
-
-Key = tuple[str, str]
-"""The plural name of a kind, without its group, and "namespace/name" (or "name")."""
 
 _object = msgspec.json.Decoder(Object).decode
 
@@ -34,19 +32,19 @@ class CollectsOnlyWhatIsLeft(Checker):
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._stored: dict[Key, _Stored] = {}
+        self._stored: dict[ObjectKey, _Stored] = {}
         trace.listen("store.written", self._written)
-        trace.listen("store.deleted", lambda event: self._stored.pop(_key(event), None))
+        trace.listen("store.deleted", lambda event: self._stored.pop(key_of(event), None))
         trace.listen("asked.write", self._asked)
 
     def _written(self, event: Event) -> None:
-        self._stored[_key(event)] = _Stored(event.fields.get("version", 0), event.fields["_body"])
+        self._stored[key_of(event)] = _Stored(event.fields.get("version", 0), event.fields["_body"])
 
     def _asked(self, event: Event) -> None:
         fields = event.fields
         if fields["method"] != "DELETE" or not fields["life"].endswith(f" {CleanupController.name}"):
             return
-        stored = self._stored.get(_key(event))
+        stored = self._stored.get(key_of(event))
         if stored is None or str(stored.version) != str(fields["version"]):
             return  # the request is refused
         self.guarded += 1
@@ -73,7 +71,3 @@ class CollectsOnlyWhatIsLeft(Checker):
         for (_, key), stored in self._stored.items():
             if key in (name, f"{namespace}/{name}"):
                 yield _object(stored.body)
-
-
-def _key(event: Event) -> Key:
-    return event.fields["resource"].partition(".")[0], event.fields["name"]

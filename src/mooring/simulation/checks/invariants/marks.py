@@ -5,12 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
-from mooring.simulation.checks.invariants.objects import Condition, Reference, Taint
+from mooring.simulation.checks.invariants.objects import Condition, ObjectKey, Reference, Taint, key_of
 from mooring.simulation.cluster.other_parties import MARK
 from mooring.simulation.engine.trace import Event, Trace
-
-Key = tuple[str, str]
-"""The plural name of a kind, without its group, and "namespace/name" (or "name")."""
 
 
 class _Metadata(msgspec.Struct, rename="camel", frozen=True):
@@ -58,37 +55,33 @@ class OthersMarksStay(Checker):
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._marks: dict[Key, tuple[str, set[str]]] = {}  # uid, and what was put there
+        self._marks: dict[ObjectKey, tuple[str, set[str]]] = {}  # uid, and what was put there
         trace.listen("plan.marked", self._marked)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def _marked(self, event: Event) -> None:
-        uid, marks = self._marks.get(_key(event), ("", set[str]()))
+        uid, marks = self._marks.get(key_of(event), ("", set[str]()))
         marks = marks if uid == event.fields["uid"] else set[str]()
-        self._marks[_key(event)] = event.fields["uid"], marks | {event.fields["mark"]}
+        self._marks[key_of(event)] = event.fields["uid"], marks | {event.fields["mark"]}
 
     def _deleted(self, event: Event) -> None:
-        self._marks.pop(_key(event), None)
+        self._marks.pop(key_of(event), None)
         if event.fields["resource"] == "configmaps":
             gone = f"owner {event.fields['name'].rpartition('/')[2]}"
             for _, marks in self._marks.values():
                 marks.discard(gone)
 
     def _written(self, event: Event) -> None:
-        if (held := self._marks.get(_key(event))) is None:
+        if (held := self._marks.get(key_of(event))) is None:
             return
         uid, marks = held
         stored = _object(event.fields["_body"])
         if stored.metadata.uid != uid:
-            del self._marks[_key(event)]
+            del self._marks[key_of(event)]
             return
         self.guarded += 1
         for mark in sorted(marks - stored.marks()):
             marks.discard(mark)
             what = f"{event.fields['resource']} {event.fields['name']}"
             self.wrong(f"another party's {mark} was taken from {what}", event)
-
-
-def _key(event: Event) -> Key:
-    return event.fields["resource"].partition(".")[0], event.fields["name"]

@@ -10,6 +10,8 @@ from mooring.volumes.names import VOLUME_NAME
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
 CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
+ObjectKey = tuple[str, str]
+"""The plural name of a kind, without its group, and "namespace/name" (or "name")."""
 
 
 class OwnerReference(msgspec.Struct):
@@ -196,3 +198,8 @@ def object_of(event: Event) -> StoredObject:
     if not _last or _last[0][0] is not body:
         _last[:] = [(body, decode(body))]
     return _last[0][1]
+
+
+def key_of(event: Event) -> ObjectKey:
+    """Which object an event is about: the store tells the group of its kind, requests do not."""
+    return event.fields["resource"].partition(".")[0], event.fields["name"]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
+from mooring.simulation.checks.invariants.objects import key_of
 from mooring.simulation.engine.trace import Event, Trace
 
 ALONE = "no other controller writes it"
@@ -123,7 +124,7 @@ class ChangesSomething(Checker):
         trace.listen("asked.answered", self._answered)
 
     def _changed(self, event: Event) -> None:
-        self._changes[event.fields["resource"].partition(".")[0], event.fields["name"]] += 1
+        self._changes[key_of(event)] += 1
 
     def _note(self, event: Event) -> None:
         fields = event.fields
