@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,12 @@ async def shows(page: Any, wanted: list[str], *, cut: bool = False) -> None:
     """Waits until the list shows these rows; with `cut`, until each begins so."""
     seen: list[str] = []
     for _ in range(100):
-        seen = await rows(page)
-        if [each[: len(want)] if cut else each for each, want in zip(seen, wanted, strict=False)] == wanted:
-            break
+        shown = await rows(page)
+        seen = [each[: len(want)] if cut else each for each, want in zip_longest(shown, wanted, fillvalue="")]
+        if len(shown) == len(wanted) and seen == wanted:
+            return
         await page.wait_for_timeout(50)
-    assert len(seen) == len(wanted), seen
+    assert seen == wanted
 
 
 def silence(shown: Shown, name: str = "node-0") -> None:
