@@ -25,6 +25,7 @@ from mooring.simulation.checks.memory import Memory
 from mooring.simulation.checks.node_memory import NodeMemory
 from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
+from mooring.simulation.checks.second_opinions import QUESTIONS, SecondOpinions
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.checks.stored import StoreHoldsItsLog
 from mooring.simulation.checks.stored import complaints as kept_in_log
@@ -120,7 +121,12 @@ def play(
     loop.on_unawaited = lambda error: state.raised("a task that is not waited for", error)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     try:
-        with overheard(state.raised), applied(scenario.policy), isolated():
+        with (
+            overheard(state.raised),
+            applied(scenario.policy),
+            state.opinions.heard(() if scenario.policy else QUESTIONS),  # of our own rules, not of a user's
+            isolated(),
+        ):
             _run(loop, state, lambda: _story(root, seed, scenario, plan, state, observe, noted))
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -158,6 +164,7 @@ class _RunState:
         self.checks: Checks | None = None
         self.coverage: Coverage | None = None
         self.availability: Availability | None = None
+        self.opinions = SecondOpinions()
         self.violations: list[Violation] = []
 
     def raised(self, where: str, error: BaseException) -> None:
@@ -207,6 +214,8 @@ async def _story(
     holds = StoreHoldsItsLog(cluster.trace, lambda: cluster.store, checks.found)
     checks.follow(holds)
     checks.follow(NodeMemory(cluster, checks.found))
+    state.opinions.follow(cluster.trace, checks.found)
+    checks.follow(state.opinions)
     quiet, memory, player = QuietPeriod(cluster), Memory(cluster), PlanPlayer(cluster)
     reads = QuietReads(cluster, quiet)
     await cluster.start()

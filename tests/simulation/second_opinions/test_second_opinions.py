@@ -1,0 +1,50 @@
+"""Second opinions: whoever asks is listened to, what is wrong is told once, and each question is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+from mooring.simulation.checks.second_opinions import QUESTIONS, Question, SecondOpinions
+from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.engine.trace import Trace
+from mooring.simulation.run import play
+
+
+def _asker() -> Any:
+    asker = SimpleNamespace(__name__="asker", double=lambda number: number + number % 3)
+    return asker
+
+
+def test_what_is_wrong_is_told_once():
+    asker, found, opinions = _asker(), list[tuple[str, str]](), SecondOpinions()
+    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append((name, words)))
+    question = Question(asker, "double", lambda answer, number: [] if answer == 2 * number else [f"{answer}"])
+    with opinions.heard((question,)):
+        assert [asker.double(each) for each in (1, 3, 3)] == [2, 3, 3]
+    assert (found, opinions.guarded) == ([("D7", "asker.double: 3")], 3)
+
+
+def test_after_the_run_production_code_is_as_before():
+    asker, opinions = _asker(), SecondOpinions()
+    real = asker.double
+    with opinions.heard((Question(asker, "double", lambda answer, number: ["wrong"]),)):
+        assert asker.double is not real
+    assert asker.double is real
+
+
+def test_each_question_is_asked_within_a_few_seeds(monkeypatch: Any):
+    asked = Counter[str]()
+    real = SecondOpinions.follow
+
+    def follow(self: SecondOpinions, *args: Any) -> None:
+        self.asked = asked
+        real(self, *args)
+
+    monkeypatch.setattr(SecondOpinions, "follow", follow)
+    for seed in range(12):
+        assert play(seed, Scenario(swarm=True)).ok
+        if all(asked[str(each)] for each in QUESTIONS):
+            break
+    assert [str(each) for each in QUESTIONS if not asked[str(each)]] == []
