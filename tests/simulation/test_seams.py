@@ -47,9 +47,9 @@ INTERFACES = {
 """Modules of production code in which a seam is defined, and who may stand in for what is defined there."""
 VALUES = {"Request", "Response", "Record", "Transport"}
 """Types that every module may use."""
-REPLACING = {"engine.isolation", "cluster.user_rules"}
-"""The one refuses what leaves the simulation, and puts nothing of Mooring's in another place; the other puts
-in what a user has asked for by `--policy`."""
+REPLACING = {"engine.isolation", "cluster.user_rules", "checks.second_opinions.listening"}
+"""The first refuses what leaves the simulation, and puts nothing of Mooring's in another place; the second
+puts in what a user has asked for by `--policy`; the third hears what is asked, and hands on the answer."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

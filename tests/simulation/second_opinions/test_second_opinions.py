@@ -12,16 +12,22 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import play
 
 
+def _wrong(answer: int, number: int) -> list[str]:
+    return [] if answer == 2 * number else [f"{answer}"]
+
+
+def _double(number: int) -> int:
+    return number + number % 3
+
+
 def _asker() -> Any:
-    asker = SimpleNamespace(__name__="asker", double=lambda number: number + number % 3)
-    return asker
+    return SimpleNamespace(__name__="asker", double=_double)
 
 
 def test_what_is_wrong_is_told_once():
     asker, found, opinions = _asker(), list[tuple[str, str]](), SecondOpinions()
     opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append((name, words)))
-    question = Question(asker, "double", lambda answer, number: [] if answer == 2 * number else [f"{answer}"])
-    with opinions.heard((question,)):
+    with opinions.heard((Question(asker, "double", _wrong),)):
         assert [asker.double(each) for each in (1, 3, 3)] == [2, 3, 3]
     assert (found, opinions.guarded) == ([("D7", "asker.double: 3")], 3)
 
@@ -29,7 +35,7 @@ def test_what_is_wrong_is_told_once():
 def test_after_the_run_production_code_is_as_before():
     asker, opinions = _asker(), SecondOpinions()
     real = asker.double
-    with opinions.heard((Question(asker, "double", lambda answer, number: ["wrong"]),)):
+    with opinions.heard((Question(asker, "double", _wrong),)):
         assert asker.double is not real
     assert asker.double is real
 
