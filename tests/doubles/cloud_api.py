@@ -108,6 +108,19 @@ class LateApi(Ec2Api):
             await self._api.call(self._action, request)
 
 
+class FrozenApi(Ec2Api):
+    """Its process is frozen for `frozen_s` just before its first call of `action`."""
+
+    def __init__(self, api: Ec2Api, action: str, frozen_s: float) -> None:
+        self._api, self._action, self._frozen_s = api, action, frozen_s
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        if action == self._action:
+            await asyncio.sleep(self._frozen_s)
+            self._frozen_s = 0
+        return await self._api.call(action, request)
+
+
 class CloudInProcess:
     """A cloud and its instances."""
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 
 import pytest
-from cloud_api import capability, create, create_request, delete, publish, world
+from cloud_api import FrozenApi, capability, create, create_request, delete, publish, world
 
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.driver.services import AccessMode
@@ -168,6 +168,23 @@ def test_a_name_whose_volumes_vanish_again_and_again_does_not_try_all_its_tokens
             for _ in range(8):
                 await refusal(ask(client, request))
             assert w.cloud.counters()["CreateVolume"]["calls"] == 1 + 2 * 7
+
+    run(story())
+
+
+def test_a_volume_whose_caller_has_gone_is_not_made_once_more(run) -> None:
+    """Another process has made it, and deleted it. Found by the simulation."""
+
+    async def story() -> None:
+        async with world() as w:
+            late, other = w.client(FrozenApi(w.api, "CreateVolume", 20)), w.client()
+            call = late.controller.create_volume(create_request("pvc-1"), timeout_s=10)
+            waiting = asyncio.ensure_future(refusal(call))
+            await delete(other, (await create(other, "pvc-1")).volume_id)
+            assert (await waiting).code is Code.DEADLINE_EXCEEDED
+            await asyncio.sleep(600)
+            assert w.volumes() == {}
+            assert (await create(late, "pvc-1")).volume_id in w.volumes()
 
     run(story())
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from mooring.csi.client import Client, Exchange
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
-from mooring.csi.driver.progress import waits_for
+from mooring.csi.driver.progress import is_overdue, waits_for
 from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver
 from mooring.csi.errors import Code, CsiError
@@ -154,6 +154,27 @@ async def test_who_asks_again_is_told_what_the_operation_waits_for(
     gate.set()
     await publishing
     waits_for("nobody")
+
+
+async def test_an_operation_knows_when_its_caller_does_not_wait_any_longer(
+    driver: Driver, create: csi.CreateVolumeRequest
+) -> None:
+    gate, overdue = asyncio.Event(), list[bool]()
+
+    class Slow(PlayController):
+        async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
+            overdue.append(is_overdue())
+            await gate.wait()
+            overdue.append(is_overdue())
+            return csi.CreateVolumeResponse()
+
+    dispatcher = Dispatcher(replace(driver, controller=Slow()), [])
+    client = Client(LocalChannel(dispatcher))
+    assert await code_of(client.controller.create_volume(create, timeout_s=0.01)) is Code.DEADLINE_EXCEEDED
+    gate.set()
+    await dispatcher.finish()
+    assert overdue == [False, True]
+    assert not is_overdue()
 
 
 async def test_what_became_of_an_operation_whose_caller_went_away_is_in_the_log(

@@ -26,6 +26,7 @@ from google.protobuf.message import Message
 from mooring.csi.client import Exchange, Observer
 from mooring.csi.driver.in_flight import InFlight, Key
 from mooring.csi.driver.paths import check_paths
+from mooring.csi.driver.progress import due_in
 from mooring.csi.driver.services import Driver
 from mooring.csi.driver.validation import validate
 from mooring.csi.errors import Code, CsiError
@@ -182,8 +183,9 @@ class LocalChannel:
             request.SerializeToString()
         )  # caller and driver share nothing, as over a wire
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._dispatcher.call(rpc, copy)
+            with due_in(timeout_s):
+                async with asyncio.timeout(timeout_s):
+                    return await self._dispatcher.call(rpc, copy)
         except TimeoutError:
             raise CsiError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout_s:g} s", rpc.name) from None
 

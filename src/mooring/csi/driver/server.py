@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection
 
 from mooring.csi.address import Address, parse_address
 from mooring.csi.driver.dispatch import Dispatcher
+from mooring.csi.driver.progress import due_in
 from mooring.csi.driver.sockets import making_socket, remove_socket
 from mooring.csi.errors import Code, CsiError, EndpointError
 from mooring.csi.rpc import Controller, Identity, Node, Rpc, Service
@@ -83,7 +84,8 @@ def _add(server: grpc.aio.Server, dispatcher: Dispatcher, service: type[Service]
 def _handler(dispatcher: Dispatcher, rpc: Rpc[Any, Any]) -> Callable[[bytes, Any], Awaitable[Message]]:
     async def handle(body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> Message:
         try:
-            return await dispatcher.call(rpc, rpc.request.FromString(body))
+            with due_in(context.time_remaining()):
+                return await dispatcher.call(rpc, rpc.request.FromString(body))
         except DecodeError as error:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT, f"not a {rpc.request.DESCRIPTOR.name}: {error}"

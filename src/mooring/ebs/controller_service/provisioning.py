@@ -20,7 +20,8 @@ may be in use already (upstream issue 918): it stays, and the log names it.
 
 IdempotentParameterMismatch has two meanings. Either the token's volume is deleted (EC2's message says so, or
 the name has no volume after the lag): the next token is name-2, then name-3, ..., always in this order, so
-that another process finds the same one (upstream issues 1951, 2075). Or the volume exists and was requested
+that another process finds the same one (upstream issues 1951, 2075). It is taken only while the caller waits:
+a process that was frozen must not make once more what another one has made, and deleted. Or the volume exists and was requested
 with other parameters: it is compared like any volume that is found.
 
 EC2 answers VolumeLimitExceeded even for a token whose volume exists (upstream issue 2512), so the name is
@@ -37,6 +38,7 @@ from typing import Any
 
 import structlog
 
+from mooring.csi.driver.progress import is_overdue
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.creating import available
 from mooring.ebs.controller_service.error_codes import NO_VOLUME
@@ -109,7 +111,12 @@ class Provisioner:
 
     async def _make(self, wanted: Wanted) -> Volume:
         action, request = await self._request(wanted)
-        for number in range(self._spent.get(wanted.name, 1), TOKENS + 1):
+        first = self._spent.get(wanted.name, 1)
+        for number in range(first, TOKENS + 1):
+            if number > first and is_overdue():  # another process may have made the volume, and deleted it
+                raise CsiError(
+                    Code.UNAVAILABLE, f"volume {wanted.name} was deleted while it was being made: try again"
+                )
             self._spent[wanted.name] = number
             try:
                 answer = await self._send(
