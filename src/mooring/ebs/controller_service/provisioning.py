@@ -21,8 +21,8 @@ may be in use already (upstream issue 918): it stays, and the log names it.
 IdempotentParameterMismatch has two meanings. Either the token's volume is deleted (EC2's message says so, or
 the name has no volume after the lag): the next token is name-2, then name-3, ..., always in this order, so
 that another process finds the same one (upstream issues 1951, 2075). It is taken only while the caller waits:
-a process that was frozen must not make once more what another one has made, and deleted. Or the volume exists and was requested
-with other parameters: it is compared like any volume that is found.
+a process that was frozen must not make once more what another one has made, and deleted. Or the volume exists
+and was requested with other parameters: it is compared like any volume that is found.
 
 EC2 answers VolumeLimitExceeded even for a token whose volume exists (upstream issue 2512), so the name is
 then looked up again.
