@@ -402,7 +402,10 @@ CASES: dict[str, tuple[Events, Events]] = {
             tells("volume v: node n1 does not exist any more; say so"),
         ],
     ),
-    "S19": ([answered(5), asks(4)], [answered(5), asks(5), asks(4, life="x 2")]),
+    "S19": (
+        [answered(5), asks(4)],
+        [answered(5), asks(5), asks(4, life="x 2"), answered(4), asks(4)],
+    ),
     "S20": (
         [record(), ("truth.deleting", {"volume": "v"})],
         [READY, record(), record_gone(), ("truth.deleting", {"volume": "v"})],

@@ -36,12 +36,17 @@ async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClai
     )
 
 
+async def pod_with(stage: ControllerStage, claim: str) -> None:
+    """The pod p, on a node, with that claim."""
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+    await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+
+
 def test_a_claim_keeps_its_protection_while_a_pod_uses_it_that_the_cache_does_not_know(play: Play):
     async def story(stage: ControllerStage):
         await claim(stage)
-        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
-        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await pod_with(stage, "c")
         await stage.api.delete(PersistentVolumeClaim, "c", "default")
         controller = stage.make(BindingController)
         controller.cache(PersistentVolumeClaim).accept(
@@ -219,5 +224,47 @@ def test_a_claim_whose_volume_is_gone_has_lost_it(play: Play):
         await stage.fill(controller, PersistentVolumeClaim)
         await controller.reconcile(ClaimKey("default/c"))
         assert (await stage.api.get(PersistentVolumeClaim, "c", "default")).status.phase == "Lost"
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", ["Bound", "Lost"])
+def test_a_claim_that_ends_has_its_volume_until_no_pod_uses_it(play: Play, phase: str):
+    """Found by the simulation: a volume that was made again was free for any claim, and the pods that used it
+    waited for ever."""
+
+    async def story(stage: ControllerStage):
+        await free_volume(stage)
+        await claim(stage)
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        await controller.reconcile(ClaimKey("default/c"))
+        await pod_with(stage, "c")
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        if phase == "Bound":
+            await free_volume(stage)
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim, Pod)
+        await controller.reconcile(ClaimKey("default/c"))
+        ending = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert (ending.deleting, ending.status.phase) == (True, phase)
+        if phase == "Bound":
+            assert (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref.uid == ending.uid
+
+    play(story)
+
+
+def test_a_claim_that_ends_is_not_bound_for_the_first_time(play: Play):
+    async def story(stage: ControllerStage):
+        await free_volume(stage)
+        await claim(stage)
+        await pod_with(stage, "c")
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim, Pod)
+        await controller.reconcile(ClaimKey("default/c"))
+        assert (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref is None
 
     play(story)

@@ -114,7 +114,7 @@ class BindingController(Controller[Key]):
         if isinstance(key, ClaimKey):
             claim = self._claims.get(key.name)
             if claim is not None and claim.deleting:
-                await self._let_claim_go(claim)
+                await self._reconcile_ending_claim(claim)
             elif claim is not None:
                 await self._reconcile_claim(await self._protected_claim(claim))
         elif (pv := self._volumes.get(key.name)) is not None:
@@ -234,18 +234,23 @@ class BindingController(Controller[Key]):
             annotations = {STORAGE_PROVISIONER: provisioner, BETA_STORAGE_PROVISIONER: provisioner}
             await self._patch_claim(claim, {"metadata": {"annotations": annotations}})
 
-    async def _let_claim_go(self, claim: PersistentVolumeClaim) -> None:
-        """Removes the protection if no pod uses the claim; a pod without a node does not use it yet."""
+    async def _reconcile_ending_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Lets a claim go that no pod uses. Until then it has its volume, as any other: so it is bound to it
+        anew if a user has made the volume again."""
         if CLAIM_PROTECTION not in claim.metadata.finalizers:
             return
-        if self._used(claim, self._pods.by_index("claim", claim.key)):
-            return
-        live = await self.client.list(
-            Pod, claim.namespace
-        )  # the cache may be stale, and a removed finalizer does not come back
-        if not self._used(claim, live.items):
+        if not await self._in_use(claim):
             rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
             await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
+        elif BIND_COMPLETED in claim.metadata.annotations:
+            await self._reconcile_claim(claim)
+
+    async def _in_use(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a pod uses the claim; one without a node does not use it yet. The cache may be stale, and a
+        finalizer that is removed does not come back, so it is not the last to be asked."""
+        if self._used(claim, self._pods.by_index("claim", claim.key)):
+            return True
+        return self._used(claim, (await self.client.list(Pod, claim.namespace)).items)
 
     def _used(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
         return any(pod.spec.node_name and claim.key in claim_keys_in_use(pod) for pod in pods)

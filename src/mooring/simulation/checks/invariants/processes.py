@@ -116,25 +116,28 @@ class FailuresAreTold(Checker):
 
 class ReadsItsWrites(Checker):
     """S19: no part writes an object upon a state that is older than the one that its own last write
-    returned."""
+    returned.
+
+    Of two writes at once the answers may come in either order; each writer goes on from its own.
+    """
 
     name = "S19"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
-        self._known: dict[
-            tuple[str, str, str], int
-        ] = {}  # actor, resource, name -> version of its last answer
+        self._known: dict[tuple[str, str, str], int] = {}  # life, resource, name -> the newest it was told
+        self._told: dict[tuple[str, str, str], int] = {}  # and what it was told last
         trace.listen("asked.write", self._note_request)
         trace.listen("asked.answered", self._answered)
 
     def _note_request(self, event: Event) -> None:
         version = event.fields["version"]
-        known = self._known.get(self._key(event))
+        key = self._key(event)
+        known = self._known.get(key)
         if version is None or known is None:
             return
         self.guarded += 1
-        if version < known:
+        if version < known and version != self._told[key]:
             what = f"{event.fields['resource']} {event.fields['name']}"
             self.wrong(
                 f"{event.actor} writes {what} upon version {version}, and has itself written {known}", event
@@ -142,7 +145,8 @@ class ReadsItsWrites(Checker):
 
     def _answered(self, event: Event) -> None:
         key = self._key(event)
-        self._known[key] = max(self._known.get(key, 0), event.fields["version"])
+        self._told[key] = event.fields["version"]
+        self._known[key] = max(self._known.get(key, 0), self._told[key])
 
     @staticmethod
     def _key(event: Event) -> tuple[str, str, str]:
