@@ -63,9 +63,9 @@ def record(
     )
 
 
-def volume(phase: str, *, going: bool = False) -> Event:
+def volume(phase: str, *, going: bool = False, mode: str = "ReadWriteOnce") -> Event:
     metadata = {"deletionTimestamp": "t"} if going else {}
-    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "c"}}
+    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "c"}, "accessModes": [mode]}
     return written("persistentvolumes", "v", metadata=metadata, spec=spec, status={"phase": phase})
 
 
@@ -231,6 +231,15 @@ def test_a_slow_unmount_makes_the_bound_longer_by_as_much():
     slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 100.0), over("slow-unmount", "n1")]
     assert late(*slow, LIMIT + 90.0) == []
     assert len(late(*slow, LIMIT + 100.0 + 122.0 + 15.0)) == 1
+
+
+@pytest.mark.parametrize(("mode", "waited_for"), [("ReadWriteOnce", True), ("ReadWriteOncePod", False)])
+def test_a_pod_whose_volume_another_one_of_its_node_has_is_waited_for_if_both_may_use_it(
+    mode: str, waited_for: bool
+):
+    story = [node(), claim(), volume("Bound", mode=mode), pod("n1", ready=True)]
+    story += [pod("n1", name="other", uid="b")]
+    assert bool(late(*story, LIMITS["running"] + 15)) == waited_for
 
 
 def test_what_a_slow_unmount_keeps_from_a_node_when_all_is_healed_is_tried_again_after_a_backoff():

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mooring.simulation.checks.invariants.objects import VOLUMES, object_of
+from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.checks.invariants.writes import writer_of
 from mooring.simulation.checks.liveness import Complaint, QuietPeriod
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.attachment_lock import ATTACHED_TO
+from mooring.volumes.exclusivity import ONE_POD_MODE
 
 LOOKS_LIVE: Mapping[tuple[str, str], str] = {
     ("attacher", "csinodes"): "verifies what is attached: by the name that the driver has for the node",
@@ -35,22 +36,31 @@ class QuietReads:
 
     def __init__(self, cluster: SimulatedCluster, quiet: QuietPeriod) -> None:
         self._quiet, self._silent = quiet, cluster.silent
-        self._cached: dict[
-            str, bool
-        ] = {}  # PersistentVolume -> whether the attacher may have it from a cache
+        self._cached: dict[str, bool] = {}
+        """PersistentVolume -> whether the attacher may have it from a cache."""
+        self._one_pod: set[str] = set()
+        """PersistentVolumes that only one pod may use, and their VolumeAttachments: what another pod of that
+        node reads time and again."""
         self._read: dict[tuple[str, str], int] = {}
         cluster.trace.listen("asked.read", self._note)
         cluster.trace.listen("store.written", self._written)
 
     def _written(self, event: Event) -> None:
-        if event.fields["resource"] == VOLUMES:
+        resource, name = event.fields["resource"], event.fields["name"]
+        if resource == VOLUMES:
             volume = object_of(event)
             locked = ATTACHED_TO in volume.metadata.annotations
-            self._cached[event.fields["name"]] = volume.spec.csi is not None and not locked
+            self._cached[name] = volume.spec.csi is not None and not locked
+            if ONE_POD_MODE in volume.spec.access_modes:
+                self._one_pod.add(name)
+        elif resource == ATTACHMENTS and object_of(event).volume_name in self._one_pod:
+            self._one_pod.add(name)
 
     def _note(self, event: Event) -> None:
         what = writer_of(event), event.fields["resource"]
         if event.time <= self._quiet.begins or what in LOOKS_LIVE or what[0] in READS_LIVE:
+            return
+        if what[0] == "node-agent" and event.fields["name"] in self._one_pod:
             return
         if what != VERIFIER or self._cached.get(event.fields["name"], False):
             self._read[what] = self._read.get(what, 0) + 1

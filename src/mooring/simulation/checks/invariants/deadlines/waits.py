@@ -86,7 +86,7 @@ def _of_pod(
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
-    if any(_keeps(users.get(volume, ()), name, node) or world.is_kept(volume) for volume in volumes):
+    if any(_keeps(world, users, volume, name, node) or world.is_kept(volume) for volume in volumes):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     touched |= {
@@ -126,9 +126,14 @@ def _of_ending_pod(world: World, name: str, pod: StoredObject) -> Wait | None:
     return Wait("gone", name, frozenset((node,)) if node else NONE, pod.metadata.uid)
 
 
-def _keeps(users: Iterable[tuple[str, StoredObject]], name: str, node: str) -> bool:
-    """Whether another pod, which is to stay, uses a volume that this one wants."""
-    return any(other != name and not pod.going and pod.spec.node_name != node for other, pod in users)
+def _keeps(world: World, users: Users, volume: str, name: str, node: str) -> bool:
+    """Whether another pod, which is to stay, uses a volume that this one wants: on another node, or wherever
+    it is, if only one pod may."""
+    one_pod = world.is_for_one_pod(volume)
+    return any(
+        other != name and not pod.going and (one_pod or pod.spec.node_name != node)
+        for other, pod in users.get(volume, ())
+    )
 
 
 def _of_records(world: World, settings: Settings, users: Users, places: Places) -> Iterator[Wait]:

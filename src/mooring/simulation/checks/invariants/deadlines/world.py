@@ -19,6 +19,7 @@ from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.engine.trace import Event, Trace
+from mooring.volumes.exclusivity import ONE_POD_MODE
 
 SETS = "statefulsets.apps"
 CSI_NODES = "csinodes.storage.k8s.io"
@@ -154,6 +155,10 @@ class World:
         """Whether such a VolumeAttachment, or one that another party holds, keeps the volume."""
         ours = (each for each in self.records.values() if each.volume_name == volume)
         return any(self.is_left(each) or is_held(each) for each in ours)
+
+    def is_for_one_pod(self, volume: str) -> bool:
+        """Whether no two pods may use the volume, on whatever nodes."""
+        return volume in self.volumes and ONE_POD_MODE in self.volumes[volume].spec.access_modes
 
     def takes_pods(self, node: StoredObject) -> bool:
         """Whether the scheduler may place a pod there."""
