@@ -11,6 +11,7 @@ import pytest
 from mooring.kube.errors import Conflict
 from mooring.simulation.checks.invariants import Checks, check
 from mooring.simulation.checks.settings import Settings
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.other_parties import MARK
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage_targets import target_of
@@ -725,6 +726,11 @@ def test_a_timer_takes_no_volume_from_a_pod_that_had_it_before_and_still_has():
     assert found([*before, *timer, user(status={"phase": "Failed"}), *after]) == []
     late: Events = [claim("a", "v"), ("truth.mounted", MOUNTED), SILENT, *timer, user()]
     assert found([*late, *after]) == []
+    free, taken = (
+        written("persistentvolumes", "v", {"spec": spec}) for spec in ({}, {"claimRef": {"uid": "a"}})
+    )
+    assert found([*before, *timer, free, *after]) == [], "it was made anew, and is no claim's"
+    assert found([*before, *timer, free, taken, *after]) == ["S23", "S7"]
 
 
 def test_a_pod_that_is_said_to_have_ended_must_not_run_unless_its_machine_was_declared_dead():
@@ -1132,6 +1138,8 @@ def test_a_pod_that_is_adopted_is_not_made():
         ("condition", {"metadata": {"uid": "c"}, "status": {"conditions": []}}, ["S43"]),
         ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "b"}]}}, []),
         ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "x"}]}}, ["S43"]),
+        ("finalizer", {"metadata": {"uid": "c", "finalizers": ["x", HOLD]}}, []),
+        ("finalizer", {"metadata": {"uid": "c", "finalizers": ["x"]}}, ["S43"]),
         ("label", {"metadata": {"uid": "another"}}, []),
     ],
 )
@@ -1143,6 +1151,11 @@ def test_an_owner_of_another_party_goes_with_that_and_one_loss_is_told_once():
     mine = gone("configmaps", "default/b", {"metadata": {}})
     assert found([marked("owner b"), mine, held()]) == []
     assert found([marked("label"), held(), held()]) == ["S43"]
+
+
+def test_a_finalizer_that_the_other_party_takes_away_need_not_stay():
+    unmarked = "plan.unmarked", marked("finalizer")[1]
+    assert found([marked("finalizer"), unmarked, held()]) == []
 
 
 def ends_namespace(going: bool) -> tuple[str, dict[str, Any]]:

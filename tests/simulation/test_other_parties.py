@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.statefulset import controller as statefulset
 from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.other_parties import OWNED_S
@@ -22,6 +23,7 @@ MARKED = {
     4: ["label", "annotation", "taint", "condition"],
     5: ["label", "annotation"],
     7: ["label", "annotation", "owner backup-60-data-own-1"],
+    9: ["label", "annotation", "finalizer", "finalizer"],  # of both pods
 }
 
 
@@ -50,6 +52,18 @@ def test_a_controller_that_writes_its_owners_in_the_place_of_all_is_found(monkey
     scale = PlanStep(60 + OWNED_S / 2, "scale", "own", 0.0, 0)
     outcome = play(0, replace(PASSING, steps=(PlanStep(60, "mark", "own", 0, 7), scale)))
     assert "S43" in outcome.invariants
+
+
+def test_an_attacher_that_writes_its_finalizer_in_the_place_of_all_is_found(monkeypatch: pytest.MonkeyPatch):
+    whole = AttacherController._store_intent  # pyright: ignore[reportPrivateUsage]
+
+    async def only_ours(controller: Any, record: Any) -> Any:
+        bare = replace(record, metadata=replace(record.metadata, finalizers=()))
+        return await whole(controller, bare)
+
+    monkeypatch.setattr(AttacherController, "_store_intent", only_ours)
+    steps = (PlanStep(60, "mark", "own", 0, 9), PlanStep(80, "restart-set", "own", 0, 0))
+    assert any("S43" in play(seed, replace(PASSING, steps=steps)).invariants for seed in range(8))
 
 
 def test_every_second_seed_of_the_swarm_in_which_users_act_has_another_party():

@@ -1,5 +1,5 @@
 """What other parties put on objects that are not theirs, and expect to find again: a backup program's labels
-and annotations, an owner beside the controller, a taint, a condition.
+and annotations, an owner beside the controller, a taint, a condition, a finalizer.
 
 No controller may take that away, as it would with a write of the whole list or map that it was in (S43).
 """
@@ -23,16 +23,23 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.times import format_time
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.users import Users, insist
+from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
 
 MARK = "example.com/backup"
 """The key of the label, the annotation and the taint, and the type of the condition."""
 OWNED_S = 40.0
 """After so many seconds the other party's own object goes; the garbage collector then drops what names it."""
+GUARDS_S, KEEPS_S = 90.0, 8.0
+"""For so many seconds each new VolumeAttachment gets its finalizer; for so many it stays there."""
 TRIES = 5
 """What it does not get marked by then stays as it is."""
+
+
+_record = msgspec.json.Decoder(VolumeAttachment).decode
 
 
 class OtherParties:
@@ -42,10 +49,13 @@ class OtherParties:
         self._users = users
         self._cluster = users.cluster
         self._api = users.api
+        self._guards_until = 0.0
+        self._cluster.trace.listen("store.written", self._guard)
 
     async def mark(self, step: PlanStep) -> None:
         """Marks a pod of the workload (`how` 0), its claims (1), volumes (2), VolumeAttachments (3), its node
-        (4) or the workload itself (5); with 7 its claims have another owner for a while, too."""
+        (4) or the workload itself (5); with 7 its claims have another owner for a while, too, and with 9 new
+        VolumeAttachments a finalizer."""
         pod = await self._users.pod(step)
         if pod is None or pod.deleting:
             return
@@ -53,6 +63,8 @@ class OtherParties:
             await insist(lambda e=each: self._mark(e), TRIES)
             if isinstance(each, PersistentVolumeClaim) and step.how >= 6:
                 await insist(lambda e=each: self._own(e, f"backup-{step.at:.0f}-{e.name}"), TRIES)
+            if isinstance(each, VolumeAttachment) and step.how >= 6:
+                self._guards_until = asyncio.get_running_loop().time() + GUARDS_S
             if isinstance(each, (Pod, Node)):
                 await insist(lambda e=each: self._add_condition(e), TRIES)
 
@@ -118,16 +130,44 @@ class OtherParties:
         )
         self._tell(found, "condition")
 
+    # --- finalizers
+
+    def _guard(self, event: Event) -> None:
+        """As soon as a VolumeAttachment is there; the attacher adds its own finalizer in that moment."""
+        kind = VolumeAttachment.RESOURCE.plural
+        if event.time >= self._guards_until or event.fields["resource"].partition(".")[0] != kind:
+            return
+        record = _record(event.fields["_body"])
+        if not record.metadata.finalizers and not record.deleting:
+            self._cluster.user.start(self._hold(record.name, record.uid))
+
+    async def _hold(self, name: str, uid: str) -> None:
+        await insist(lambda: self._set_finalizer(name, uid, there=True), TRIES)
+        await asyncio.sleep(KEEPS_S)
+        await insist(lambda: self._set_finalizer(name, uid, there=False))
+
+    async def _set_finalizer(self, name: str, uid: str, *, there: bool) -> None:
+        found = await self._api.find(VolumeAttachment, name)
+        if found is None or found.uid != uid or (HOLD in found.metadata.finalizers) == there:
+            return
+        others = [each for each in found.metadata.finalizers if each != HOLD]
+        if not there:
+            self._tell(found, "finalizer", kind="plan.unmarked")
+        elif found.deleting:
+            return
+        finalizers = [*others, HOLD] if there else others
+        await self._api.revise(found, {"metadata": {"finalizers": finalizers or None}})
+        if there:
+            self._tell(found, "finalizer")
+
     async def _live(self, found: Object) -> Object:
         live = await self._api.get(type(found), found.name, found.namespace)
         if live.uid != found.uid or live.deleting:
             raise NotFound(f"{found.key} is gone", status=404)
         return live
 
-    def _tell(self, marked: Object, *marks: str) -> None:
-        """From now on these are there."""
+    def _tell(self, marked: Object, *marks: str, kind: str = "plan.marked") -> None:
+        """From now on these are there, or (`plan.unmarked`) need not be there."""
         resource = marked.RESOURCE.plural
         for mark in marks:
-            self._cluster.trace(
-                "user", "plan.marked", resource=resource, name=marked.key, uid=marked.uid, mark=mark
-            )
+            self._cluster.trace("user", kind, resource=resource, name=marked.key, uid=marked.uid, mark=mark)

@@ -6,6 +6,7 @@ import msgspec
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import Condition, ObjectKey, Reference, Taint, key_of
+from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.other_parties import MARK
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -14,6 +15,7 @@ class _Metadata(msgspec.Struct, rename="camel", frozen=True):
     uid: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
     owner_references: tuple[Reference, ...] = ()
 
 
@@ -37,6 +39,7 @@ class _Object(msgspec.Struct):
         there = {
             "label": MARK in self.metadata.labels,
             "annotation": MARK in self.metadata.annotations,
+            "finalizer": HOLD in self.metadata.finalizers,
             "taint": any(each.key == MARK for each in self.spec.taints),
             "condition": any(each.type == MARK for each in self.status.conditions),
         }
@@ -49,7 +52,7 @@ _object = msgspec.json.Decoder(_Object).decode
 
 class OthersMarksStay(Checker):
     """S43: what another party has put on an object stays there: a label, an annotation, a taint, a condition,
-    and an owner for as long as that is there."""
+    a finalizer until that party takes it away, and an owner for as long as that is there."""
 
     name = "S43"
 
@@ -57,6 +60,7 @@ class OthersMarksStay(Checker):
         super().__init__(trace, found)
         self._marks: dict[ObjectKey, tuple[str, set[str]]] = {}  # uid, and what was put there
         trace.listen("plan.marked", self._marked)
+        trace.listen("plan.unmarked", self._unmarked)
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
@@ -64,6 +68,11 @@ class OthersMarksStay(Checker):
         uid, marks = self._marks.get(key_of(event), ("", set[str]()))
         marks = marks if uid == event.fields["uid"] else set[str]()
         self._marks[key_of(event)] = event.fields["uid"], marks | {event.fields["mark"]}
+
+    def _unmarked(self, event: Event) -> None:
+        uid, marks = self._marks.get(key_of(event), ("", set[str]()))
+        if uid == event.fields["uid"]:
+            marks.discard(event.fields["mark"])
 
     def _deleted(self, event: Event) -> None:
         self._marks.pop(key_of(event), None)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from mooring.simulation.checks.invariants.objects import CLAIMS, object_of
+from mooring.simulation.checks.invariants.objects import CLAIMS, VOLUMES, object_of
 from mooring.simulation.engine.trace import Event, Trace
 
 
 class Users:
-    """Pods that have a node, that use a volume through its claim, and that have not ended."""
+    """Pods that have a node, that use a volume through a claim, and that have not ended. Of a claim whose
+    PersistentVolume was made anew, and is bound to nothing, they do not: another claim may have it."""
 
     def __init__(self, trace: Trace) -> None:
         self._volumes: dict[str, str] = {}  # claim -> volume
+        self._free: set[str] = set()  # volumes that no claim has
         self._pods: dict[str, tuple[str, frozenset[str]]] = {}  # uid -> node and claims
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -22,6 +24,8 @@ class Users:
 
     def at(self, volume: str, node: str) -> frozenset[str]:
         """Their uids."""
+        if volume in self._free:
+            return frozenset()
         return frozenset(
             uid
             for uid, (where, claims) in self._pods.items()
@@ -31,6 +35,9 @@ class Users:
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:
             self._volumes[event.fields["name"]] = object_of(event).spec.volume_name
+        elif event.fields["resource"] == VOLUMES:
+            is_free = object_of(event).spec.claim_ref is None
+            (self._free.add if is_free else self._free.discard)(event.fields["name"])
         elif event.fields["resource"] == "pods":
             self._pod(event)
 
