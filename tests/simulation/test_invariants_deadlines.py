@@ -242,6 +242,14 @@ def test_a_pod_whose_volume_another_one_of_its_node_has_is_waited_for_if_both_ma
     assert bool(late(*story, LIMITS["running"] + 15)) == waited_for
 
 
+def test_a_record_that_is_left_while_another_node_has_the_volume_for_a_pod_that_stays_is_not_waited_for():
+    has = [node(), node(name="n2"), claim(), pod("n1", ready=True), record(attached=True)]
+    waits = [record(node="n2"), pod("n2", name="other", uid="b")]
+    assert late(*has, *waits, LIMITS["attached"] + 15) == []
+    gone_since = [pod("n1", going=True), gone("pods", "default/db-0"), gone(RECORDS, "va-n1")]
+    assert late(*has, *waits, *gone_since, LIMITS["attached"] + 15)
+
+
 def test_what_a_slow_unmount_keeps_from_a_node_when_all_is_healed_is_tried_again_after_a_backoff():
     slow = [*WAITS_FOR_NODE, step("slow-unmount", "n1", 250.0), over("slow-unmount", "n1")]
     healed = [*slow, ("plan.healed", {})]

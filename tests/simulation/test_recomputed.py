@@ -11,7 +11,7 @@ from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attacher.definitions import Definitions
 from mooring.kube.informer import Informer
 from mooring.node.registration import Registration
-from mooring.simulation.checks.liveness import is_about_silence
+from mooring.simulation.checks.liveness import is_in_vain
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
@@ -110,9 +110,17 @@ def test_a_controller_that_has_lost_its_lease_is_not_compared(monkeypatch: pytes
     assert all(len(set(names)) == len(names) for names in seen), "one of each name"
 
 
-@pytest.mark.parametrize(("node", "about"), [("n1", True), ("n2", False)])
-def test_what_is_tried_on_a_silent_machine_is_no_unrest(node: str, about: bool):
-    body = msgspec.json.encode({"metadata": {}, "spec": {"nodeName": node}})
+@pytest.mark.parametrize(
+    ("node", "attached", "shared", "in_vain"),
+    [
+        ("n1", False, False, True),
+        ("n2", False, False, False),
+        ("n2", False, True, True),
+        ("n2", True, True, False),
+    ],
+)
+def test_an_attach_that_is_tried_in_vain_is_no_unrest(node: str, attached: bool, shared: bool, in_vain: bool):
+    body = msgspec.json.encode({"metadata": {}, "spec": {"nodeName": node}, "status": {"attached": attached}})
     resource = "volumeattachments.storage.k8s.io"
     written = Event(1, 1.0, "store", "store.written", {"resource": resource, "name": "a", "_body": body})
-    assert is_about_silence(written, {"n1"}) is about
+    assert is_in_vain(written, {"n1"}, shared=shared) is in_vain

@@ -28,6 +28,7 @@ from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import BY_HAND, DEPLOYMENTS
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.claims import claims_of
@@ -41,9 +42,19 @@ HEARTBEATS = ("leases.coordination.k8s.io", "nodes")
 Complaint = tuple[str, str]
 
 
-def is_about_silence(event: Event, silent: Container[str]) -> bool:
-    """Whether an attach to a machine that is silent for good was tried again, and its error stored."""
-    return event.fields["resource"] == ATTACHMENTS and object_of(event).spec.node_name in silent
+def is_in_vain(event: Event, silent: Container[str], *, shared: bool) -> bool:
+    """Whether an attach was tried again, and its error stored, that cannot succeed: to a machine that is
+    silent for good, or (`shared`: pods of a Deployment have one volume) to one that was to have the volume
+    before another got it."""
+    if event.fields["resource"] != ATTACHMENTS:
+        return False
+    record = object_of(event)
+    return record.spec.node_name in silent or (shared and not record.status.attached and not record.going)
+
+
+def shares(scenario: Scenario) -> bool:
+    """Whether pods of a Deployment have one volume."""
+    return not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
 
 
 class QuietPeriod:
@@ -53,7 +64,7 @@ class QuietPeriod:
         scenario = cluster.scenario
         self.calm_s = min(CALM_S, (scenario.end_s - scenario.heal_s) / 4)
         self.begins = scenario.end_s - self.calm_s
-        self._shared = not DEPLOYMENTS.isdisjoint(scenario.workloads.values())
+        self._shared = shares(scenario)
         self._silent = cluster.silent
         self.written: list[str] = []
         self._again = LooksAgain.of(cluster.trace)
@@ -64,7 +75,7 @@ class QuietPeriod:
     def _note(self, event: Event) -> None:
         if event.time <= self.begins or event.fields["resource"] in HEARTBEATS or event in self._again:
             return
-        if not is_about_silence(event, self._silent):
+        if not is_in_vain(event, self._silent, shared=self._shared):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
     def _note_event(self, event: Event) -> None:

@@ -16,7 +16,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import NotLeading
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.invariants.objects import object_of
-from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_about_silence
+from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_in_vain, shares
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event, Trace
@@ -99,5 +99,5 @@ class Restarted:
     def _note(self, event: Event) -> None:
         if event.fields["resource"] in HEARTBEATS or _waits(event) or event in self._again:
             return
-        if not is_about_silence(event, self._cluster.silent):
+        if not is_in_vain(event, self._cluster.silent, shared=shares(self._cluster.scenario)):
             self._written.append(f"{event.fields['resource']} {event.fields['name']} ({event.kind})")

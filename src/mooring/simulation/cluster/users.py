@@ -81,6 +81,11 @@ STOPPED_S = 8.0
 """A user who stops a workload starts it again after one to three times so long."""
 
 
+def is_of(made: Object, owner: Object) -> bool:
+    """Whether it was made by the controller of that very owner."""
+    return made.controller is not None and made.controller.uid == owner.uid
+
+
 def rolling_from(ordinal: int) -> dict[str, Any]:
     """The strategy of a StatefulSet whose pods from this one on are updated (its partition)."""
     return {"type": "RollingUpdate", "rollingUpdate": {"partition": ordinal}}
@@ -200,7 +205,7 @@ class Users:
         kept = [
             (each.revision, each.data["spec"]["template"]["metadata"].get("annotations", {}))
             for each in (await self.api.list(ControllerRevision, self.namespace(name))).items
-            if each.controller is not None and each.controller.uid == found.uid
+            if is_of(each, found)
         ]
         newest, *former = sorted(kept, key=lambda each: -each[0]) or [(0, {})]
         if not former or BROKEN in newest[1] | former[0][1]:
@@ -208,11 +213,15 @@ class Users:
         return former[0][1].get(EDITION)
 
     async def _has_mistake(self, name: str) -> bool:
-        """Whether a StatefulSet's template has a mistake, or the one that a partition would keep pods of."""
+        """Whether a StatefulSet's template has a mistake, or what a partition would keep: the template of
+        before, a pod."""
         found = await self.api.get(StatefulSet, name, self.namespace(name))
         kept = await self.api.find(ControllerRevision, found.status.current_revision, found.namespace)
         templates = [found.spec.template, *([kept.data["spec"]["template"]] if kept is not None else [])]
-        return any(BROKEN in each["metadata"].get("annotations", {}) for each in templates)
+        pods = (await self.api.list(Pod, found.namespace)).items
+        annotations = [each["metadata"].get("annotations", {}) for each in templates]
+        annotations += [each.metadata.annotations for each in pods if is_of(each, found)]
+        return any(BROKEN in each for each in annotations)
 
     async def delete_pod(self, step: PlanStep) -> None:
         async def delete() -> None:

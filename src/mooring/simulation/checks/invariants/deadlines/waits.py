@@ -151,9 +151,20 @@ def _of_records(world: World, settings: Settings, users: Users, places: Places) 
                 settings.force_detach_after_s and volume in world.volumes
             ):  # else it is not known that it revokes
                 yield Wait("timed-out", where, NONE, uid)
-        elif not record.status.attached and world.answers(node):
+        elif not record.status.attached and world.answers(node) and not _is_second(world, users, record):
             others = {each for each in places.get(volume, ()) if not world.is_dead(each)}
             yield Wait("attached", where, concerned | others, uid)
+
+
+def _is_second(world: World, users: Users, record: StoredObject) -> bool:
+    """Whether another node has the volume, for pods that are to stay: then this record stays for nothing."""
+    there = {
+        each.spec.node_name
+        for each in world.records.values()
+        if each.volume_name == record.volume_name and each.status.attached and not each.going
+    }
+    pods = users.get(record.volume_name, ())
+    return any(pod.spec.node_name in there and not pod.going for _, pod in pods)
 
 
 def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
