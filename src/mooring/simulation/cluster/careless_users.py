@@ -131,9 +131,11 @@ class CarelessUsers:
 
     async def restore_volume(self, step: PlanStep) -> None:
         """Deletes the PersistentVolume that was made for a workload's claim, and all that protects it; the
-        claim has lost it then. It is made again as it was: at once, or half a minute or a minute later."""
+        claim has lost it then. It is made again as it was: at once, or half a minute or a minute later. One
+        that is being deleted already, its user makes again."""
         volume = named_disk(step.on)
-        if await self._api.find(PersistentVolume, volume) is not None:
+        found = await self._api.find(PersistentVolume, volume)
+        if found is not None and not found.deleting:
             await self._delete_stripped(PersistentVolume, volume, "")
             await asyncio.sleep(AGAIN_S * step.how / 2)
             await self._users.create_volume(volume)
