@@ -21,6 +21,7 @@ from mooring.controllers.attacher.decide import Action, decide
 from mooring.controllers.attacher.definitions import Definitions, plugin_name
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.verification import Recorded, asked, correction, is_verified
 from mooring.controllers.attacher.writes import Writes
@@ -98,10 +99,14 @@ class AttacherController(Controller[Key]):
         # Errors that this controller stores do not mark a VolumeAttachment: that would end its backoff. One
         # that comes late, when it is attached, does.
         self._records = self.watch(VolumeAttachment, self._touched, matters=_what_matters)
-        self._writes = Writes(client, self._records, now)
+        self._ages = RequestAges()
+        self._records.add_handler(self._ages.record_changed)
+        self._writes = Writes(client, self._records, self._ages, now)
         self._remembered = RememberedDetaches(client)
         self._records.add_handler(self._remembered.record_changed)
-        self._detaching = Detaching(self._writes, self._definitions, self._remembered, self._ours, now)
+        self._detaching = Detaching(
+            self._writes, self._definitions, self._remembered, self._ages, self._ours, now
+        )
         self._records.add_handler(self._detaching.record_changed)
 
     def _touched(self, record: VolumeAttachment) -> list[Key]:
@@ -228,7 +233,9 @@ class AttacherController(Controller[Key]):
         ours = self._ours[record.spec.attacher]
         finalizers = [*(f for f in record.metadata.finalizers if f != ours), ours]
         sent = requests.times(record, ATTACH_REQUESTED_AT)
-        stamp = requests.begun(sent, self.now(), await self._definitions.validity_s(record) if sent else 0.0)
+        if sent:
+            sent = self._ages.still_valid(record, sent, await self._definitions.validity_s(record))
+        stamp = requests.begun(sent, self.now())
         notes = {**await self._definitions.notes(record), ATTACH_REQUESTED_AT: stamp}
         patch = {"metadata": {"finalizers": finalizers, "annotations": notes}}
         return await self._writes.revise(record, patch)
@@ -255,7 +262,7 @@ class AttacherController(Controller[Key]):
 
     async def _detach(self, record: VolumeAttachment) -> None:
         if left_s := await self._detaching.detach(record):
-            self.look_again(record.name, left_s)
+            self.queue.add_after(record.name, left_s)
 
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:

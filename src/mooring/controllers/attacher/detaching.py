@@ -8,6 +8,7 @@ remembered (`remembered_detaches`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import structlog
 from mooring.controllers.attacher import metrics, requests
 from mooring.controllers.attacher.definitions import Definitions
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.storage_metrics import operation
@@ -34,12 +36,14 @@ class Detaching:
         writes: Writes,
         definitions: Definitions,
         remembered: RememberedDetaches,
+        ages: RequestAges,
         ours: Mapping[str, str],
         now: Now,
     ) -> None:
         self._writes = writes
         self._definitions = definitions
         self._remembered = remembered
+        self._ages = ages
         self._ours = ours
         self._now = now
         self._let_go: set[str] = set()
@@ -58,23 +62,22 @@ class Detaching:
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before; once more when an attach may have
         taken effect since, and none can any more. Returns 0 when the VolumeAttachment was let go, else the
-        seconds until no earlier request can take effect any more, by the wall clock.
+        seconds until no earlier request can take effect any more.
         Raises KubeError, VolumeError and what the storage raises."""
         if record.uid in self._let_go:
             return 0.0
         await self._remembered.begin()
         plugin, validity_s = self._definitions.plugin(record), await self._definitions.validity_s(record)
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
-        before = requests.not_later([*noted, *self._remembered.unanswered(record, self._now())], self._now())
+        before = [*noted, *self._remembered.unanswered(record, self._now())]
+        since = [*self._ages.since(record, noted), *self._remembered.since(record)]
         known, asked = DETACHED in record.metadata.annotations, record
         attach_s = self._attach_s(record, validity_s)  # before it is asked: one may come between
         if not known and not (attach_s and record.uid in self._answered):
             asked = await self._ask(plugin, record, before, validity_s)
-        sent = list(requests.times(asked, ATTACH_REQUESTED_AT))
-        attaches = requests.not_later(sent, self._now())
         if attach_s:
             self._answered.add(record.uid)
-        left_s = max(attach_s, requests.outstanding_for(before, self._now(), validity_s))
+        left_s = max(attach_s, requests.outstanding_for(since, _loop_time(), validity_s))
         if not left_s:
             metrics.done(
                 plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now()
@@ -88,18 +91,14 @@ class Detaching:
         detached = {} if known or attach_s else {DETACHED: format_micro_time(self._now())}
         if asked is not record:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
-        elif detached or before != noted or attaches != sent:
-            times = {
-                DETACH_REQUESTED_AT: ",".join(before) or None,
-                ATTACH_REQUESTED_AT: ",".join(attaches) or None,
-            }
-            await self._note(asked, {**times, **detached})
+        elif detached or before != noted:
+            await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before) or None, **detached})
         return left_s
 
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
         """For how many seconds an attach that was not answered may still take effect."""
-        attaches = requests.not_later(requests.times(record, ATTACH_REQUESTED_AT), self._now())
-        return requests.outstanding_for(requests.unanswered(attaches, record), self._now(), validity_s)
+        attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
+        return requests.outstanding_for(self._ages.since(record, attaches), _loop_time(), validity_s)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float
@@ -129,10 +128,8 @@ class Detaching:
     async def _stamp(
         self, record: VolumeAttachment, before: list[str], validity_s: float
     ) -> VolumeAttachment:
-        notes: dict[str, str | None] = {DETACH_REQUESTED_AT: requests.begun(before, self._now(), validity_s)}
-        if attaches := requests.times(record, ATTACH_REQUESTED_AT):
-            notes[ATTACH_REQUESTED_AT] = ",".join(requests.not_later(attaches, self._now()))
-        return await self._note(record, notes)
+        valid = self._ages.still_valid(record, before, validity_s)
+        return await self._note(record, {DETACH_REQUESTED_AT: requests.begun(valid, self._now())})
 
     async def _note(self, record: VolumeAttachment, notes: Mapping[str, str | None]) -> VolumeAttachment:
         """Stores annotations, among them the times of all requests that were remembered."""
@@ -161,3 +158,7 @@ class Detaching:
         except BaseException:
             self._let_go.discard(record.uid)
             raise
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

@@ -56,13 +56,14 @@ class RememberedDetaches:
             return False
         return int(record.metadata.resource_version) > self._since
 
+    def since(self, record: VolumeAttachment) -> list[float]:
+        """When the unanswered detach requests were sent."""
+        return [*self._unanswered.get(record.uid, ())]
+
     def unanswered(self, record: VolumeAttachment, now: datetime) -> list[str]:
-        """When the unanswered detach requests were sent, in the form in which `requests` stores times."""
+        """The same in the form in which `requests` stores times."""
         age = asyncio.get_running_loop().time()
-        return [
-            format_micro_time(now - timedelta(seconds=age - at))
-            for at in self._unanswered.get(record.uid, ())
-        ]
+        return [format_micro_time(now - timedelta(seconds=age - at)) for at in self.since(record)]
 
     def add(self, record: VolumeAttachment, validity_s: float) -> None:
         """The storage is about to be asked to detach; the request may take effect until

@@ -3,7 +3,8 @@
 A request that was not answered may be carried out later, until its validity has passed (docs/protocol.md
 C15). So a volume is detached when the storage says so *and* no request is outstanding. The time of each
 request is stored on the VolumeAttachment before the request is sent, and stays there while it may be in
-flight. Where requests die with their sender (a validity of 0), none is ever outstanding.
+flight. Where requests die with their sender (a validity of 0), none is ever outstanding. How old a request is
+does not go by that time, but by `request_ages`: wall clocks are set.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from mooring.kube.objects import VolumeAttachment
-from mooring.kube.times import format_micro_time, parse_time
+from mooring.kube.times import format_micro_time
 
 
 def times(record: VolumeAttachment, annotation: str) -> tuple[str, ...]:
@@ -26,16 +27,13 @@ def unanswered(attaches: Sequence[str], record: VolumeAttachment) -> Sequence[st
     return attaches[:-1] if record.status.attached else attaches
 
 
-def begun(sent: Iterable[str], now: datetime, validity_s: float) -> str:
-    """Returns the annotation before one more request: the times of those that may be in
-    flight, and of this one."""
-    return ",".join([*not_later(still_valid(sent, now, validity_s), now), format_micro_time(now)])
-
-
-def not_later(sent: Iterable[str], now: datetime) -> list[str]:
-    """Returns the times, none later than now: a clock that was ahead and was set right must
-    not keep a request valid."""
-    return [each if parse_time(each) <= now else format_micro_time(now) for each in sent]
+def begun(sent: Iterable[str], now: datetime) -> str:
+    """Returns the annotation before one more request: the times of those that may be in flight, and of this
+    one. No two are the same, however the clock was set."""
+    known = list(sent)
+    while (stamp := format_micro_time(now)) in known:
+        now += timedelta(microseconds=1)
+    return ",".join([*known, stamp])
 
 
 def without(sent: Iterable[str], one: str) -> str | None:
@@ -46,12 +44,7 @@ def without(sent: Iterable[str], one: str) -> str | None:
     return ",".join(rest) or None
 
 
-def still_valid(sent: Iterable[str], now: datetime, validity_s: float) -> list[str]:
-    """Returns the times of requests that may still take effect."""
-    return [each for each in sent if parse_time(each) + timedelta(seconds=validity_s) > now]
-
-
-def outstanding_for(unanswered: Iterable[str], now: datetime, validity_s: float) -> float:
-    """Returns the seconds until no unanswered request can take effect any more; 0 if none can now."""
-    valid = still_valid(unanswered, now, validity_s)
-    return max(((parse_time(each) - now).total_seconds() + validity_s for each in valid), default=0.0)
+def outstanding_for(since: Iterable[float], now: float, validity_s: float) -> float:
+    """Returns the seconds until none of these unanswered requests can take effect any more; 0 if none can
+    now. `since`: when each was known to be sent, and `now`, in seconds of a clock that does not jump."""
+    return max((each + validity_s - now for each in since if each + validity_s > now), default=0.0)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mooring.controllers.attacher import requests
+from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, conflict
 from mooring.kube.informer import Informer
@@ -23,9 +24,12 @@ MOST_TRIES = 5
 class Writes:
     """Writes through the cache of VolumeAttachments."""
 
-    def __init__(self, client: Client, cache: Informer[VolumeAttachment], now: Now) -> None:
+    def __init__(
+        self, client: Client, cache: Informer[VolumeAttachment], ages: RequestAges, now: Now
+    ) -> None:
         self.client = client
         self._cache = cache
+        self._ages = ages
         self._now = now
 
     async def revise(self, record: VolumeAttachment, patch: Mapping[str, Any]) -> VolumeAttachment:
@@ -127,4 +131,5 @@ class Writes:
         with it. Every other answer marks the key: it may show another client's deletion, which the watch
         would not show again."""
         self._cache.accept(record, tell=False)
+        self._ages.note(record)
         return record

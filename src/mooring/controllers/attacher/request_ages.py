@@ -1,0 +1,50 @@
+"""Since when this attacher knows of each request that a VolumeAttachment names.
+
+By the wall clock a request that was sent a second ago may be an hour old: the clock was set. So the times on
+a VolumeAttachment tell requests apart, and no more. How old one is goes by the event loop's clock, which does
+not jump, and from the moment at which this process has seen it first: it was sent then, or before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from mooring.controllers.attacher import requests
+from mooring.kube.objects import VolumeAttachment
+from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT
+
+
+class RequestAges:
+    """Of all VolumeAttachments. Times are the event loop's, in seconds."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, dict[str, float]] = {}  # uid -> time on the VolumeAttachment -> since when
+
+    def note(self, record: VolumeAttachment) -> None:
+        """Sees the VolumeAttachment: what it names by now, and what it names no more."""
+        known, now = self._since.pop(record.uid, {}), asyncio.get_running_loop().time()
+        named = [
+            each
+            for annotation in (ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT)
+            for each in requests.times(record, annotation)
+        ]
+        if named:
+            self._since[record.uid] = {each: known.get(each, now) for each in named}
+
+    def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        """Handler of the cache."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._since.pop(old.uid, None)
+        if new is not None:
+            self.note(new)
+
+    def since(self, record: VolumeAttachment, sent: Iterable[str]) -> list[float]:
+        """Since when each of these requests is known."""
+        known, now = self._since.get(record.uid, {}), asyncio.get_running_loop().time()
+        return [known.get(each, now) for each in sent]
+
+    def still_valid(self, record: VolumeAttachment, sent: Iterable[str], validity_s: float) -> list[str]:
+        """Those of these requests that may still take effect."""
+        now = asyncio.get_running_loop().time()
+        return [each for each in sent if self.since(record, [each])[0] + validity_s > now]
