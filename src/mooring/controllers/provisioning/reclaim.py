@@ -178,13 +178,11 @@ class Reclaimer:
         return live is not None and live.uid == pv.uid and to_be_reclaimed(live)
 
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
-        """Whether the claim is gone, or has another volume: a claim names one volume, once, so that this one
-        was never its."""
+        """Whether a live read shows that the volume has no claim any more."""
         reference = pv.spec.claim_ref
         if reference is None or not reference.uid:
             return False
-        claim = await self._claim_of_that_name(reference)
-        return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)
+        return has_no_claim(pv, await self._claim_of_that_name(reference))
 
     async def _claim_of_that_name(self, reference: ObjectReference) -> PersistentVolumeClaim | None:
         return await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
@@ -222,3 +220,12 @@ class Reclaimer:
         self._volumes.accept(
             await self._client.revise(pv, {"status": status}, subresource="status", any_version=True)
         )
+
+
+def has_no_claim(pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
+    """Whether the claim that the volume names by its uid is gone, or has another volume: a claim names one
+    volume, once, so that this one was never its. `claim`: the one of that name, if there is one."""
+    reference = pv.spec.claim_ref
+    if reference is None or not reference.uid:
+        return False
+    return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)

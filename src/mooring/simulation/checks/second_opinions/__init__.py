@@ -10,18 +10,24 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import Any
+from inspect import iscoroutinefunction
+from typing import Any, cast
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
-from mooring.simulation.checks.second_opinions import statefulsets
+from mooring.simulation.checks.second_opinions import bindings, identities, provisionings, statefulsets
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["QUESTIONS", "Question", "SecondOpinions"]
 
-QUESTIONS: tuple[Question, ...] = (*statefulsets.QUESTIONS,)
+QUESTIONS: tuple[Question, ...] = (
+    *statefulsets.QUESTIONS,
+    *identities.QUESTIONS,
+    *bindings.QUESTIONS,
+    *provisionings.QUESTIONS,
+)
 
 
 class SecondOpinions:
@@ -53,7 +59,8 @@ class SecondOpinions:
 
     @contextmanager
     def heard(self, questions: tuple[Question, ...] = QUESTIONS) -> Generator[None, None, None]:
-        """While the context is entered whoever asks is listened to. Not for use from several threads."""
+        """While the context is entered all questions are listened to: those that are awaited when they are
+        answered, those that yield when all is taken. Not for use from several threads."""
         with ExitStack() as stack:
             for each in questions:
                 real = each.owner.__dict__[each.name]
@@ -63,14 +70,25 @@ class SecondOpinions:
     def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
         name, opinion = str(question), question.opinion
 
-        @wraps(real)
-        def listening(*args: Any, **kwargs: Any) -> Any:
-            answer = real(*args, **kwargs)
+        def judge(answer: Any, *args: Any, **kwargs: Any) -> None:
             self.asked[name] += 1
             for words in opinion(answer, *args, **kwargs):
                 if (name, words) not in self._told:
                     self._told.add((name, words))
                     self._object(name, words)
+
+        @wraps(real)
+        def listening(*args: Any, **kwargs: Any) -> Any:
+            answer = real(*args, **kwargs)
+            if isinstance(answer, Generator):
+                answer = list(cast("Generator[Any]", answer))
+            judge(answer, *args, **kwargs)
             return answer
 
-        return listening
+        @wraps(real)
+        async def listening_long(*args: Any, **kwargs: Any) -> Any:
+            answer = await real(*args, **kwargs)
+            judge(answer, *args, **kwargs)
+            return answer
+
+        return listening_long if iscoroutinefunction(real) else listening

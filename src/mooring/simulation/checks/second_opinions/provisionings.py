@@ -1,0 +1,346 @@
+"""What is decided about volumes that are made for claims, and about those whose claim is gone.
+
+Sources: upstream's hand-over to external provisioners (the annotation that names who is asked, delayed
+binding), KEP-2644 (a finalizer keeps the PersistentVolume until its disk is deleted), reclaim policies
+(https://kubernetes.io/docs/concepts/storage/persistent-volumes), and docs/protocol.md, "Reclaim".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any
+
+from mooring.controllers.provisioning import controller, reclaim
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
+from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.kube.decision import Decision
+from mooring.kube.keys import ClaimKey, VolumeKey
+from mooring.kube.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.simulation.checks.second_opinions.bindings import (
+    BOUND,
+    OWNERS_OF_SOURCES,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    of_unbound,
+    size,
+)
+from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.errors import InvalidSpec, StorageRefused
+from mooring.volumes.interfaces import ContentSource, DeletableVolumePlugin
+from mooring.volumes.spec import VolumeSpec
+
+ASKED = "volume.kubernetes.io/storage-provisioner"
+DELAYED = "WaitForFirstConsumer"
+BEGUN = "mooring.dev/provisioning"
+HELD_FOR_PLUGIN = "mooring.dev/provisioned"
+HELD_FOR_DRIVER = "external-provisioner.volume.kubernetes.io/finalizer"
+DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""What in-tree provisioners are today."""
+
+
+def driver(provisioner: str) -> str:
+    return DRIVERS.get(provisioner, provisioner)
+
+
+def wants(claim: PersistentVolumeClaim, storage_class: StorageClass | None, ours: Container[str]) -> bool:
+    """Whether one of ours is asked for a volume by name, and may make it: the claim has none and stays, and
+    where the class waits for a pod its node is chosen."""
+    if storage_class is None or claim.deleting or claim.spec.volume_name:
+        return False
+    annotations, maker = claim.metadata.annotations, driver(storage_class.provisioner)
+    if annotations.get(ASKED) != maker or maker not in ours or BOUND in annotations:
+        return False
+    return storage_class.volume_binding_mode != DELAYED or SELECTED_NODE in annotations
+
+
+def of_claim(
+    answer: Decision[ClaimAction],
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass | None,
+    provisioners: Container[str],
+    *,
+    made: bool,
+) -> Iterator[str]:
+    """What has begun ends when the volume is there, and goes on until then, whatever becomes of the claim. It
+    needs the class that it began with: if that is gone, or by now is of another driver than was asked (one
+    of ours), it waits. What another process has begun is left to it."""
+    expected = ClaimAction.SETTLED
+    if BEGUN not in claim.metadata.finalizers:
+        if not made and wants(claim, storage_class, provisioners):
+            expected = ClaimAction.PROVISION
+    elif made:
+        expected = ClaimAction.FINISH
+    elif storage_class is None:
+        expected = ClaimAction.ASK
+    else:
+        present = driver(storage_class.provisioner)
+        maker = claim.metadata.annotations.get(ASKED) or present
+        if maker in provisioners:
+            expected = ClaimAction.PROVISION if maker == present else ClaimAction.ASK
+    if answer.action is not expected:
+        yield f"claim {claim.key}: {answer.action.value}, and not {expected.value}"
+
+
+def maker_of(pv: PersistentVolume) -> str:
+    return driver(pv.metadata.annotations.get(PROVISIONED_BY, ""))
+
+
+def finalizer(maker: str) -> str:
+    """Drivers' volumes are held by upstream's finalizer: plugins' names have a slash."""
+    return HELD_FOR_DRIVER if maker and "/" not in maker else HELD_FOR_PLUGIN
+
+
+def of_volume(
+    answer: Decision[VolumeAction],
+    pv: PersistentVolume,
+    provisioners: Container[str],
+    *,
+    deletable: bool | None = None,
+) -> Iterator[str]:
+    """Only a volume without a claim is reclaimed, as its policy says: deleted by who made it, or, if people
+    wrote it, by a plugin of its kind, without which it fails, once. One that is deleted and is to stay on
+    its storage is let go by who made it."""
+    policy, maker = pv.spec.persistent_volume_reclaim_policy, maker_of(pv)
+    without = pv.status.phase in ("Released", "Failed")
+    expected = VolumeAction.KEEP
+    if without and policy == "Recycle":
+        expected = VolumeAction.RECYCLE
+    elif policy == "Delete":
+        if without and (maker in provisioners if maker else deletable):
+            expected = VolumeAction.DELETE
+        elif not maker and deletable is False and pv.status.phase == "Released":
+            expected = VolumeAction.FAIL
+    elif pv.deleting and maker in provisioners and finalizer(maker) in pv.metadata.finalizers:
+        expected = VolumeAction.RELEASE
+    if answer.action is not expected:
+        yield f"volume {pv.name}: {answer.action.value}, and not {expected.value}"
+
+
+def of_wish(
+    answer: bool, claim: PersistentVolumeClaim, storage_class: StorageClass | None, ours: Container[str]
+) -> Iterator[str]:
+    if answer != wants(claim, storage_class, ours):
+        yield f"claim {claim.key} {'wants no' if answer else 'wants a'} volume"
+
+
+def of_name(answer: str, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """There is one name for one claim, so that it never gets two volumes."""
+    if answer != f"pvc-{claim.uid}":
+        yield f"a volume for claim {claim.uid} is named {answer}"
+
+
+def of_maker(answer: str, pv: PersistentVolume) -> Iterator[str]:
+    if answer != maker_of(pv):
+        yield f"{pv.name} is made by {answer}, and not by {maker_of(pv)}"
+
+
+def of_finalizer(answer: str, provisioner: str) -> Iterator[str]:
+    if answer != finalizer(provisioner):
+        yield f"volumes of {provisioner} are held by {answer}"
+
+
+def of_held(answer: bool, pv: PersistentVolume) -> Iterator[str]:
+    if answer != (finalizer(maker_of(pv)) in pv.metadata.finalizers):
+        yield f"{pv.name} is held by its finalizer: {answer}"
+
+
+def of_deletable(answer: bool | None, asked: Any, pv: PersistentVolume) -> Iterator[str]:
+    """Plugins delete what no driver can; a process that serves a driver leaves that to others."""
+    of_driver = pv.spec.csi is not None or any(
+        getattr(pv.spec, name) is not None for name in OWNERS_OF_SOURCES
+    )
+    expected: bool | None = None
+    if asked._static_volumes and not of_driver:
+        spec = VolumeSpec.of_persistent_volume(pv)
+        able = [each for each in asked._plugins.plugins if each.can_support(spec)]
+        expected = len(able) == 1 and isinstance(able[0], DeletableVolumePlugin)
+    if answer is not expected:
+        yield f"volume {pv.name} can be deleted: {answer}, and not {expected}"
+
+
+def of_nothing(answer: bool, asked: Any, claim: PersistentVolumeClaim, error: Exception) -> Iterator[str]:
+    """Nothing is there for a claim if its storage, or its own words, say that nothing can be; else only if
+    all that was tried so far is known to have had no effect."""
+    expected = isinstance(error, StorageRefused | InvalidSpec) or claim.uid in asked._certain
+    if answer != expected:
+        yield f"after {type(error).__name__} nothing is there for {claim.key}: {answer}"
+
+
+def of_elsewhere(
+    answer: bool, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
+) -> Iterator[str]:
+    """A volume may be made for another node if the scheduler chooses nodes for its class, has chosen one, and
+    nothing is there yet."""
+    chosen = storage_class.volume_binding_mode == DELAYED and SELECTED_NODE in claim.metadata.annotations
+    if answer != (chosen and claim.uid in asked._certain):
+        yield f"claim {claim.key} can have a volume elsewhere: {answer}"
+
+
+def of_made(
+    answer: PersistentVolume, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
+) -> Iterator[str]:
+    """A volume that is made has what the claim asks for, and what its class says."""
+    spec, want = answer.spec, claim.spec
+    found = {
+        "name": (answer.name, f"pvc-{claim.uid}"),
+        "maker": (maker_of(answer), driver(written.provisioner)),
+        "class": (spec.storage_class_name, want.storage_class_name),
+        "reclaim policy": (spec.persistent_volume_reclaim_policy, written.reclaim_policy),
+        "mount options": ({*spec.mount_options} & {*written.mount_options}, {*written.mount_options}),
+        "mode": (spec.volume_mode, want.volume_mode),
+        "attributes": (spec.volume_attributes_class_name or "", want.volume_attributes_class_name or ""),
+        "access modes": ({*want.access_modes} - {*spec.access_modes}, set[str]()),
+    }
+    for what, (given, expected) in found.items():
+        if given != expected:
+            yield f"the {what} of {answer.name} is {given}, and not {expected}"
+    if size(spec.capacity.get("storage", 0)) < size(want.resources.requests.get("storage", 0)):
+        yield f"{answer.name} has fewer bytes than claim {claim.key} asks for"
+
+
+def of_content(
+    answer: ContentSource | None,
+    client: Any,
+    claim: PersistentVolumeClaim,
+    claims: Any,
+    volumes: Any,
+    plugin: Any,
+) -> Iterator[str]:
+    """A claim with a data source never gets an empty volume, and one without gets no other content. It is a
+    copy of what is in its own namespace: of a claim's volume of the same storage, or of a snapshot."""
+    source = claim.spec.data_source_ref or claim.spec.data_source
+    if source is None or answer is None:
+        if bool(source) != (answer is not None):
+            yield f"claim {claim.key} with source {source} gets {answer}"
+        return
+    if (source.get("namespace") or claim.namespace) != claim.namespace:
+        yield f"claim {claim.key} gets what is in namespace {source['namespace']}"
+    if source.get("kind") != "PersistentVolumeClaim":
+        if answer.volume or not answer.snapshot or source.get("kind") != "VolumeSnapshot":
+            yield f"claim {claim.key} with source {source} gets {answer}"
+        return
+    original = claims.get(f"{claim.namespace}/{source['name']}")
+    pv = volumes.get(original.spec.volume_name) if original is not None else None
+    spec = VolumeSpec.of_persistent_volume(pv) if pv is not None else None
+    if spec is None or not plugin.can_support(spec) or plugin.get_volume_name(spec) != answer.volume:
+        yield f"claim {claim.key} is to be a copy of {source['name']}, and becomes one of {answer}"
+
+
+def of_claims_of_class(answer: Iterable[object], asked: Any, storage_class: StorageClass) -> Iterator[str]:
+    """A class that is new is what its claims were waiting for."""
+    expected = {
+        ClaimKey(each.key)
+        for each in asked._claims.items()
+        if each.spec.storage_class_name == storage_class.name
+    }
+    if {*answer} != expected:
+        yield f"class {storage_class.name} marks {answer}, and not {expected}"
+
+
+def of_attachment(answer: Iterable[object], record: VolumeAttachment) -> Iterator[str]:
+    """A volume that is detached may be deleted now."""
+    name = record.spec.source.persistent_volume_name
+    if [*answer] != ([VolumeKey(name)] if name else []):
+        yield f"a change of {record.name} marks {answer}"
+
+
+# --- reclaiming
+
+
+def of_mark(answer: bool, persistent_volume: PersistentVolume) -> Iterator[str]:
+    """Released or Failed is the mark, where the policy does not keep what is there."""
+    kept = persistent_volume.spec.persistent_volume_reclaim_policy not in ("Delete", "Recycle")
+    without = persistent_volume.status.phase in ("Released", "Failed")
+    if answer != (without and not kept):
+        yield f"{persistent_volume.name} is to be reclaimed: {answer}"
+
+
+def of_end(answer: bool, pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> Iterator[str]:
+    """The claim of the volume is the one of its uid, and has it, or no volume yet."""
+    named = pv.spec.claim_ref
+    uid = named.uid if named is not None else ""
+    has = claim is not None and claim.uid == uid and claim.spec.volume_name in (pv.name, "")
+    if answer != (bool(uid) and not has):
+        yield f"the claim of {pv.name} is gone: {answer}"
+
+
+def of_users(answer: Sequence[Pod], key: str, pods: Iterable[Pod]) -> Iterator[str]:
+    """A pod that names the claim, has a node and has not ended may have mounted it."""
+    namespace, _, name = key.partition("/")
+    for pod in pods:
+        names = {
+            each.persistent_volume_claim.claim_name
+            if each.persistent_volume_claim is not None
+            else f"{pod.name}-{each.name}"
+            for each in pod.spec.volumes
+            if each.persistent_volume_claim is not None or each.ephemeral is not None
+        }
+        ended = pod.status.phase in ("Succeeded", "Failed")
+        uses = name in names and namespace == pod.namespace and bool(pod.spec.node_name) and not ended
+        if uses != (pod in answer):
+            yield f"pod {pod.key} {'uses' if uses else 'does not use'} claim {key}"
+
+
+def of_former_users(
+    answer: Sequence[Pod], pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool
+) -> Iterator[str]:
+    """Pods that name a claim of a successor's name have the successor's volume, if they are younger than it,
+    or if only an attachment would give them the former one's."""
+    for pod in pods:
+        young = successor is not None and (
+            attached
+            or (pod.metadata.creation_timestamp or "") > (successor.metadata.creation_timestamp or "")
+        )
+        if young == (pod in answer):
+            yield f"pod {pod.key} may {'not ' if young else ''}have the former claim's volume"
+
+
+def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> Iterator[str]:
+    """All nodes to which a VolumeAttachment of the volume names."""
+    expected = sorted(
+        each.spec.node_name
+        for each in asked._attachments.items()
+        if each.spec.source.persistent_volume_name == pv.name
+    )
+    if sorted(answer) != expected:
+        yield f"{pv.name} is attached to {answer}, and not to {expected}"
+
+
+QUESTIONS = (
+    Question(controller, "decide_claim", of_claim),
+    Question(controller, "decide_volume", of_volume),
+    Question(controller, "wants_volume", of_wish),
+    Question(controller, "volume_name", of_name),
+    Question(controller, "finalizer_of", of_finalizer),
+    Question(controller, "content_of", of_content),
+    Question(controller, "_volumes_of", of_attachment),
+    Question(ProvisioningController, "_deletable", of_deletable),
+    Question(ProvisioningController, "_is_nothing_there", of_nothing),
+    Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
+    Question(ProvisioningController, "_make", of_made),
+    Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
+    Question(reclaim, "made_by", of_maker),
+    Question(reclaim, "is_held", of_held),
+    Question(reclaim, "finalizer_of", of_finalizer),
+    Question(reclaim, "to_be_reclaimed", of_mark),
+    Question(reclaim, "has_no_claim", of_end),
+    Question(reclaim, "users_of_claim", of_users),
+    Question(reclaim, "not_of_successor", of_former_users),
+    Question(reclaim, "unbound", of_unbound),
+    Question(Reclaimer, "_known_nodes", of_known_nodes),
+)
