@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mooring.controllers.statefulset import controller
 from mooring.kube import revisions
-from mooring.kube.objects import Object, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.objects import ControllerRevision, Object, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.revisions import Owner, Revisions
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.statefulsets import REVISION, revision_of
@@ -186,20 +186,22 @@ def said(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield *path, value
 
 
-def _kept(template: Mapping[str, Any]) -> set[tuple[Any, ...]]:
-    return set(said({name: each for name, each in template.items() if name != "$patch"}))
+def _keeps(revision: ControllerRevision, template: Mapping[str, Any]) -> bool:
+    """Whether it is this template that the revision keeps."""
+    kept = {name: each for name, each in revision.data["spec"]["template"].items() if name != "$patch"}
+    return kept == template or set(said(kept)) == set(said(template))
 
 
 def of_present(answer: str, asked: Any, owner: Owner) -> Iterator[str]:
     """The present template has one revision, the newest: one that is kept already is used again, whatever its
     name is, and gets the highest number."""
-    held = asked._cache.by_index("owner", owner.uid)
-    template = _kept(owner.spec.template)
-    alike = {each.name for each in held if _kept(each.data["spec"]["template"]) == template}
-    named = [each for each in held if each.name == answer]
-    if alike and answer not in alike:
-        yield f"the template of {owner.key} is kept as {', '.join(sorted(alike))}, and not as {answer}"
-    if named and not owner.deleting and any(each.revision > named[0].revision for each in held):
+    held: list[ControllerRevision] = asked._cache.by_index("owner", owner.uid)
+    chosen = next((each for each in held if each.name == answer), None)
+    if chosen is None or not _keeps(chosen, owner.spec.template):
+        alike = [each.name for each in held if _keeps(each, owner.spec.template)]
+        if alike or chosen is not None:
+            yield f"{answer} is taken for the template of {owner.key}, and not one of {alike}"
+    elif not owner.deleting and any(each.revision > chosen.revision for each in held):
         yield f"{answer} is not the newest revision of {owner.key}"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from mooring.controllers.statefulset import controller
 from mooring.controllers.statefulset.decide import Action, PodDecision
@@ -170,17 +171,19 @@ def of_revision(answer: str, stateful_set: StatefulSet, ordinal: int, revision: 
         yield f"pod {ordinal} of {stateful_set.name} is made of {answer}, and not of {expected}"
 
 
-def of_ordinal(answer: int | None, stateful_set: StatefulSet, pod: Pod) -> Iterator[str]:
-    """A pod is one of a set's identities if its name is the set's, a dash and a number."""
-    beginning = f"{stateful_set.name}-"
-    rest = pod.name[len(beginning) :] if pod.name.startswith(beginning) else ""
-    expected = int(rest) if rest.isdigit() else None
+def of_pods(answer: Mapping[int, Pod], asked: Any, stateful_set: StatefulSet) -> Iterator[str]:
+    """The pods of a set are those that it controls and that have its name, a dash and a number."""
+    beginning, expected = f"{stateful_set.name}-", dict[int, Pod]()
+    for pod in asked._pods.by_index("owner", stateful_set.uid):
+        rest = pod.name.removeprefix(beginning)
+        if rest.isdigit() and rest != pod.name:
+            expected[int(rest)] = pod
     if answer != expected:
-        yield f"pod {pod.name} is {answer} of {stateful_set.name}, and not {expected}"
+        yield f"{stateful_set.name} has the pods {sorted(answer)}, and not {sorted(expected)}"
 
 
 QUESTIONS = (
     Question(controller, "decide", of_steps),
     Question(controller, "revision_for", of_revision),
-    Question(controller, "ordinal_of", of_ordinal),
+    Question(controller.StatefulSetController, "_pods_of", of_pods),
 )
