@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import hypothesis.strategies as st
 import pytest
@@ -72,7 +73,10 @@ HISTORY = {
 
 
 def asked(history: dict[str, ControllerRevision]) -> Any:
-    return SimpleNamespace(_revisions=SimpleNamespace(get=lambda namespace, name: history.get(name)))
+    def get(namespace: str, name: str) -> ControllerRevision | None:
+        return history.get(name)
+
+    return SimpleNamespace(_revisions=SimpleNamespace(get=get))
 
 
 def body(given_set: StatefulSet, ordinal: int, history: dict[str, ControllerRevision]) -> dict[str, Any]:
@@ -270,7 +274,7 @@ def kept(name: str, number: int, template: dict[str, Any]) -> ControllerRevision
 def test_another_revision_than_the_newest_one_of_the_template_is_objected_to(
     answer: str, held: list[ControllerRevision], objected: bool
 ):
-    history = SimpleNamespace(_cache=SimpleNamespace(by_index=lambda index, uid: held))
+    history = Mock(_cache=Mock(by_index=Mock(return_value=held)))
     assert bool([*identities.of_present(answer, history, stateful_set())]) == objected
 
 

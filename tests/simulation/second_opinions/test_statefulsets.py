@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import hypothesis.strategies as st
 import pytest
@@ -103,9 +103,10 @@ def test_what_is_decided_is_not_objected_to(given_set: StatefulSet, pods: dict[i
 
 
 C, D = Action.CREATE, Action.DELETE
-PARALLEL = {"pod_management_policy": "Parallel"}
-OLD, ILL = {"revision": "old"}, {"ready": "False"}
-STUCK = {"waiting": "ErrImagePull", **ILL, **OLD}
+PARALLEL: dict[str, Any] = {"pod_management_policy": "Parallel"}
+OLD: dict[str, Any] = {"revision": "old"}
+ILL: dict[str, Any] = {"ready": "False"}
+STUCK: dict[str, Any] = {"waiting": "ErrImagePull", **ILL, **OLD}
 
 
 def pods_of(*pods: Pod) -> dict[int, Pod]:
@@ -200,7 +201,7 @@ def test_a_pod_on_the_wrong_side_of_the_partition_is_objected_to(
 
 def test_the_pods_of_a_set_are_those_that_it_controls_and_that_have_its_name():
     other = replace(pod(0), metadata=ObjectMeta(name="another-0"))
-    asked = SimpleNamespace(_pods=SimpleNamespace(by_index=lambda index, uid: [pod(0), pod(1), other]))
+    asked = Mock(_pods=Mock(by_index=Mock(return_value=[pod(0), pod(1), other])))
     right = pods_of(pod(0), pod(1))
     assert [*of_pods(right, asked, stateful_set())] == []
     for wrong in ({0: pod(0)}, {0: pod(0), 2: pod(1)}, {**right, 2: other}):
