@@ -22,7 +22,6 @@ from mooring.controllers.binding.decide import (
     decide_claim,
     decide_volume,
     resizer_of,
-    why_lost,
 )
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
@@ -223,15 +222,6 @@ def test_a_wait_that_is_told_as_an_error_or_is_one_and_not_told_so_is_objected_t
     assert [*bindings.of_claim(ClaimDecision(Action.WAIT, WHY, normal=not wrong), *asked)] == []
 
 
-@given(CLAIMS, st.none() | VOLUME)
-def test_why_a_volume_is_lost_is_not_objected_to(
-    given_claim: PersistentVolumeClaim, named: PersistentVolume | None
-):
-    answer = why_lost(given_claim, named)
-    assert [*bindings.of_loss(answer, given_claim, named)] == []
-    assert [*bindings.of_loss(WHY if answer is None else None, given_claim, named)]
-
-
 HOLDERS = st.builds(
     claim,
     volume_name=st.sampled_from(("", "pv", "else")),
@@ -396,6 +386,95 @@ def test_who_uses_a_claim_is_right_and_the_contrary_objected_to(
     assert real == used
     assert [*bindings.of_use(used, None, given_claim, pods)] == []
     assert [*bindings.of_use(not used, None, given_claim, pods)]
+
+
+IN_USE, PROTECTED = ("kubernetes.io/pvc-protection",), ("kubernetes.io/pv-protection",)
+FREED = {
+    "spec": {"claimRef": None},
+    "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": None}},
+}
+
+
+def held(each: Any, finalizers: tuple[str, ...], *, deleting: bool = True) -> Any:
+    stamp = "t" if deleting else None
+    return replace(each, metadata=replace(each.metadata, finalizers=finalizers, deletion_timestamp=stamp))
+
+
+def gives(name: str, *annotations: str, volume_name: str = "volumeName") -> dict[str, Any]:
+    marks = {f"pv.kubernetes.io/{each}": "yes" for each in annotations}
+    return {"metadata": {"annotations": marks}, "spec": {volume_name: name}}
+
+
+def status(phase: str) -> dict[str, Any]:
+    return {"status": {"phase": phase, "message": None}}
+
+
+def finalizers(*rest: str) -> dict[str, Any]:
+    return {"metadata": {"finalizers": [*rest] or None}}
+
+
+@pytest.mark.parametrize(
+    ("given_claim", "right", "wrong"),
+    [
+        (claim(), gives("pv", "bind-completed", "bound-by-controller"), gives("pv", "bind-completed")),
+        (claim(), gives("pv", "bind-completed", "bound-by-controller"), gives("pv", "bound-by-controller")),
+        (claim(volume_name="pv"), gives("pv", "bind-completed"), gives("x", "bind-completed")),
+        (
+            claim(volume_name="pv"),
+            gives("pv", "bind-completed"),
+            gives("pv", "bind-completed", "bound-by-controller"),
+        ),
+        (claim(annotations=BOUND), status("Bound"), status("Pending")),
+        (claim(annotations=BOUND), status("Lost"), gives("pv", "bind-completed", volume_name="x")),
+        (claim(), status("Pending"), status("Bound")),
+        (claim(), status("Pending"), status("Lost")),
+        (claim(storage_class_name=None), {"spec": {"storageClassName": "disk"}}, status("Lost")),
+        (claim(), status("Pending"), {"spec": {"storageClassName": "other"}}),
+        (held(claim(), ("x", *IN_USE)), finalizers("x"), finalizers()),
+        (held(claim(), IN_USE), finalizers(), finalizers(*IN_USE)),
+        (held(claim(), ("x",), deleting=False), finalizers("x", *IN_USE), finalizers(*IN_USE)),
+    ],
+)
+def test_a_write_of_a_claim_that_says_what_is_not_so_is_objected_to(
+    given_claim: PersistentVolumeClaim, right: dict[str, Any], wrong: dict[str, Any]
+):
+    assert [*bindings.of_written_claim(given_claim, None, given_claim, right, tell=False)] == []
+    assert len([*bindings.of_written_claim(given_claim, None, given_claim, wrong, tell=False)]) == 1
+
+
+def reserves(uid: str = "u", *, name: str = "c", chosen: bool = False) -> dict[str, Any]:
+    reference = {"namespace": "ns", "name": name, "uid": uid}
+    annotations = {"pv.kubernetes.io/bound-by-controller": "yes"} if chosen else {}
+    return {"spec": {"claimRef": reference}, "metadata": {"annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("pv", "right", "wrong"),
+    [
+        (volume(), reserves(chosen=True), reserves()),
+        (volume(to=""), reserves(), reserves(chosen=True)),
+        (volume(to=""), reserves(), reserves(name="other")),
+        (volume(to="v"), reserves("v"), reserves("u")),
+        (volume(to="u"), status("Bound"), status("Available")),
+        (volume(to="u", phase="Bound"), status("Released"), status("Bound")),
+        (volume(to="", phase=""), status("Available"), status("Bound")),
+        (volume(phase="Failed"), status("Available"), {"status": {"phase": "Available"}}),
+        (volume(to="u"), FREED, status("Available")),
+        (held(volume(), PROTECTED), finalizers(), finalizers("x")),
+        (held(volume(), (), deleting=False), finalizers(*PROTECTED), finalizers()),
+        (held(volume(), PROTECTED), finalizers(), finalizers(*PROTECTED)),
+    ],
+)
+def test_a_write_of_a_volume_that_says_what_is_not_so_is_objected_to(
+    pv: PersistentVolume, right: dict[str, Any], wrong: dict[str, Any]
+):
+    assert [*bindings.of_written_volume(pv, None, pv, right, tell=False)] == []
+    assert len([*bindings.of_written_volume(pv, None, pv, wrong, tell=False)]) == 1
+
+
+def test_a_bound_volume_that_loses_its_protection_is_objected_to():
+    pv = held(volume(to="u", phase="Bound"), PROTECTED)
+    assert len([*bindings.of_written_volume(pv, None, pv, finalizers())]) == 1
 
 
 CACHES: Any = SimpleNamespace(

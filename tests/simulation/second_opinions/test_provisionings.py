@@ -24,7 +24,6 @@ from mooring.controllers.provisioning.decide import (
     is_held,
     made_by,
     volume_name,
-    wants_volume,
 )
 from mooring.controllers.provisioning.reclaim import Reclaimer, has_no_claim
 from mooring.kube.decision import Decision
@@ -100,9 +99,6 @@ def test_what_is_decided_about_a_claim_is_not_objected_to(
 ):
     answer = decide_claim(given_claim, of_class, OURS, made=made)
     assert [*provisionings.of_claim(answer, given_claim, of_class, OURS, made=made)] == []
-    wish = wants_volume(given_claim, of_class, OURS)
-    assert [*provisionings.of_wish(wish, given_claim, of_class, OURS)] == []
-    assert [*provisionings.of_wish(not wish, given_claim, of_class, OURS)]
 
 
 SETTLED, PROVISION, FINISH, ASK = (
@@ -315,6 +311,34 @@ def made(name: str = "pvc-u", *, maker: str = DISK, size: str = "1Gi", **spec: A
 def test_a_volume_that_is_made_otherwise_is_objected_to(answer: PersistentVolume, objected: int):
     of_class = replace(NOW, mount_options=("ro",))
     assert len([*provisionings.of_made(answer, None, claim(), of_class)]) == objected
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+@pytest.mark.parametrize("maker", [DISK, EBS])
+def test_the_body_of_what_was_made_is_not_objected_to(maker: str, policy: str):
+    pv = made(maker=maker, policy=policy, held="example.com/own")
+    assert [*provisionings.of_body(controller.body_of(pv, claim()), pv, claim())] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "part", "change"),
+    [
+        ("Delete", "spec", {"claimRef": {"namespace": "ns", "name": "c", "uid": "other"}}),
+        ("Delete", "spec", {"claimRef": None}),
+        ("Delete", "metadata", {"finalizers": []}),
+        ("Delete", "metadata", {"finalizers": [DRIVERS]}),
+        ("Retain", "metadata", {"finalizers": [PLUGINS]}),
+        ("Delete", "metadata", {"annotations": {}}),
+        ("Delete", "spec", {"capacity": {}}),
+    ],
+)
+def test_a_body_that_is_not_of_the_claim_or_not_held_is_objected_to(
+    policy: str, part: str, change: dict[str, Any]
+):
+    pv = made(policy=policy)
+    body = controller.body_of(pv, claim())
+    body[part] |= change
+    assert len([*provisionings.of_body(body, pv, claim())]) == 1
 
 
 SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}

@@ -7,11 +7,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
 from mooring.controllers.statefulset.decide import Action, PodDecision, decide, revision_for
+from mooring.controllers.statefulset.status import status_of
 from mooring.kube.objects import (
     Condition,
     ContainerState,
@@ -28,7 +30,12 @@ from mooring.kube.objects import (
     UpdateStrategy,
 )
 from mooring.kube.reason import Reason
-from mooring.simulation.checks.second_opinions.statefulsets import of_pods, of_revision, of_steps
+from mooring.simulation.checks.second_opinions.statefulsets import (
+    of_pods,
+    of_revision,
+    of_status,
+    of_steps,
+)
 
 NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
 
@@ -176,6 +183,69 @@ def test_a_step_too_many_too_few_or_another_one_is_objected_to(
         return [*of_steps(answer, given_set, pods_of(*pods), "new", NOW)]
 
     assert (objections(right), len(objections(wrong))) == ([], 1)
+
+
+@given(SETS, PODS, st.booleans())
+def test_a_status_is_not_objected_to(given_set: StatefulSet, by_ordinal: dict[int, Pod], one_goes: bool):
+    pods = [
+        replace(each, metadata=replace(each.metadata, uid=f"uid-{ordinal}"))
+        for ordinal, each in by_ordinal.items()
+    ]
+    going = {"uid-1"} if one_goes else set[str]()
+    answer = status_of(given_set, pods, "new", going, NOW)
+    assert [*of_status(answer, given_set, pods, "new", going, NOW)] == []
+
+
+READY_PODS = [pod(0), pod(1)]
+RIGHT = StatefulSetStatus(
+    replicas=2,
+    ready_replicas=2,
+    available_replicas=2,
+    current_replicas=2,
+    updated_replicas=2,
+    current_revision="new",
+    update_revision="new",
+    collision_count=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("given_set", "pods", "right"),
+    [
+        (stateful_set(2), READY_PODS, {}),
+        (stateful_set(2, min_ready_seconds=11), READY_PODS, {"available_replicas": 0}),
+        (stateful_set(3), READY_PODS, {"current_revision": "old", "current_replicas": 0}),
+        (
+            stateful_set(2),
+            [pod(0), pod(1, **ILL)],
+            {"ready_replicas": 1, "available_replicas": 1, "current_revision": "old", "current_replicas": 0},
+        ),
+        (
+            stateful_set(2),
+            [pod(0), pod(1, **OLD)],
+            {"updated_replicas": 1, "current_revision": "old", "current_replicas": 1},
+        ),
+        (
+            stateful_set(1, current=""),
+            [pod(0, deleting=True)],
+            {
+                "replicas": 1,
+                "ready_replicas": 0,
+                "available_replicas": 0,
+                "current_replicas": 0,
+                "updated_replicas": 0,
+            },
+        ),
+    ],
+)
+def test_each_field_of_a_status_that_is_another_is_objected_to(
+    given_set: StatefulSet, pods: list[Pod], right: dict[str, Any]
+):
+    answer = replace(RIGHT, **right)
+    assert [*of_status(answer, given_set, pods, "new", (), NOW)] == []
+    for field in msgspec.structs.fields(answer):
+        wrong = replace(answer, **{field.name: "x" if field.type is str else 7})
+        assert len([*of_status(wrong, given_set, pods, "new", (), NOW)]) == 1
 
 
 @given(SETS, st.integers(0, 6))

@@ -16,7 +16,6 @@ from mooring.controllers.binding.decide import Action, ClaimDecision, VolumeActi
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.quantity import parse_bytes
-from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions.question import Question
 
 BOUND = "pv.kubernetes.io/bind-completed"
@@ -158,15 +157,6 @@ def _may_have(claim: PersistentVolumeClaim, named: PersistentVolume | None) -> b
     return named is not None and (named.spec.claim_ref is None or is_for(named, claim))
 
 
-def of_loss(
-    answer: Reason | None, claim: PersistentVolumeClaim, named: PersistentVolume | None
-) -> Iterator[str]:
-    """A claim keeps a volume that it names and that names no other claim."""
-    kept = bool(claim.spec.volume_name) and _may_have(claim, named)
-    if kept != (answer is None):
-        yield f"claim {claim.key} has {'its' if kept else 'no'} volume: {answer}"
-
-
 def of_volume(
     answer: VolumeDecision, pv: PersistentVolume, claim: PersistentVolumeClaim | None
 ) -> Iterator[str]:
@@ -275,6 +265,77 @@ def of_unbound(answer: dict[str, Any], pv: PersistentVolume) -> Iterator[str]:
         yield f"the reservation of {pv.name} is not kept: {answer}"
 
 
+# --- what is written
+
+
+def of_written_claim(
+    answer: PersistentVolumeClaim,
+    asked: Any,
+    claim: PersistentVolumeClaim,
+    patch: dict[str, Any],
+    subresource: str | None = None,
+    **how: bool,
+) -> Iterator[str]:
+    """A claim is marked as bound with the write that names its volume, if it did not name one; before its
+    status says so. Only one that was bound is Lost, and only one that was not waits."""
+    annotations: dict[str, Any] = patch.get("metadata", {}).get("annotations", {})
+    spec, phase = patch.get("spec", {}), patch.get("status", {}).get("phase")
+    bound, chosen = BOUND in claim.metadata.annotations, not claim.spec.volume_name
+    if (BOUND in annotations) != ("volumeName" in spec):
+        yield f"claim {claim.key} is marked as bound and names no volume, or the other way round"
+    if "volumeName" in spec and (BY_CONTROLLER in annotations) != chosen:
+        yield f"the volume of claim {claim.key} is told as chosen by the controller: {not chosen}"
+    if "volumeName" in spec and not chosen and spec["volumeName"] != claim.spec.volume_name:
+        yield f"claim {claim.key} is given another volume than {claim.spec.volume_name}"
+    if phase is not None and bound != (phase in ("Bound", "Lost")):
+        yield f"claim {claim.key} is {phase}, and is{'' if bound else ' not'} marked as bound"
+    if "storageClassName" in spec and claim.spec.storage_class_name is not None:
+        yield f"claim {claim.key} has a class, and is given {spec['storageClassName']}"
+    yield from _of_protection(claim, patch, "kubernetes.io/pvc-protection")
+
+
+def of_written_volume(
+    answer: PersistentVolume,
+    asked: Any,
+    pv: PersistentVolume,
+    patch: dict[str, Any],
+    subresource: str | None = None,
+    **how: bool,
+) -> Iterator[str]:
+    """Only a volume that is free, or reserved for this very claim, is given to one, and is told as chosen by
+    the controller if it was free. A phase is written once, after the claimRef that it speaks of."""
+    reference, phase = patch.get("spec", {}).get("claimRef"), patch.get("status", {}).get("phase")
+    annotations: dict[str, Any] = patch.get("metadata", {}).get("annotations", {})
+    named = pv.spec.claim_ref
+    if reference is not None and "name" in reference:
+        if (annotations.get(BY_CONTROLLER) == "yes") != (named is None):
+            yield f"{pv.name}, which named {named}, is told as chosen: {annotations}"
+        if named is not None and (
+            (named.namespace, named.name) != (reference["namespace"], reference["name"])
+            or named.uid not in ("", reference["uid"])
+        ):
+            yield f"{pv.name} of {named} is given to {reference}"
+    of_claim = named is not None and bool(named.uid)
+    if phase is not None and (phase == pv.status.phase or of_claim != (phase != "Available")):
+        yield f"{pv.name} of {named}, which was {pv.status.phase}, is {phase}"
+    if phase is not None and patch["status"].get("message", "kept") is not None:
+        yield f"{pv.name} is {phase}, and keeps the message of its former phase"
+    if pv.deleting and pv.status.phase == "Bound" and "finalizers" in patch.get("metadata", {}):
+        yield f"{pv.name} is bound, and loses its protection"
+    yield from _of_protection(pv, patch, "kubernetes.io/pv-protection")
+
+
+def _of_protection(
+    each: PersistentVolume | PersistentVolumeClaim, patch: dict[str, Any], finalizer: str
+) -> Iterator[str]:
+    """What is deleted loses its protection and no other finalizer; what stays is given it."""
+    if "finalizers" not in patch.get("metadata", {}):
+        return
+    before, after = set(each.metadata.finalizers), set(patch["metadata"]["finalizers"] or ())
+    if after != (before - {finalizer} if each.deleting else before | {finalizer}) or after == before:
+        yield f"the finalizers of {each.key} were {sorted(before)}, and are {sorted(after)}"
+
+
 # --- what is looked at again when something changes
 
 
@@ -332,7 +393,6 @@ def of_changed_class(answer: Iterable[object], asked: Any, storage_class: Storag
 
 QUESTIONS = (
     Question(controller, "decide_claim", of_claim),
-    Question(controller, "why_lost", of_loss),
     Question(controller, "decide_volume", of_volume),
     Question(controller, "resizer_of", of_resizer),
     Question(controller, "default_class", of_default),
@@ -340,6 +400,8 @@ QUESTIONS = (
     Question(controller, "is_free", of_free),
     Question(controller, "unbound", of_unbound),
     Question(BindingController, "_used", of_use),
+    Question(BindingController, "_patch_claim", of_written_claim),
+    Question(BindingController, "_patch_volume", of_written_volume),
     Question(BindingController, "_touched_by_claim", of_changed_claim),
     Question(BindingController, "_touched_by_volume", of_new_volume),
     Question(BindingController, "_touched_by_change", of_changed_volume),

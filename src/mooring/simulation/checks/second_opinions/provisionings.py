@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from mooring.controllers.provisioning import controller, reclaim
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
@@ -131,13 +134,6 @@ def of_volume(
         yield f"volume {pv.name}: {answer.action.value}, and not {expected.value}"
 
 
-def of_wish(
-    answer: bool, claim: PersistentVolumeClaim, storage_class: StorageClass | None, ours: Container[str]
-) -> Iterator[str]:
-    if answer != wants(claim, storage_class, ours):
-        yield f"claim {claim.key} {'wants no' if answer else 'wants a'} volume"
-
-
 def of_name(answer: str, claim: PersistentVolumeClaim) -> Iterator[str]:
     """There is one name for one claim, so that it never gets two volumes."""
     if answer != f"pvc-{claim.uid}":
@@ -211,6 +207,22 @@ def of_made(
             yield f"the {what} of {answer.name} is {given}, and not {expected}"
     if size(spec.capacity.get("storage", 0)) < size(want.resources.requests.get("storage", 0)):
         yield f"{answer.name} has fewer bytes than claim {claim.key} asks for"
+
+
+def of_body(answer: dict[str, Any], made: PersistentVolume, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """The PersistentVolume is the claim's from the beginning, and held if its disk is to go with it."""
+    kept = (*made.metadata.finalizers,)
+    if made.spec.persistent_volume_reclaim_policy == "Delete":
+        kept += (finalizer(maker_of(made)),)
+    found = msgspec.convert(answer, PersistentVolume)
+    named = found.spec.claim_ref
+    if named is None or (named.namespace, named.name, named.uid) != (claim.namespace, claim.name, claim.uid):
+        yield f"{made.name} is made for {claim.key}, and names {named}"
+    if found.metadata.finalizers != kept:
+        yield f"{made.name} is held by {found.metadata.finalizers}, and not by {kept}"
+    metadata = replace(found.metadata, finalizers=made.metadata.finalizers)
+    if replace(found, metadata=metadata, spec=replace(found.spec, claim_ref=made.spec.claim_ref)) != made:
+        yield f"{made.name} is not as it was made"
 
 
 def of_content(
@@ -324,9 +336,8 @@ def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> I
 QUESTIONS = (
     Question(controller, "decide_claim", of_claim),
     Question(controller, "decide_volume", of_volume),
-    Question(controller, "wants_volume", of_wish),
     Question(controller, "volume_name", of_name),
-    Question(controller, "finalizer_of", of_finalizer),
+    Question(controller, "body_of", of_body),
     Question(controller, "content_of", of_content),
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.controllers.statefulset import controller
 from mooring.controllers.statefulset.decide import Action, PodDecision
-from mooring.kube.objects import Pod, StatefulSet
+from mooring.kube.objects import Pod, StatefulSet, StatefulSetStatus
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.second_opinions.question import Question
 
@@ -182,8 +182,41 @@ def of_pods(answer: Mapping[int, Pod], asked: Any, stateful_set: StatefulSet) ->
         yield f"{stateful_set.name} has the pods {sorted(answer)}, and not {sorted(expected)}"
 
 
+def of_status(
+    answer: StatefulSetStatus,
+    stateful_set: StatefulSet,
+    pods: Sequence[Pod],
+    revision: str,
+    going: Collection[str],
+    now: datetime,
+) -> Iterator[str]:
+    """It counts the pods there are, those that run and are ready, and of each template those that stay. The
+    new template becomes the current one when there are as many pods as wanted, all of it and ready."""
+    staying = [pod.metadata.labels.get(REVISION) for pod in pods if not pod.deleting and pod.uid not in going]
+    ready = [pod for pod in pods if is_available(pod, 0, now)]
+    old = [pod for pod in pods if pod.metadata.labels.get(REVISION) != revision]
+    complete = len(pods) == len(staying) == len(ready) == stateful_set.spec.replicas and not old
+    current = stateful_set.status.current_revision
+    current = revision if complete or not current else current
+    least = stateful_set.spec.min_ready_seconds
+    expected = StatefulSetStatus(
+        observed_generation=stateful_set.metadata.generation,
+        replicas=len(pods),
+        ready_replicas=len(ready),
+        available_replicas=len([pod for pod in ready if is_available(pod, least, now)]),
+        current_replicas=staying.count(current),
+        updated_replicas=staying.count(revision),
+        current_revision=current,
+        update_revision=revision,
+        collision_count=0,
+    )
+    if answer != expected:
+        yield f"{stateful_set.name} is {answer}, and not {expected}"
+
+
 QUESTIONS = (
     Question(controller, "decide", of_steps),
     Question(controller, "revision_for", of_revision),
+    Question(controller, "status_of", of_status),
     Question(controller.StatefulSetController, "_pods_of", of_pods),
 )
