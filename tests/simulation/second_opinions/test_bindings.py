@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import hypothesis.strategies as st
 import msgspec
@@ -475,6 +476,78 @@ def test_a_write_of_a_volume_that_says_what_is_not_so_is_objected_to(
 def test_a_bound_volume_that_loses_its_protection_is_objected_to():
     pv = held(volume(to="u", phase="Bound"), PROTECTED)
     assert len([*bindings.of_written_volume(pv, None, pv, finalizers())]) == 1
+
+
+def binder(*known: Any, told: Reason | None = None) -> Any:
+    """A binder that knows these objects, and has told this of the claim."""
+    objects = {each.key: each for each in known}
+    return Mock(_claims=objects, _volumes=objects, recorder=Mock(_last_reasons={("u", ""): told}))
+
+
+def shows(phase: str, **fields: Any) -> PersistentVolumeClaim:
+    status = PersistentVolumeClaimStatus(phase=phase, **fields)
+    return replace(claim(annotations=BOUND, volume_name="pv"), status=status)
+
+
+WAITS, LOSES = ClaimDecision(Action.WAIT, WHY), ClaimDecision(Action.LOST, WHY)
+
+
+@pytest.mark.parametrize(
+    ("given_claim", "known", "told", "objected"),
+    [
+        (shows("Pending"), shows("Pending"), WHY, 0),
+        (shows("Pending"), shows("Pending"), None, 1),
+        (shows("Lost"), shows("Pending"), WHY, 0),
+        (shows("Lost"), None, WHY, 1),
+        (shows("", access_modes=(RW,)), None, WHY, 1),
+        (shows("", capacity={"storage": "1"}), None, WHY, 1),
+    ],
+)
+def test_a_claim_that_waits_and_does_not_say_so_is_objected_to(
+    given_claim: PersistentVolumeClaim,
+    known: PersistentVolumeClaim | None,
+    told: Reason | None,
+    objected: int,
+):
+    asked = binder(known or given_claim, told=told)
+    assert len([*bindings.of_waiting(None, asked, given_claim, WAITS)]) == objected
+
+
+def test_a_claim_that_is_lost_and_does_not_say_so_is_objected_to():
+    lost, bound = shows("Lost"), shows("Bound")
+    assert [*bindings.of_losing(None, binder(lost, told=WHY), bound, LOSES)] == []
+    assert [*bindings.of_losing(None, binder(bound, volume(to="u")), bound, LOSES)] == []
+    assert len([*bindings.of_losing(None, binder(lost), bound, LOSES)]) == 1
+    assert len([*bindings.of_losing(None, binder(bound, told=WHY), bound, LOSES)]) == 1
+
+
+def grown(
+    phase: str = "Bound", *, names: str = "pv", resizer: str = "ebs.csi.aws.com"
+) -> PersistentVolumeClaim:
+    annotations = BOUND | {"volume.kubernetes.io/storage-resizer": resizer}
+    return replace(
+        claim(annotations=annotations, volume_name=names, size="2Gi"),
+        status=PersistentVolumeClaimStatus(phase=phase, capacity={"storage": "1Gi"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_claim", "pv", "objected"),
+    [
+        (grown(), volume(to="u", phase="Bound", **AWS), 0),
+        (grown(resizer="other"), volume(to="u", phase="Bound", **AWS), 1),
+        (grown("Pending"), volume(to="u", phase="Bound"), 1),
+        (grown(names="other"), volume(to="u", phase="Bound"), 1),
+        (grown(), volume(to="", phase="Bound"), 1),
+        (grown(), volume(to="u"), 1),
+        (claim(), volume(), 2),
+    ],
+)
+def test_a_claim_that_is_not_bound_and_to_which_nothing_is_written_is_objected_to(
+    given_claim: PersistentVolumeClaim, pv: PersistentVolume, objected: int
+):
+    assert len([*bindings.of_binding(None, binder(given_claim, pv), given_claim, pv)]) == objected
+    assert [*bindings.of_binding(None, binder(), given_claim, pv)] == []
 
 
 CACHES: Any = SimpleNamespace(

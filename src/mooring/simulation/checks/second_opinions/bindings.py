@@ -23,6 +23,7 @@ BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+RESIZER = "volume.kubernetes.io/storage-resizer"
 BEFORE_GROWTH = "volume.alpha.kubernetes.io/pre-resize-capacity"
 DISK_GOES_FIRST = {"mooring.dev/provisioned", "external-provisioner.volume.kubernetes.io/finalizer"}
 """Finalizers that stay until the volume's disk is deleted, which is after its claim."""
@@ -183,13 +184,17 @@ def of_volume(
         yield f"volume {pv.name} is judged by claim {claim.key}, which is not the one that it names"
 
 
+def _grower(claim: PersistentVolumeClaim, pv: PersistentVolume) -> str | None:
+    has = claim.status.capacity.get("storage", 0)
+    if size(claim.spec.resources.requests.get("storage", 0)) <= size(has):
+        return None
+    drivers = OWNERS_OF_SOURCES.items()
+    return next((driver for name, driver in drivers if getattr(pv.spec, name) is not None), None)
+
+
 def of_resizer(answer: str | None, claim: PersistentVolumeClaim, pv: PersistentVolume) -> Iterator[str]:
     """The driver that grows a former in-tree volume is named when the claim asks for more than it has."""
-    has = claim.status.capacity.get("storage", 0)
-    grows = size(claim.spec.resources.requests.get("storage", 0)) > size(has)
-    sources = (driver for name, driver in OWNERS_OF_SOURCES.items() if getattr(pv.spec, name) is not None)
-    expected = next(sources, None) if grows else None
-    if answer != expected:
+    if answer != (expected := _grower(claim, pv)):
         yield f"claim {claim.key} of {pv.name} is grown by {answer}, and not by {expected}"
 
 
@@ -325,6 +330,43 @@ def of_written_volume(
     yield from _of_protection(pv, patch, "kubernetes.io/pv-protection")
 
 
+def of_waiting(
+    answer: None, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
+) -> Iterator[str]:
+    """The claim says why it waits, and nothing of a volume."""
+    if asked.recorder._last_reasons.get((claim.uid, "")) != decision.reason:
+        yield f"claim {claim.key} does not say that it waits: {decision.reason}"
+    status = claim.status
+    wrong = status.access_modes or status.capacity or status.phase in ("Bound", "Lost")
+    if wrong and asked._claims.get(claim.key) is claim:
+        yield f"claim {claim.key} waits, and has status {status}"
+
+
+def of_losing(
+    answer: None, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
+) -> Iterator[str]:
+    """The claim says what it has lost, unless a look shows that it has not."""
+    told = asked.recorder._last_reasons.get((claim.uid, "")) == decision.reason
+    if not told and not _may_have(claim, asked._volumes.get(claim.spec.volume_name)):
+        yield f"claim {claim.key} does not say that it is lost: {decision.reason}"
+    if told and claim.status.phase != "Lost" and asked._claims.get(claim.key) is claim:
+        yield f"claim {claim.key} is lost, and is {claim.status.phase}"
+
+
+def of_binding(answer: None, asked: Any, claim: PersistentVolumeClaim, pv: PersistentVolume) -> Iterator[str]:
+    """A claim to which nothing has to be written is bound already, and its volume names it."""
+    if asked._claims.get(claim.key) is claim:
+        resizer = _grower(claim, pv)
+        marked = BOUND in claim.metadata.annotations and claim.spec.volume_name == pv.name
+        if not marked or claim.status.phase != "Bound":
+            yield f"claim {claim.key} is not bound to {pv.name}"
+        if resizer is not None and claim.metadata.annotations.get(RESIZER) != resizer:
+            yield f"claim {claim.key} is to be grown by {resizer}, and does not say so"
+    of_claim = pv.spec.claim_ref is not None and pv.spec.claim_ref.uid == claim.uid
+    if asked._volumes.get(pv.name) is pv and not (of_claim and pv.status.phase == "Bound"):
+        yield f"volume {pv.name} is {pv.status.phase} and not bound to claim {claim.key}"
+
+
 def _of_protection(
     each: PersistentVolume | PersistentVolumeClaim, patch: dict[str, Any], finalizer: str
 ) -> Iterator[str]:
@@ -400,6 +442,9 @@ QUESTIONS = (
     Question(controller, "is_free", of_free),
     Question(controller, "unbound", of_unbound),
     Question(BindingController, "_used", of_use),
+    Question(BindingController, "_wait", of_waiting),
+    Question(BindingController, "_lose", of_losing),
+    Question(BindingController, "_bind", of_binding),
     Question(BindingController, "_patch_claim", of_written_claim),
     Question(BindingController, "_patch_volume", of_written_volume),
     Question(BindingController, "_touched_by_claim", of_changed_claim),
