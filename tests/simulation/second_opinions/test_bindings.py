@@ -239,7 +239,7 @@ def test_what_is_decided_about_a_volume_is_not_objected_to(
     assert [*bindings.of_volume(decide_volume(pv, given_claim), pv, given_claim)] == []
     assert [*bindings.of_free(is_free(pv), pv)] == []
     assert [*bindings.of_free(not is_free(pv), pv)]
-    assert [*bindings.of_unbound(unbound(pv), pv)] == []
+    assert [*bindings.of_written_volume(pv, None, pv, unbound(pv))] == []
 
 
 def made(annotations: dict[str, str], policy: str = "Delete", phase: str = "Bound") -> PersistentVolume:
@@ -271,12 +271,6 @@ def test_what_a_volume_is_not_is_objected_to(
     pv: PersistentVolume, given_claim: PersistentVolumeClaim | None, action: VolumeAction, phase: str
 ):
     assert [*bindings.of_volume(VolumeDecision(action, WHY, phase), pv, given_claim)]
-
-
-@pytest.mark.parametrize("annotations", [{}, CHOSEN])
-def test_a_reservation_that_is_lost_or_stays_by_mistake_is_objected_to(annotations: dict[str, str]):
-    pv, other = made(annotations), made({} if annotations else CHOSEN)
-    assert [*bindings.of_unbound(unbound(other), pv)]
 
 
 def growing(asked_for: str, has: str, **source: Any) -> tuple[PersistentVolumeClaim, PersistentVolume]:
@@ -396,9 +390,12 @@ FREED = {
 }
 
 
-def held(each: Any, finalizers: tuple[str, ...], *, deleting: bool = True) -> Any:
-    stamp = "t" if deleting else None
-    return replace(each, metadata=replace(each.metadata, finalizers=finalizers, deletion_timestamp=stamp))
+KEPT = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
+
+
+def held(each: Any, finalizers: tuple[str, ...], *, deleting: bool = True, **metadata: Any) -> Any:
+    metadata |= {"finalizers": finalizers, "deletion_timestamp": "t" if deleting else None}
+    return replace(each, metadata=replace(each.metadata, **metadata))
 
 
 def gives(name: str, *annotations: str, volume_name: str = "volumeName") -> dict[str, Any]:
@@ -460,7 +457,8 @@ def reserves(uid: str = "u", *, name: str = "c", chosen: bool = False) -> dict[s
         (volume(to="u", phase="Bound"), status("Released"), status("Bound")),
         (volume(to="", phase=""), status("Available"), status("Bound")),
         (volume(phase="Failed"), status("Available"), {"status": {"phase": "Available"}}),
-        (volume(to="u"), FREED, status("Available")),
+        (held(volume(to="u"), (), annotations=CHOSEN), FREED, KEPT),
+        (volume(to="u"), KEPT, FREED),
         (held(volume(), PROTECTED), finalizers(), finalizers("x")),
         (held(volume(), (), deleting=False), finalizers(*PROTECTED), finalizers()),
         (held(volume(), PROTECTED), finalizers(), finalizers(*PROTECTED)),

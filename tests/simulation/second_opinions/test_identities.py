@@ -206,6 +206,18 @@ def test_owners_of_claims_are_not_objected_to(
     assert [*identities.of_stale(not stale, given_claim, given_set, "app-0", pod)]
 
 
+@pytest.mark.parametrize(
+    ("found", "objected"), [(claim(), True), (None, True), (claim(FORMER_SET), False), ("deleted", False)]
+)
+def test_a_claim_that_is_waited_for_and_does_not_go_is_objected_to(found: Any, objected: bool):
+    if found == "deleted":
+        found = replace(claim(), metadata=replace(claim().metadata, deletion_timestamp="t"))
+    asked_of = Mock(_claims={"ns/data-app-0": found}, _pods=Mock(by_index=Mock(return_value=[POD])))
+    body = claim_bodies(stateful_set(), 0)[0]
+    assert bool([*identities.of_claim_there(False, asked_of, stateful_set(), body, 0)]) == objected
+    assert [*identities.of_claim_there(True, asked_of, stateful_set(), body, 0)] == []
+
+
 def written(*owners: OwnerReference) -> list[dict[str, Any]]:
     return [{"uid": each.uid, "controller": each.controller} for each in owners]
 

@@ -21,6 +21,8 @@ from mooring.kube.objects import (
     ContainerStatus,
     ObjectMeta,
     Ordinals,
+    OwnerReference,
+    PersistentVolumeClaim,
     Pod,
     PodStatus,
     RollingUpdate,
@@ -31,10 +33,12 @@ from mooring.kube.objects import (
 )
 from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions.statefulsets import (
+    of_claim_going,
     of_pods,
     of_revision,
     of_status,
     of_steps,
+    of_touched,
 )
 
 NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
@@ -276,3 +280,50 @@ def test_the_pods_of_a_set_are_those_that_it_controls_and_that_have_its_name():
     assert [*of_pods(right, asked, stateful_set())] == []
     for wrong in ({0: pod(0)}, {0: pod(0), 2: pod(1)}, {**right, 2: other}):
         assert len([*of_pods(wrong, asked, stateful_set())]) == 1
+
+
+def owned(name: str, kind: str = "") -> Pod:
+    owners = (OwnerReference(kind=kind, name="app", uid="u", controller=True),) if kind else ()
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", owner_references=owners))
+
+
+SETS_THERE: Any = Mock(
+    _sets=Mock(
+        get={"ns/app": stateful_set()}.get,
+        items=lambda: [stateful_set(volume_claim_templates=({"metadata": {"name": "data"}},))],
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "right"),
+    [
+        (owned("app-0", "StatefulSet"), {"ns/app"}),
+        (owned("app-0", "ReplicaSet"), set[str]()),
+        (owned("app-0"), {"ns/app"}),
+        (owned("other-0"), set[str]()),
+        (owned("app-x"), set[str]()),
+    ],
+)
+def test_a_set_that_a_pod_marks_by_mistake_or_does_not_is_objected_to(given_pod: Pod, right: set[str]):
+    assert [*of_touched(list(right), SETS_THERE, given_pod)] == []
+    assert [*of_touched(list({"ns/app"} - right), SETS_THERE, given_pod)]
+
+
+@pytest.mark.parametrize(
+    ("name", "deleting", "answer", "objected"),
+    [
+        ("data-app-0", True, ["ns/app"], 0),
+        ("data-app-0", True, [], 1),
+        ("data-app-0", False, [], 0),
+        ("data-app-0", False, ["ns/app"], 1),
+        ("data-app-x", True, [], 0),
+        ("logs-app-0", True, [], 0),
+    ],
+)
+def test_a_set_that_is_not_told_of_the_end_of_its_claim_is_objected_to(
+    name: str, deleting: bool, answer: list[str], objected: int
+):
+    metadata = ObjectMeta(name=name, namespace="ns", deletion_timestamp="t" if deleting else None)
+    found = of_claim_going(answer, SETS_THERE, PersistentVolumeClaim(metadata=metadata))
+    assert len([*found]) == objected

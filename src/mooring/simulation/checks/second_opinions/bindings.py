@@ -258,18 +258,6 @@ def of_free(answer: bool, pv: PersistentVolume) -> Iterator[str]:
         yield f"volume {pv.name} counts as free: {answer}"
 
 
-def of_unbound(answer: dict[str, Any], pv: PersistentVolume) -> Iterator[str]:
-    """A volume that is taken from its claim keeps a reservation that its creator has made, by name; one that
-    the controller has chosen is as it was before."""
-    chosen = BY_CONTROLLER in pv.metadata.annotations
-    reference = answer["spec"]["claimRef"]
-    annotations = answer.get("metadata", {}).get("annotations", {})
-    if chosen and (reference is not None or annotations.get(BY_CONTROLLER, "kept") is not None):
-        yield f"{pv.name} stays reserved: {answer}"
-    if not chosen and (reference != {"uid": None, "resourceVersion": None} or annotations):
-        yield f"the reservation of {pv.name} is not kept: {answer}"
-
-
 # --- what is written
 
 
@@ -299,6 +287,17 @@ def of_written_claim(
     yield from _of_protection(claim, patch, "kubernetes.io/pvc-protection")
 
 
+def _of_release(pv: PersistentVolume, patch: dict[str, Any]) -> Iterator[str]:
+    """A volume that is taken from its claim keeps a reservation that its creator has made, by name; one that
+    the controller has chosen is as it was before."""
+    if BY_CONTROLLER not in pv.metadata.annotations:
+        expected: dict[str, Any] = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
+    else:
+        expected = {"spec": {"claimRef": None}, "metadata": {"annotations": {BY_CONTROLLER: None}}}
+    if patch != expected:
+        yield f"{pv.name} is taken from its claim by {patch}, and not {expected}"
+
+
 def of_written_volume(
     answer: PersistentVolume,
     asked: Any,
@@ -320,6 +319,8 @@ def of_written_volume(
             or named.uid not in ("", reference["uid"])
         ):
             yield f"{pv.name} of {named} is given to {reference}"
+    elif "spec" in patch:
+        yield from _of_release(pv, patch)
     of_claim = named is not None and bool(named.uid)
     if phase is not None and (phase == pv.status.phase or of_claim != (phase != "Available")):
         yield f"{pv.name} of {named}, which was {pv.status.phase}, is {phase}"
@@ -440,7 +441,6 @@ QUESTIONS = (
     Question(controller, "default_class", of_default),
     Question(controller, "_bound_status", of_bound_status),
     Question(controller, "is_free", of_free),
-    Question(controller, "unbound", of_unbound),
     Question(BindingController, "_used", of_use),
     Question(BindingController, "_wait", of_waiting),
     Question(BindingController, "_lose", of_losing),

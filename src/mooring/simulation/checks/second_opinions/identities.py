@@ -122,6 +122,20 @@ def of_stale(
         yield f"claim {claim.key} {'does not go' if answer else 'goes'} with a former owner"
 
 
+def of_claim_there(
+    answer: bool, asked: Any, stateful_set: StatefulSet, body: Any, ordinal: int
+) -> Iterator[str]:
+    """Only a claim that goes is waited for: all others can be used, or made."""
+    if answer:
+        return
+    found = asked._claims.get(f"{stateful_set.namespace}/{body['metadata']['name']}")
+    name = f"{stateful_set.name}-{ordinal}"
+    pods = asked._pods.by_index("owner", stateful_set.uid)
+    pod = next((each for each in pods if each.name == name), None)
+    if found is None or not (found.deleting or _goes(found, stateful_set, name, pod)):
+        yield f"claim {body['metadata']['name']} is waited for, and does not go"
+
+
 def of_owners(
     answer: list[dict[str, Any]] | None,
     stateful_set: StatefulSet,
@@ -224,6 +238,7 @@ def of_revision_body(answer: dict[str, Any], owner: Owner, number: int, salt: in
 QUESTIONS = (
     Question(controller.StatefulSetController, "_body", of_pod),
     Question(controller, "claim_bodies", of_claims),
+    Question(controller.StatefulSetController, "_ensure_claim", of_claim_there),
     Question(controller, "is_stale", of_stale),
     Question(controller, "claim_owners", of_owners),
     Question(Revisions, "present", of_present),

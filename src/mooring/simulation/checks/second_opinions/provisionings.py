@@ -20,6 +20,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.decision import Decision
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -31,7 +32,6 @@ from mooring.simulation.checks.second_opinions.bindings import (
     OWNERS_OF_SOURCES,
     PROVISIONED_BY,
     SELECTED_NODE,
-    of_unbound,
     size,
 )
 from mooring.simulation.checks.second_opinions.question import Question
@@ -333,6 +333,13 @@ def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> I
         yield f"{pv.name} is attached to {answer}, and not to {expected}"
 
 
+def of_selected_node(answer: Node | None, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """The scheduler says on the claim which node it has chosen."""
+    name = claim.metadata.annotations.get(SELECTED_NODE)
+    if answer is not None and answer.name != name:
+        yield f"the node of claim {claim.key} is {answer.name}, and not {name}"
+
+
 QUESTIONS = (
     Question(controller, "decide_claim", of_claim),
     Question(controller, "decide_volume", of_volume),
@@ -344,6 +351,7 @@ QUESTIONS = (
     Question(ProvisioningController, "_is_nothing_there", of_nothing),
     Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
     Question(ProvisioningController, "_make", of_made),
+    Question(ProvisioningController, "_selected_node", of_selected_node),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
     Question(reclaim, "made_by", of_maker),
     Question(reclaim, "is_held", of_held),
@@ -352,6 +360,5 @@ QUESTIONS = (
     Question(reclaim, "has_no_claim", of_end),
     Question(reclaim, "users_of_claim", of_users),
     Question(reclaim, "not_of_successor", of_former_users),
-    Question(reclaim, "unbound", of_unbound),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.controllers.statefulset import controller
 from mooring.controllers.statefulset.decide import Action, PodDecision
-from mooring.kube.objects import Pod, StatefulSet, StatefulSetStatus
+from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet, StatefulSetStatus
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.second_opinions.question import Question
 
@@ -182,6 +182,33 @@ def of_pods(answer: Mapping[int, Pod], asked: Any, stateful_set: StatefulSet) ->
         yield f"{stateful_set.name} has the pods {sorted(answer)}, and not {sorted(expected)}"
 
 
+def of_touched(answer: Collection[str], asked: Any, pod: Pod) -> Iterator[str]:
+    """A pod is of the set that controls it; one that nothing controls may be adopted by the set whose name
+    it has."""
+    owners = [each for each in pod.metadata.owner_references if each.controller]
+    if owners:
+        expected = {f"{pod.namespace}/{each.name}" for each in owners if each.kind == "StatefulSet"}
+    else:
+        name, _, number = pod.name.rpartition("-")
+        key = f"{pod.namespace}/{name}"
+        expected = {key} if number.isdigit() and asked._sets.get(key) is not None else set[str]()
+    if {*answer} != expected:
+        yield f"a change of pod {pod.key} marks {answer}, and not {expected}"
+
+
+def of_claim_going(answer: Collection[str], asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """A set may wait for the end of each claim that has a name of its identities'."""
+    if not claim.deleting:
+        if answer:
+            yield f"claim {claim.key}, which stays, marks {answer}"
+        return
+    name, _, number = claim.name.rpartition("-")
+    for each in asked._sets.items() if number.isdigit() else ():
+        names = {f"{one['metadata']['name']}-{each.name}" for one in each.spec.volume_claim_templates}
+        if each.namespace == claim.namespace and name in names and each.key not in answer:
+            yield f"claim {claim.key}, which goes, does not mark {each.key}"
+
+
 def of_status(
     answer: StatefulSetStatus,
     stateful_set: StatefulSet,
@@ -219,4 +246,6 @@ QUESTIONS = (
     Question(controller, "revision_for", of_revision),
     Question(controller, "status_of", of_status),
     Question(controller.StatefulSetController, "_pods_of", of_pods),
+    Question(controller.StatefulSetController, "_touched", of_touched),
+    Question(controller.StatefulSetController, "_set_of_claim", of_claim_going),
 )
