@@ -46,7 +46,7 @@ from mooring.kube.objects.volumes import (
 from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions import bindings
 from mooring.volumes.default_class import default_class
-from mooring.volumes.free_volumes import FreeVolumes, is_free
+from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import unbound
 
 WHY = Reason("Any", "words")
@@ -237,8 +237,6 @@ def test_what_is_decided_about_a_volume_is_not_objected_to(
     if pv.spec.claim_ref is None or pv.spec.claim_ref.uid != "u":
         given_claim = None
     assert [*bindings.of_volume(decide_volume(pv, given_claim), pv, given_claim)] == []
-    assert [*bindings.of_free(is_free(pv), pv)] == []
-    assert [*bindings.of_free(not is_free(pv), pv)]
     assert [*bindings.of_written_volume(pv, None, pv, unbound(pv))] == []
 
 

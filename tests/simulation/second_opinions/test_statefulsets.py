@@ -34,7 +34,6 @@ from mooring.kube.objects import (
 from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions.statefulsets import (
     of_claim_going,
-    of_pods,
     of_revision,
     of_status,
     of_steps,
@@ -271,15 +270,6 @@ def test_a_pod_on_the_wrong_side_of_the_partition_is_objected_to(
     given_set: StatefulSet, ordinal: int, wrong: str
 ):
     assert [*of_revision(wrong, given_set, ordinal, "new")]
-
-
-def test_the_pods_of_a_set_are_those_that_it_controls_and_that_have_its_name():
-    other = replace(pod(0), metadata=ObjectMeta(name="another-0"))
-    asked = Mock(_pods=Mock(by_index=Mock(return_value=[pod(0), pod(1), other])))
-    right = pods_of(pod(0), pod(1))
-    assert [*of_pods(right, asked, stateful_set())] == []
-    for wrong in ({0: pod(0)}, {0: pod(0), 2: pod(1)}, {**right, 2: other}):
-        assert len([*of_pods(wrong, asked, stateful_set())]) == 1
 
 
 def owned(name: str, kind: str = "") -> Pod:

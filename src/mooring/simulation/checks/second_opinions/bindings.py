@@ -253,11 +253,6 @@ def of_use(answer: bool, asked: Any, claim: PersistentVolumeClaim, pods: Iterabl
         yield f"claim {claim.key} is used by {', '.join(users) or 'no pod'}, and counts as used: {answer}"
 
 
-def of_free(answer: bool, pv: PersistentVolume) -> Iterator[str]:
-    if answer != is_offered(pv):
-        yield f"volume {pv.name} counts as free: {answer}"
-
-
 # --- what is written
 
 
@@ -440,7 +435,6 @@ QUESTIONS = (
     Question(controller, "resizer_of", of_resizer),
     Question(controller, "default_class", of_default),
     Question(controller, "_bound_status", of_bound_status),
-    Question(controller, "is_free", of_free),
     Question(BindingController, "_used", of_use),
     Question(BindingController, "_wait", of_waiting),
     Question(BindingController, "_lose", of_losing),

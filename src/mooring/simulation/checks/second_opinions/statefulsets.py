@@ -171,23 +171,12 @@ def of_revision(answer: str, stateful_set: StatefulSet, ordinal: int, revision: 
         yield f"pod {ordinal} of {stateful_set.name} is made of {answer}, and not of {expected}"
 
 
-def of_pods(answer: Mapping[int, Pod], asked: Any, stateful_set: StatefulSet) -> Iterator[str]:
-    """The pods of a set are those that it controls and that have its name, a dash and a number."""
-    beginning, expected = f"{stateful_set.name}-", dict[int, Pod]()
-    for pod in asked._pods.by_index("owner", stateful_set.uid):
-        rest = pod.name.removeprefix(beginning)
-        if rest.isdigit() and rest != pod.name:
-            expected[int(rest)] = pod
-    if answer != expected:
-        yield f"{stateful_set.name} has the pods {sorted(answer)}, and not {sorted(expected)}"
-
-
 def of_touched(answer: Collection[str], asked: Any, pod: Pod) -> Iterator[str]:
     """A pod is of the set that controls it; one that nothing controls may be adopted by the set whose name
     it has."""
-    owners = [each for each in pod.metadata.owner_references if each.controller]
-    if owners:
-        expected = {f"{pod.namespace}/{each.name}" for each in owners if each.kind == "StatefulSet"}
+    owner = pod.controller
+    if owner is not None:
+        expected = {f"{pod.namespace}/{owner.name}"} if owner.kind == "StatefulSet" else set[str]()
     else:
         name, _, number = pod.name.rpartition("-")
         key = f"{pod.namespace}/{name}"
@@ -245,7 +234,6 @@ QUESTIONS = (
     Question(controller, "decide", of_steps),
     Question(controller, "revision_for", of_revision),
     Question(controller, "status_of", of_status),
-    Question(controller.StatefulSetController, "_pods_of", of_pods),
     Question(controller.StatefulSetController, "_touched", of_touched),
     Question(controller.StatefulSetController, "_set_of_claim", of_claim_going),
 )
