@@ -44,7 +44,7 @@ from mooring.kube.objects.volumes import (
     GCEPersistentDiskVolumeSource,
 )
 from mooring.kube.reason import Reason
-from mooring.simulation.checks.second_opinions import bindings
+from mooring.simulation.checks.second_opinions import binding_writes, bindings
 from mooring.volumes.default_class import default_class
 from mooring.volumes.free_volumes import FreeVolumes
 from mooring.volumes.matching import unbound
@@ -237,7 +237,7 @@ def test_what_is_decided_about_a_volume_is_not_objected_to(
     if pv.spec.claim_ref is None or pv.spec.claim_ref.uid != "u":
         given_claim = None
     assert [*bindings.of_volume(decide_volume(pv, given_claim), pv, given_claim)] == []
-    assert [*bindings.of_written_volume(pv, None, pv, unbound(pv))] == []
+    assert [*binding_writes.of_written_volume(pv, None, pv, unbound(pv))] == []
 
 
 def made(annotations: dict[str, str], policy: str = "Delete", phase: str = "Bound") -> PersistentVolume:
@@ -434,8 +434,8 @@ def finalizers(*rest: str) -> dict[str, Any]:
 def test_a_write_of_a_claim_that_says_what_is_not_so_is_objected_to(
     given_claim: PersistentVolumeClaim, right: dict[str, Any], wrong: dict[str, Any]
 ):
-    assert [*bindings.of_written_claim(given_claim, None, given_claim, right, tell=False)] == []
-    assert len([*bindings.of_written_claim(given_claim, None, given_claim, wrong, tell=False)]) == 1
+    assert [*binding_writes.of_written_claim(given_claim, None, given_claim, right, tell=False)] == []
+    assert len([*binding_writes.of_written_claim(given_claim, None, given_claim, wrong, tell=False)]) == 1
 
 
 def reserves(uid: str = "u", *, name: str = "c", chosen: bool = False) -> dict[str, Any]:
@@ -465,13 +465,13 @@ def reserves(uid: str = "u", *, name: str = "c", chosen: bool = False) -> dict[s
 def test_a_write_of_a_volume_that_says_what_is_not_so_is_objected_to(
     pv: PersistentVolume, right: dict[str, Any], wrong: dict[str, Any]
 ):
-    assert [*bindings.of_written_volume(pv, None, pv, right, tell=False)] == []
-    assert len([*bindings.of_written_volume(pv, None, pv, wrong, tell=False)]) == 1
+    assert [*binding_writes.of_written_volume(pv, None, pv, right, tell=False)] == []
+    assert len([*binding_writes.of_written_volume(pv, None, pv, wrong, tell=False)]) == 1
 
 
 def test_a_bound_volume_that_loses_its_protection_is_objected_to():
     pv = held(volume(to="u", phase="Bound"), PROTECTED)
-    assert len([*bindings.of_written_volume(pv, None, pv, finalizers())]) == 1
+    assert len([*binding_writes.of_written_volume(pv, None, pv, finalizers())]) == 1
 
 
 def binder(*known: Any, told: Reason | None = None) -> Any:
@@ -506,15 +506,15 @@ def test_a_claim_that_waits_and_does_not_say_so_is_objected_to(
     objected: int,
 ):
     asked = binder(known or given_claim, told=told)
-    assert len([*bindings.of_waiting(None, asked, given_claim, WAITS)]) == objected
+    assert len([*binding_writes.of_waiting(None, asked, given_claim, WAITS)]) == objected
 
 
 def test_a_claim_that_is_lost_and_does_not_say_so_is_objected_to():
     lost, bound = shows("Lost"), shows("Bound")
-    assert [*bindings.of_losing(None, binder(lost, told=WHY), bound, LOSES)] == []
-    assert [*bindings.of_losing(None, binder(bound, volume(to="u")), bound, LOSES)] == []
-    assert len([*bindings.of_losing(None, binder(lost), bound, LOSES)]) == 1
-    assert len([*bindings.of_losing(None, binder(bound, told=WHY), bound, LOSES)]) == 1
+    assert [*binding_writes.of_losing(None, binder(lost, told=WHY), bound, LOSES)] == []
+    assert [*binding_writes.of_losing(None, binder(bound, volume(to="u")), bound, LOSES)] == []
+    assert len([*binding_writes.of_losing(None, binder(lost), bound, LOSES)]) == 1
+    assert len([*binding_writes.of_losing(None, binder(bound, told=WHY), bound, LOSES)]) == 1
 
 
 def grown(
@@ -542,8 +542,8 @@ def grown(
 def test_a_claim_that_is_not_bound_and_to_which_nothing_is_written_is_objected_to(
     given_claim: PersistentVolumeClaim, pv: PersistentVolume, objected: int
 ):
-    assert len([*bindings.of_binding(None, binder(given_claim, pv), given_claim, pv)]) == objected
-    assert [*bindings.of_binding(None, binder(), given_claim, pv)] == []
+    assert len([*binding_writes.of_binding(None, binder(given_claim, pv), given_claim, pv)]) == objected
+    assert [*binding_writes.of_binding(None, binder(), given_claim, pv)] == []
 
 
 CACHES: Any = SimpleNamespace(
@@ -567,15 +567,15 @@ def keys(claims: str, *volumes: str) -> set[object]:
 @pytest.mark.parametrize(
     ("opinion", "asked", "right"),
     [
-        (bindings.of_changed_claim, (claim(),), keys("c", "pv")),
-        (bindings.of_new_volume, (volume("pv", to="u"),), keys("c names", "pv")),
-        (bindings.of_new_volume, (volume("free"),), keys("c names", "free")),
-        (bindings.of_new_volume, (volume("free", phase="Released"),), keys("", "free")),
-        (bindings.of_changed_volume, (volume("pv"), volume("pv", to="u")), keys("c names", "pv")),
-        (bindings.of_changed_volume, (volume("x", to="u"), volume("x", phase="")), keys("c", "x")),
-        (bindings.of_changed_volume, (volume("x", phase=""), volume("x")), keys("c names", "x")),
-        (bindings.of_changed_class, (NOW,), keys("c names")),
-        (bindings.of_changed_class, (DEFAULT,), keys("c names any")),
+        (binding_writes.of_changed_claim, (claim(),), keys("c", "pv")),
+        (binding_writes.of_new_volume, (volume("pv", to="u"),), keys("c names", "pv")),
+        (binding_writes.of_new_volume, (volume("free"),), keys("c names", "free")),
+        (binding_writes.of_new_volume, (volume("free", phase="Released"),), keys("", "free")),
+        (binding_writes.of_changed_volume, (volume("pv"), volume("pv", to="u")), keys("c names", "pv")),
+        (binding_writes.of_changed_volume, (volume("x", to="u"), volume("x", phase="")), keys("c", "x")),
+        (binding_writes.of_changed_volume, (volume("x", phase=""), volume("x")), keys("c names", "x")),
+        (binding_writes.of_changed_class, (NOW,), keys("c names")),
+        (binding_writes.of_changed_class, (DEFAULT,), keys("c names any")),
     ],
 )
 def test_each_key_that_is_marked_or_missing_by_mistake_is_objected_to(

@@ -39,7 +39,7 @@ from mooring.kube.objects import (
 )
 from mooring.kube.objects.volumes import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource
 from mooring.kube.reason import Reason
-from mooring.simulation.checks.second_opinions import provisionings
+from mooring.simulation.checks.second_opinions import provisionings, reclaiming
 from mooring.volumes.claims import not_of_successor, users_of_claim
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
 from mooring.volumes.interfaces import (
@@ -172,13 +172,13 @@ def test_what_is_decided_about_a_volume_is_not_objected_to(
     answer = decide_volume(pv, OURS, deletable=deletable)
     assert [*provisionings.of_volume(answer, pv, OURS, deletable=deletable)] == []
     for opinion, real in (
-        (provisionings.of_held, is_held(pv)),
-        (provisionings.of_mark, to_be_reclaimed(pv)),
+        (reclaiming.of_held, is_held(pv)),
+        (reclaiming.of_mark, to_be_reclaimed(pv)),
     ):
         assert ([*opinion(real, pv)], len([*opinion(not real, pv)])) == ([], 1)
     gone = has_no_claim(pv, given_claim)
-    assert [*provisionings.of_end(gone, pv, given_claim)] == []
-    assert [*provisionings.of_end(not gone, pv, given_claim)]
+    assert [*reclaiming.of_end(gone, pv, given_claim)] == []
+    assert [*reclaiming.of_end(not gone, pv, given_claim)]
 
 
 KEEP, DELETE, RECYCLE, FAIL, RELEASE = (
@@ -223,11 +223,11 @@ def test_what_is_not_to_be_done_about_a_volume_is_objected_to(
 @pytest.mark.parametrize("maker", [DISK, EBS, "kubernetes.io/aws-ebs", ""])
 def test_names_of_makers_and_finalizers_are_right_and_others_objected_to(maker: str):
     pv = of_maker(maker)
-    assert [*provisionings.of_maker(made_by(pv), pv)] == []
-    assert [*provisionings.of_maker(OTHER, pv)]
+    assert [*reclaiming.of_maker(made_by(pv), pv)] == []
+    assert [*reclaiming.of_maker(OTHER, pv)]
     right = finalizer_of(made_by(pv))
-    assert [*provisionings.of_finalizer(right, made_by(pv))] == []
-    assert [*provisionings.of_finalizer(PLUGINS if right == DRIVERS else DRIVERS, made_by(pv))]
+    assert [*reclaiming.of_finalizer(right, made_by(pv))] == []
+    assert [*reclaiming.of_finalizer(PLUGINS if right == DRIVERS else DRIVERS, made_by(pv))]
 
 
 def test_a_volume_of_another_name_than_its_claims_uid_is_objected_to():
@@ -411,8 +411,8 @@ def test_the_volume_of_an_attachment_is_marked_and_no_other(pv: str | None, wron
 
 def test_the_nodes_that_have_a_volume_are_known_all_and_no_others():
     asked = Mock(_attachments=Mock(items=Mock(return_value=[record("pv"), record("pv", "m"), record("x")])))
-    assert [*provisionings.of_known_nodes(["m", "n"], asked, volume())] == []
-    assert [*provisionings.of_known_nodes(["n"], asked, volume())]
+    assert [*reclaiming.of_known_nodes(["m", "n"], asked, volume())] == []
+    assert [*reclaiming.of_known_nodes(["n"], asked, volume())]
     assert "_known_nodes" in vars(Reclaimer)
 
 
@@ -447,10 +447,10 @@ PODS = st.lists(
 @given(PODS, st.sampled_from(("ns/c", "ns/pod-own", "other/c")))
 def test_who_uses_a_claim_is_right_and_other_answers_objected_to(pods: list[Pod], key: str):
     real = users_of_claim(key, pods)
-    assert [*provisionings.of_users(real, key, pods)] == []
+    assert [*reclaiming.of_users(real, key, pods)] == []
     for each in pods:
         wrong = [other for other in real if other != each] if each in real else [*real, each]
-        assert len([*provisionings.of_users(wrong, key, pods)]) == 1
+        assert len([*reclaiming.of_users(wrong, key, pods)]) == 1
 
 
 @given(PODS, st.sampled_from((None, "1", "2", "3")), BOOLEANS)
@@ -460,7 +460,7 @@ def test_who_may_have_the_former_volume_is_right_and_other_answers_objected_to(
     metadata = ObjectMeta(name="c", namespace="ns", creation_timestamp=born)
     successor = PersistentVolumeClaim(metadata=metadata) if born else None
     real = not_of_successor(pods, successor, attached=attached)
-    assert [*provisionings.of_former_users(real, pods, successor, attached=attached)] == []
+    assert [*reclaiming.of_former_users(real, pods, successor, attached=attached)] == []
     for each in pods:
         wrong = [other for other in real if other != each] if each in real else [*real, each]
-        assert len([*provisionings.of_former_users(wrong, pods, successor, attached=attached)]) == 1
+        assert len([*reclaiming.of_former_users(wrong, pods, successor, attached=attached)]) == 1

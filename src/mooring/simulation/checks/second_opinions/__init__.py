@@ -15,7 +15,14 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
-from mooring.simulation.checks.second_opinions import bindings, identities, provisionings, statefulsets
+from mooring.simulation.checks.second_opinions import (
+    binding_writes,
+    bindings,
+    identities,
+    provisionings,
+    reclaiming,
+    statefulsets,
+)
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
@@ -26,7 +33,9 @@ QUESTIONS: tuple[Question, ...] = (
     *statefulsets.QUESTIONS,
     *identities.QUESTIONS,
     *bindings.QUESTIONS,
+    *binding_writes.QUESTIONS,
     *provisionings.QUESTIONS,
+    *reclaiming.QUESTIONS,
 )
 
 

@@ -7,23 +7,21 @@ binding), KEP-2644 (a finalizer keeps the PersistentVolume until its disk is del
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from mooring.controllers.provisioning import controller, reclaim
+from mooring.controllers.provisioning import controller
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
-from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.decision import Decision
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod,
     StorageClass,
     VolumeAttachment,
 )
@@ -138,21 +136,6 @@ def of_name(answer: str, claim: PersistentVolumeClaim) -> Iterator[str]:
     """There is one name for one claim, so that it never gets two volumes."""
     if answer != f"pvc-{claim.uid}":
         yield f"a volume for claim {claim.uid} is named {answer}"
-
-
-def of_maker(answer: str, pv: PersistentVolume) -> Iterator[str]:
-    if answer != maker_of(pv):
-        yield f"{pv.name} is made by {answer}, and not by {maker_of(pv)}"
-
-
-def of_finalizer(answer: str, provisioner: str) -> Iterator[str]:
-    if answer != finalizer(provisioner):
-        yield f"volumes of {provisioner} are held by {answer}"
-
-
-def of_held(answer: bool, pv: PersistentVolume) -> Iterator[str]:
-    if answer != (finalizer(maker_of(pv)) in pv.metadata.finalizers):
-        yield f"{pv.name} is held by its finalizer: {answer}"
 
 
 def of_deletable(answer: bool | None, asked: Any, pv: PersistentVolume) -> Iterator[str]:
@@ -271,68 +254,6 @@ def of_attachment(answer: Iterable[object], record: VolumeAttachment) -> Iterato
         yield f"a change of {record.name} marks {answer}"
 
 
-# --- reclaiming
-
-
-def of_mark(answer: bool, persistent_volume: PersistentVolume) -> Iterator[str]:
-    """Released or Failed is the mark, where the policy does not keep what is there."""
-    kept = persistent_volume.spec.persistent_volume_reclaim_policy not in ("Delete", "Recycle")
-    without = persistent_volume.status.phase in ("Released", "Failed")
-    if answer != (without and not kept):
-        yield f"{persistent_volume.name} is to be reclaimed: {answer}"
-
-
-def of_end(answer: bool, pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> Iterator[str]:
-    """The claim of the volume is the one of its uid, and has it, or no volume yet."""
-    named = pv.spec.claim_ref
-    uid = named.uid if named is not None else ""
-    has = claim is not None and claim.uid == uid and claim.spec.volume_name in (pv.name, "")
-    if answer != (bool(uid) and not has):
-        yield f"the claim of {pv.name} is gone: {answer}"
-
-
-def of_users(answer: Sequence[Pod], key: str, pods: Iterable[Pod]) -> Iterator[str]:
-    """A pod that names the claim, has a node and has not ended may have mounted it."""
-    namespace, _, name = key.partition("/")
-    for pod in pods:
-        names = {
-            each.persistent_volume_claim.claim_name
-            if each.persistent_volume_claim is not None
-            else f"{pod.name}-{each.name}"
-            for each in pod.spec.volumes
-            if each.persistent_volume_claim is not None or each.ephemeral is not None
-        }
-        ended = pod.status.phase in ("Succeeded", "Failed")
-        uses = name in names and namespace == pod.namespace and bool(pod.spec.node_name) and not ended
-        if uses != (pod in answer):
-            yield f"pod {pod.key} {'uses' if uses else 'does not use'} claim {key}"
-
-
-def of_former_users(
-    answer: Sequence[Pod], pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool
-) -> Iterator[str]:
-    """Pods that name a claim of a successor's name have the successor's volume, if they are younger than it,
-    or if only an attachment would give them the former one's."""
-    for pod in pods:
-        young = successor is not None and (
-            attached
-            or (pod.metadata.creation_timestamp or "") > (successor.metadata.creation_timestamp or "")
-        )
-        if young == (pod in answer):
-            yield f"pod {pod.key} may {'not ' if young else ''}have the former claim's volume"
-
-
-def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> Iterator[str]:
-    """All nodes to which a VolumeAttachment of the volume names."""
-    expected = sorted(
-        each.spec.node_name
-        for each in asked._attachments.items()
-        if each.spec.source.persistent_volume_name == pv.name
-    )
-    if sorted(answer) != expected:
-        yield f"{pv.name} is attached to {answer}, and not to {expected}"
-
-
 def of_selected_node(answer: Node | None, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
     """The scheduler says on the claim which node it has chosen."""
     name = claim.metadata.annotations.get(SELECTED_NODE)
@@ -353,12 +274,4 @@ QUESTIONS = (
     Question(ProvisioningController, "_make", of_made),
     Question(ProvisioningController, "_selected_node", of_selected_node),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
-    Question(reclaim, "made_by", of_maker),
-    Question(reclaim, "is_held", of_held),
-    Question(reclaim, "finalizer_of", of_finalizer),
-    Question(reclaim, "to_be_reclaimed", of_mark),
-    Question(reclaim, "has_no_claim", of_end),
-    Question(reclaim, "users_of_claim", of_users),
-    Question(reclaim, "not_of_successor", of_former_users),
-    Question(Reclaimer, "_known_nodes", of_known_nodes),
 )
