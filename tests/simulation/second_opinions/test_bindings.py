@@ -512,7 +512,9 @@ def test_a_claim_that_waits_and_does_not_say_so_is_objected_to(
 def test_a_claim_that_is_lost_and_does_not_say_so_is_objected_to():
     lost, bound = shows("Lost"), shows("Bound")
     assert [*binding_writes.of_losing(None, binder(lost, told=WHY), bound, LOSES)] == []
-    assert [*binding_writes.of_losing(None, binder(bound, volume(to="u")), bound, LOSES)] == []
+    for told in (None, WHY):  # as when it was lost before
+        there = binder(bound, volume(to="u"), told=told)
+        assert [*binding_writes.of_losing(None, there, bound, LOSES)] == []
     assert len([*binding_writes.of_losing(None, binder(lost), bound, LOSES)]) == 1
     assert len([*binding_writes.of_losing(None, binder(bound, told=WHY), bound, LOSES)]) == 1
 

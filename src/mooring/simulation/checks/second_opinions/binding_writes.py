@@ -112,10 +112,11 @@ def of_losing(
     answer: None, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
 ) -> Iterator[str]:
     """The claim says what it has lost, unless a look shows that it has not."""
-    told = asked.recorder._last_reasons.get((claim.uid, "")) == decision.reason
-    if not told and not may_have(claim, asked._volumes.get(claim.spec.volume_name)):
+    if may_have(claim, asked._volumes.get(claim.spec.volume_name)):
+        return
+    if asked.recorder._last_reasons.get((claim.uid, "")) != decision.reason:
         yield f"claim {claim.key} does not say that it is lost: {decision.reason}"
-    if told and claim.status.phase != "Lost" and asked._claims.get(claim.key) is claim:
+    if claim.status.phase != "Lost" and asked._claims.get(claim.key) is claim:
         yield f"claim {claim.key} is lost, and is {claim.status.phase}"
 
 
