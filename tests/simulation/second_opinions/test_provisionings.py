@@ -141,6 +141,7 @@ def test_what_is_not_to_be_done_about_a_claim_is_objected_to(
     assert [*provisionings.of_claim(Decision(wrong, WHY), given_claim, of_class, OURS, made=made)]
 
 
+STARTED = "mooring.dev/provisioning"
 PLUGINS, DRIVERS = "mooring.dev/provisioned", "external-provisioner.volume.kubernetes.io/finalizer"
 
 
@@ -340,6 +341,37 @@ def test_a_body_that_is_not_of_the_claim_or_not_held_is_objected_to(
     body = controller.body_of(pv, claim())
     body[part] |= change
     assert len([*provisionings.of_body(body, pv, claim())]) == 1
+
+
+NO_NODE: dict[str, Any] = {"annotations": {"volume.kubernetes.io/selected-node": None}}
+
+
+@pytest.mark.parametrize(
+    ("begun", "finalizers", "metadata", "objected"),
+    [
+        (False, [STARTED], {}, 0),
+        (True, [], {}, 0),
+        (True, [], NO_NODE, 0),
+        (True, [STARTED], {}, 1),
+        (False, [], {}, 1),
+        (True, ["other"], {}, 1),
+        (False, [STARTED], NO_NODE, 1),
+        (True, [], {"annotations": {}}, 1),
+    ],
+)
+def test_finalizers_of_a_claim_that_come_or_go_by_mistake_are_objected_to(
+    begun: bool, finalizers: list[str], metadata: dict[str, Any], objected: int
+):
+    given_claim = asked_for(DISK, begun=begun)
+    found = provisionings.of_finalizers(given_claim, None, given_claim, finalizers, **metadata)
+    assert len([*found]) == objected
+
+
+def test_a_volume_that_is_released_and_still_held_is_objected_to():
+    held, free = of_maker(held=PLUGINS), of_maker()
+    assert [*reclaiming.of_release(free, None, held)] == [*reclaiming.of_release(free, None, free)] == []
+    assert [*reclaiming.of_release(held, None, held)]
+    assert [*reclaiming.of_release(free, None, of_maker(held="example.com/own"))]
 
 
 SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}

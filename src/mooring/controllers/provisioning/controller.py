@@ -191,9 +191,9 @@ class ProvisioningController(Controller[Key]):
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(
-        self, claim: PersistentVolumeClaim, finalizers: list[str]
+        self, claim: PersistentVolumeClaim, finalizers: list[str], **metadata: Any
     ) -> PersistentVolumeClaim:
-        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}})
+        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None, **metadata}})
         if not (answer.deleting and not finalizers):  # else it is gone by this write
             self._claims.accept(answer)
         return answer
@@ -262,8 +262,7 @@ class ProvisioningController(Controller[Key]):
         """Has the scheduler choose another node: the volume cannot be made for this one, and
         nothing was made."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
-        metadata = {"finalizers": finalizers or None, "annotations": {SELECTED_NODE: None}}
-        self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))
+        await self._set_finalizers(claim, finalizers, annotations={SELECTED_NODE: None})
         self._certain.discard(claim.uid)
 
     async def _attributes(

@@ -7,7 +7,7 @@ binding), KEP-2644 (a finalizer keeps the PersistentVolume until its disk is del
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -208,6 +208,22 @@ def of_body(answer: dict[str, Any], made: PersistentVolume, claim: PersistentVol
         yield f"{made.name} is not as it was made"
 
 
+def of_finalizers(
+    answer: PersistentVolumeClaim,
+    asked: Any,
+    claim: PersistentVolumeClaim,
+    finalizers: Sequence[str],
+    **metadata: Any,
+) -> Iterator[str]:
+    """That provisioning has begun is written once, and taken back once. Other finalizers are left alone, and
+    what has begun keeps its node."""
+    before = set(claim.metadata.finalizers)
+    if before.symmetric_difference(finalizers) != {BEGUN}:
+        yield f"the finalizers of claim {claim.key} were {sorted(before)}, and are {finalizers}"
+    if metadata and (BEGUN in finalizers or metadata != {"annotations": {SELECTED_NODE: None}}):
+        yield f"with the finalizers {finalizers}, claim {claim.key} gets {metadata}"
+
+
 def of_content(
     answer: ContentSource | None,
     client: Any,
@@ -272,6 +288,7 @@ QUESTIONS = (
     Question(ProvisioningController, "_is_nothing_there", of_nothing),
     Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
     Question(ProvisioningController, "_make", of_made),
+    Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_selected_node", of_selected_node),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
 )

@@ -30,6 +30,13 @@ def of_held(answer: bool, pv: PersistentVolume) -> Iterator[str]:
         yield f"{pv.name} is held by its finalizer: {answer}"
 
 
+def of_release(answer: PersistentVolume, asked: Any, pv: PersistentVolume) -> Iterator[str]:
+    """What is released loses the finalizer that holds it, and no other."""
+    left = {*pv.metadata.finalizers} - {finalizer(maker_of(pv))}
+    if {*answer.metadata.finalizers} != left:
+        yield f"{pv.name} is released, and keeps {answer.metadata.finalizers}, and not {sorted(left)}"
+
+
 def of_mark(answer: bool, persistent_volume: PersistentVolume) -> Iterator[str]:
     """Released or Failed is the mark, where the policy does not keep what is there."""
     kept = persistent_volume.spec.persistent_volume_reclaim_policy not in ("Delete", "Recycle")
@@ -98,4 +105,5 @@ QUESTIONS = (
     Question(reclaim, "users_of_claim", of_users),
     Question(reclaim, "not_of_successor", of_former_users),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
+    Question(Reclaimer, "release", of_release),
 )
