@@ -25,7 +25,7 @@ from mooring.controllers.provisioning.decide import (
     made_by,
     volume_name,
 )
-from mooring.controllers.provisioning.reclaim import Reclaimer, has_no_claim
+from mooring.controllers.provisioning.reclaim import Reclaimer, has_no_claim, may_have_mounted
 from mooring.kube.decision import Decision
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
@@ -40,7 +40,7 @@ from mooring.kube.objects import (
 from mooring.kube.objects.volumes import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource
 from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions import provisionings, reclaiming
-from mooring.volumes.claims import not_of_successor, users_of_claim
+from mooring.volumes.claims import users_of_claim
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
 from mooring.volumes.interfaces import (
     ContentSource,
@@ -485,14 +485,14 @@ def test_who_uses_a_claim_is_right_and_other_answers_objected_to(pods: list[Pod]
         assert len([*reclaiming.of_users(wrong, key, pods)]) == 1
 
 
-@given(PODS, st.sampled_from((None, "1", "2", "3")), BOOLEANS)
-def test_who_may_have_the_former_volume_is_right_and_other_answers_objected_to(
-    pods: list[Pod], born: str | None, attached: bool
+@given(PODS, st.sampled_from((None, "1", "2", "3")), st.sampled_from(("u", "v")), BOOLEANS)
+def test_who_may_have_the_volume_is_right_and_other_answers_objected_to(
+    pods: list[Pod], born: str | None, uid: str, attached: bool
 ):
-    metadata = ObjectMeta(name="c", namespace="ns", creation_timestamp=born)
-    successor = PersistentVolumeClaim(metadata=metadata) if born else None
-    real = not_of_successor(pods, successor, attached=attached)
-    assert [*reclaiming.of_former_users(real, pods, successor, attached=attached)] == []
+    metadata = ObjectMeta(name="c", namespace="ns", uid=uid, creation_timestamp=born)
+    asked = pods, volume(to="u"), PersistentVolumeClaim(metadata=metadata) if born else None
+    real = may_have_mounted(*asked, attached=attached)
+    assert [*reclaiming.of_former_users(real, *asked, attached=attached)] == []
     for each in pods:
         wrong = [other for other in real if other != each] if each in real else [*real, each]
-        assert len([*reclaiming.of_former_users(wrong, pods, successor, attached=attached)]) == 1
+        assert len([*reclaiming.of_former_users(wrong, *asked, attached=attached)]) == 1

@@ -195,9 +195,7 @@ class Reclaimer:
         if not pods:
             return []
         claim = await self._claim_of_that_name(reference)
-        if claim is not None and claim.uid == reference.uid:  # it has another volume, and so have its pods
-            return []
-        return not_of_successor(pods, claim, attached=await self._is_attachable(pv))
+        return may_have_mounted(pods, pv, claim, attached=await self._is_attachable(pv))
 
     async def _is_attachable(self, pv: PersistentVolume) -> bool:
         source = csi_source(VolumeSpec.of_persistent_volume(pv))
@@ -229,3 +227,15 @@ def has_no_claim(pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> b
     if reference is None or not reference.uid:
         return False
     return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)
+
+
+def may_have_mounted(
+    pods: list[Pod], pv: PersistentVolume, claim: PersistentVolumeClaim | None, *, attached: bool
+) -> list[Pod]:
+    """Returns those pods that may have mounted the volume, of those that name its claim. `claim`: the one of
+    that name; if it is the volume's, it has another one, and so have its pods. `attached`: whether the volume
+    is attached before it is mounted."""
+    reference = pv.spec.claim_ref
+    if claim is not None and reference is not None and claim.uid == reference.uid:
+        return []
+    return not_of_successor(pods, claim, attached=attached)

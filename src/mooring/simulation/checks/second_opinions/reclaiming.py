@@ -72,17 +72,22 @@ def of_users(answer: Sequence[Pod], key: str, pods: Iterable[Pod]) -> Iterator[s
 
 
 def of_former_users(
-    answer: Sequence[Pod], pods: Iterable[Pod], successor: PersistentVolumeClaim | None, *, attached: bool
+    answer: Sequence[Pod],
+    pods: Iterable[Pod],
+    pv: PersistentVolume,
+    claim: PersistentVolumeClaim | None,
+    *,
+    attached: bool,
 ) -> Iterator[str]:
-    """Pods that name a claim of a successor's name have the successor's volume, if they are younger than it,
-    or if only an attachment would give them the former one's."""
+    """A pod that names the claim has its volume. If that is another one by now, or that of a successor which
+    is older than the pod, or which alone could be attached, the pod has not the one that is to go."""
+    named, born = pv.spec.claim_ref, claim.metadata.creation_timestamp or "" if claim is not None else ""
+    same = claim is not None and named is not None and named.uid == claim.uid
     for pod in pods:
-        young = successor is not None and (
-            attached
-            or (pod.metadata.creation_timestamp or "") > (successor.metadata.creation_timestamp or "")
-        )
-        if young == (pod in answer):
-            yield f"pod {pod.key} may {'not ' if young else ''}have the former claim's volume"
+        younger = (pod.metadata.creation_timestamp or "") > born
+        has_other = claim is not None and (same or attached or younger)
+        if has_other == (pod in answer):
+            yield f"pod {pod.key} {'cannot' if has_other else 'may'} have {pv.name}"
 
 
 def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> Iterator[str]:
@@ -103,7 +108,7 @@ QUESTIONS = (
     Question(reclaim, "to_be_reclaimed", of_mark),
     Question(reclaim, "has_no_claim", of_end),
     Question(reclaim, "users_of_claim", of_users),
-    Question(reclaim, "not_of_successor", of_former_users),
+    Question(reclaim, "may_have_mounted", of_former_users),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
     Question(Reclaimer, "release", of_release),
 )
