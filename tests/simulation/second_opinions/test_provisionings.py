@@ -315,6 +315,12 @@ def test_a_volume_that_is_made_otherwise_is_objected_to(answer: PersistentVolume
     assert len([*provisionings.of_made(answer, None, claim(), of_class)]) == objected
 
 
+def test_a_raw_device_needs_no_mount_options():
+    of_class = replace(NOW, mount_options=("ro",))
+    answer = made(volume_mode="Block", mount_options=())
+    assert [*provisionings.of_made(answer, None, claim(volume_mode="Block"), of_class)] == []
+
+
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 @pytest.mark.parametrize("maker", [DISK, EBS])
 def test_the_body_of_what_was_made_is_not_objected_to(maker: str, policy: str):

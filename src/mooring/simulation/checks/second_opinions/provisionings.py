@@ -173,14 +173,16 @@ def of_elsewhere(
 def of_made(
     answer: PersistentVolume, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
 ) -> Iterator[str]:
-    """A volume that is made has what the claim asks for, and what its class says."""
+    """A volume that is made has what the claim asks for, and what its class says. A raw device is not mounted,
+    so its class's mount options say nothing of it."""
     spec, want = answer.spec, claim.spec
+    options = set(written.mount_options) if want.volume_mode != "Block" else set[str]()
     found = {
         "name": (answer.name, f"pvc-{claim.uid}"),
         "maker": (maker_of(answer), driver(written.provisioner)),
         "class": (spec.storage_class_name, want.storage_class_name),
         "reclaim policy": (spec.persistent_volume_reclaim_policy, written.reclaim_policy),
-        "mount options": ({*spec.mount_options} & {*written.mount_options}, {*written.mount_options}),
+        "mount options": (options.intersection(spec.mount_options), options),
         "mode": (spec.volume_mode, want.volume_mode),
         "attributes": (spec.volume_attributes_class_name or "", want.volume_attributes_class_name or ""),
         "access modes": ({*want.access_modes} - {*spec.access_modes}, set[str]()),
