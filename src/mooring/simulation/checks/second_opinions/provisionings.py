@@ -173,8 +173,8 @@ def of_elsewhere(
 def of_made(
     answer: PersistentVolume, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
 ) -> Iterator[str]:
-    """A volume that is made has what the claim asks for, and what its class says. A raw device is not mounted,
-    so its class's mount options say nothing of it."""
+    """A volume that is made has what the claim asks for, and what its class says. A raw device is not
+    mounted, so its class's mount options say nothing of it."""
     spec, want = answer.spec, claim.spec
     options = set(written.mount_options) if want.volume_mode != "Block" else set[str]()
     found = {
