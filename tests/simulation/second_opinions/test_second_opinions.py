@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +32,31 @@ def test_what_is_wrong_is_told_once():
     with opinions.heard((Question(asker, "double", _wrong),)):
         assert [asker.double(each) for each in (1, 3, 3)] == [2, 3, 3]
     assert (found, opinions.guarded) == ([("D7", "asker.double: 3")], 3)
+
+
+def test_what_is_awaited_is_judged_when_it_is_answered():
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    asker, judged = SimpleNamespace(__name__="asker", double=double), list[tuple[int, int]]()
+    question = Question(asker, "double", lambda answer, number: judged.append((answer, number)) or ())
+    with SecondOpinions().heard((question,)):
+        asked = asker.double(3)
+        assert judged == []
+        assert asyncio.run(asked) == 6
+    assert judged == [(6, 3)]
+
+
+def test_of_what_is_yielded_all_is_judged_and_all_is_given():
+    def several(number: int) -> Iterator[int]:
+        yield from range(number)
+
+    asker, judged = SimpleNamespace(__name__="asker", several=several), list[list[int]]()
+    question = Question(asker, "several", lambda answer, number: judged.append([*answer]) or ())
+    with SecondOpinions().heard((question,)):
+        assert [*asker.several(3)] == [0, 1, 2]
+    assert judged == [[0, 1, 2]]
 
 
 def test_after_the_run_production_code_is_as_before():

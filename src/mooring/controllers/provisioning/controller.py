@@ -191,9 +191,9 @@ class ProvisioningController(Controller[Key]):
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(
-        self, claim: PersistentVolumeClaim, finalizers: list[str]
+        self, claim: PersistentVolumeClaim, finalizers: list[str], **metadata: Any
     ) -> PersistentVolumeClaim:
-        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}})
+        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None, **metadata}})
         if not (answer.deleting and not finalizers):  # else it is gone by this write
             self._claims.accept(answer)
         return answer
@@ -262,8 +262,7 @@ class ProvisioningController(Controller[Key]):
         """Has the scheduler choose another node: the volume cannot be made for this one, and
         nothing was made."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
-        metadata = {"finalizers": finalizers or None, "annotations": {SELECTED_NODE: None}}
-        self._claims.accept(await self.client.revise(claim, {"metadata": metadata}))
+        await self._set_finalizers(claim, finalizers, annotations={SELECTED_NODE: None})
         self._certain.discard(claim.uid)
 
     async def _attributes(
@@ -291,13 +290,7 @@ class ProvisioningController(Controller[Key]):
         return await self.client.find(Node, name) if name else None
 
     async def _create(self, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
-        body = cast("dict[str, Any]", msgspec.to_builtins(made))
-        body["spec"]["claimRef"] = claim_reference(claim)
-        if made.spec.persistent_volume_reclaim_policy == "Delete":
-            body["metadata"]["finalizers"] = [
-                *body["metadata"].get("finalizers", ()),
-                finalizer_of(made_by(made)),
-            ]
+        body = body_of(made, claim)
         try:
             self._volumes.accept(await self.client.create(PersistentVolume, body))
         except AlreadyExists:  # a cache that does not show it yet would have it made again and again
@@ -308,6 +301,17 @@ class ProvisioningController(Controller[Key]):
         self.recorder.event(
             claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}"
         )
+
+
+def body_of(made: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
+    """The PersistentVolume of what was made, which is the claim's. Where its disk is to be deleted with it,
+    it is held until that is done."""
+    body = cast("dict[str, Any]", msgspec.to_builtins(made))
+    body["spec"]["claimRef"] = claim_reference(claim)
+    if made.spec.persistent_volume_reclaim_policy == "Delete":
+        held = body["metadata"].get("finalizers", ())
+        body["metadata"]["finalizers"] = [*held, finalizer_of(made_by(made))]
+    return body
 
 
 def _volume_names(record: VolumeAttachment) -> list[str]:

@@ -178,13 +178,11 @@ class Reclaimer:
         return live is not None and live.uid == pv.uid and to_be_reclaimed(live)
 
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
-        """Whether the claim is gone, or has another volume: a claim names one volume, once, so that this one
-        was never its."""
+        """Whether a live read shows that the volume has no claim any more."""
         reference = pv.spec.claim_ref
         if reference is None or not reference.uid:
             return False
-        claim = await self._claim_of_that_name(reference)
-        return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)
+        return has_no_claim(pv, await self._claim_of_that_name(reference))
 
     async def _claim_of_that_name(self, reference: ObjectReference) -> PersistentVolumeClaim | None:
         return await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)
@@ -197,9 +195,7 @@ class Reclaimer:
         if not pods:
             return []
         claim = await self._claim_of_that_name(reference)
-        if claim is not None and claim.uid == reference.uid:  # it has another volume, and so have its pods
-            return []
-        return not_of_successor(pods, claim, attached=await self._is_attachable(pv))
+        return may_have_mounted(pods, pv, claim, attached=await self._is_attachable(pv))
 
     async def _is_attachable(self, pv: PersistentVolume) -> bool:
         source = csi_source(VolumeSpec.of_persistent_volume(pv))
@@ -222,3 +218,24 @@ class Reclaimer:
         self._volumes.accept(
             await self._client.revise(pv, {"status": status}, subresource="status", any_version=True)
         )
+
+
+def has_no_claim(pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
+    """Whether the claim that the volume names by its uid is gone, or has another volume: a claim names one
+    volume, once, so that this one was never its. `claim`: the one of that name, if there is one."""
+    reference = pv.spec.claim_ref
+    if reference is None or not reference.uid:
+        return False
+    return claim is None or claim.uid != reference.uid or claim.spec.volume_name not in ("", pv.name)
+
+
+def may_have_mounted(
+    pods: list[Pod], pv: PersistentVolume, claim: PersistentVolumeClaim | None, *, attached: bool
+) -> list[Pod]:
+    """Returns those pods that may have mounted the volume, of those that name its claim. `claim`: the one of
+    that name; if it is the volume's, it has another one, and so have its pods. `attached`: whether the volume
+    is attached before it is mounted."""
+    reference = pv.spec.claim_ref
+    if claim is not None and reference is not None and claim.uid == reference.uid:
+        return []
+    return not_of_successor(pods, claim, attached=attached)

@@ -7,17 +7,17 @@ former pod's object is gone.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from random import Random
 from typing import Any, assert_never
+
+import msgspec
 
 from mooring.controllers.statefulset.decide import (
     POD_NAME,
     Action,
     PodDecision,
     decide,
-    is_available,
-    is_ready,
     ordinal_of,
     ordinals,
     revision_for,
@@ -31,6 +31,7 @@ from mooring.controllers.statefulset.identity_objects import (
     pod_body,
     pod_name,
 )
+from mooring.controllers.statefulset.status import status_of
 from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.batches import in_growing_batches
 from mooring.kube.client import Client
@@ -237,50 +238,17 @@ class StatefulSetController(Controller[str]):
 
     async def _update_status(self, stateful_set: StatefulSet, revision: str, going: set[str]) -> None:
         pods = list(self._pods_of(stateful_set).values())
-        staying = Counter(
-            pod.metadata.labels.get(REVISION) for pod in pods if not (pod.deleting or pod.uid in going)
-        )
-        updated = staying[revision]
         now, least = self.now(), stateful_set.spec.min_ready_seconds
-        ready = sum(is_ready(pod) for pod in pods)
-        available = sum(is_available(pod, least, now) for pod in pods)
         waiting = [
             moment for pod in pods if (moment := available_at(pod, least)) is not None and moment > now
         ]
         if waiting:
             self.look_again(stateful_set.key, (min(waiting) - now).total_seconds())
-        done = updated == ready == len(pods) == stateful_set.spec.replicas
-        current = (
-            revision
-            if done or not stateful_set.status.current_revision
-            else stateful_set.status.current_revision
-        )
-        wanted: dict[str, Any] = {
-            "observedGeneration": stateful_set.metadata.generation,
-            "replicas": len(pods),
-            "readyReplicas": ready,
-            "availableReplicas": available,
-            "currentReplicas": staying[current],
-            "updatedReplicas": updated,
-            "currentRevision": current,
-            "updateRevision": revision,
-            "collisionCount": 0,
-        }
-        status = stateful_set.status
-        held = {
-            "observedGeneration": status.observed_generation,
-            "replicas": status.replicas,
-            "readyReplicas": status.ready_replicas,
-            "availableReplicas": status.available_replicas,
-            "currentReplicas": status.current_replicas,
-            "updatedReplicas": status.updated_replicas,
-            "currentRevision": status.current_revision,
-            "updateRevision": status.update_revision,
-            "collisionCount": status.collision_count,
-        }
-        if wanted != held:
+        wanted = status_of(stateful_set, pods, revision, going, now)
+        if wanted != stateful_set.status:
+            fields = {each.encode_name: getattr(wanted, each.name) for each in msgspec.structs.fields(wanted)}
             answer = await self.client.revise(
-                stateful_set, {"status": wanted}, subresource="status", any_version=True
+                stateful_set, {"status": fields}, subresource="status", any_version=True
             )
             self._sets.accept(answer)
 

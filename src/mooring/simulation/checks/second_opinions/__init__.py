@@ -6,10 +6,48 @@ is asked as well, of the same. Where both are wrong in the same way nothing is f
 
 from __future__ import annotations
 
-from mooring.simulation.checks.second_opinions import statefulsets
+from mooring.simulation.checks.second_opinions import (
+    attach_caches,
+    attach_states,
+    attach_writes,
+    attacher_requests,
+    attacher_steps,
+    attaching,
+    binding_writes,
+    bindings,
+    ebs,
+    identities,
+    mounting,
+    node_operations,
+    node_states,
+    provisionings,
+    reclaiming,
+    releasing,
+    statefulsets,
+    store,
+)
 from mooring.simulation.checks.second_opinions.listening import SecondOpinions
 from mooring.simulation.checks.second_opinions.question import Question
 
 __all__ = ["QUESTIONS", "Question", "SecondOpinions"]
 
-QUESTIONS: tuple[Question, ...] = (*statefulsets.QUESTIONS,)
+QUESTIONS: tuple[Question, ...] = (
+    *attach_caches.QUESTIONS,
+    *attach_states.QUESTIONS,
+    *attach_writes.QUESTIONS,
+    *attacher_requests.QUESTIONS,
+    *attacher_steps.QUESTIONS,
+    *attaching.QUESTIONS,
+    *binding_writes.QUESTIONS,
+    *bindings.QUESTIONS,
+    *ebs.QUESTIONS,
+    *identities.QUESTIONS,
+    *mounting.QUESTIONS,
+    *node_operations.QUESTIONS,
+    *node_states.QUESTIONS,
+    *provisionings.QUESTIONS,
+    *reclaiming.QUESTIONS,
+    *releasing.QUESTIONS,
+    *statefulsets.QUESTIONS,
+    *store.QUESTIONS,
+)
