@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any
 from unittest.mock import patch
 
@@ -61,16 +62,35 @@ class SecondOpinions:
             yield
 
     def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
-        name, opinion = str(question), question.opinion
+        name, before, refusals = str(question), question.before, question.refusals
 
-        @wraps(real)
-        def listening(*args: Any, **kwargs: Any) -> Any:
-            answer = real(*args, **kwargs)
+        def judge(answer: Any, asked: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.asked[name] += 1
-            for words in opinion(answer, *args, **kwargs):
+            for words in question.opinion(answer, *asked, **kwargs):
                 if (name, words) not in self._told:
                     self._told.add((name, words))
                     self._object(name, words)
+
+        @wraps(real)
+        def listening(*args: Any, **kwargs: Any) -> Any:
+            asked = args if before is None else (before(*args, **kwargs), *args)
+            try:
+                answer = real(*args, **kwargs)
+            except refusals as refusal:
+                judge(refusal, asked, kwargs)
+                raise
+            judge(answer, asked, kwargs)
             return answer
 
-        return listening
+        @wraps(real)
+        async def listening_until_answered(*args: Any, **kwargs: Any) -> Any:
+            asked = args if before is None else (before(*args, **kwargs), *args)
+            try:
+                answer = await real(*args, **kwargs)
+            except refusals as refusal:
+                judge(refusal, asked, kwargs)
+                raise
+            judge(answer, asked, kwargs)
+            return answer
+
+        return listening_until_answered if iscoroutinefunction(real) else listening

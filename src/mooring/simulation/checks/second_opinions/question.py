@@ -16,11 +16,17 @@ Opinion = Callable[..., Iterable[str]]
 
 class Question(NamedTuple):
     """`owner.name` is where production code asks: a module that has the function among its names, or a class
-    that has it as a method, which is then given `self`, too."""
+    that has it as a method, which is then given `self`, too. An async one is asked when it has answered.
+
+    `before`: takes what was asked, before production code answers; what it returns is given to the opinion
+    between answer and question. `refusals`: errors that are answers, too.
+    """
 
     owner: Any
     name: str
     opinion: Opinion
+    before: Callable[..., Any] | None = None
+    refusals: tuple[type[Exception], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.owner.__name__}.{self.name}"
