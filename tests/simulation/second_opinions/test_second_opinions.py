@@ -15,6 +15,10 @@ from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import play
 
 
+SEEDS = (*range(12), 27, 45)
+"""EC2 throttles calls in the last but one, and in the last it refuses a device name."""
+
+
 def _asker() -> Any:
     return SimpleNamespace(__name__="asker", double=lambda number: number + number % 3)
 
@@ -45,7 +49,7 @@ def test_each_question_is_asked_within_a_few_seeds(monkeypatch: Any):
         real(self, *args)
 
     monkeypatch.setattr(SecondOpinions, "follow", follow)
-    for seed in range(12):
+    for seed in SEEDS:
         assert play(seed, Scenario(swarm=True)).ok
         if all(asked[str(each)] for each in QUESTIONS):
             break

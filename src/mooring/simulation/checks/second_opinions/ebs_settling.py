@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.ebs.controller_service import presence, provisioning
+from mooring.ebs.controller_service import provisioning
 from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.ec2.records import Volume
 from mooring.ebs.ec2.settling import Settling
@@ -99,15 +99,6 @@ def of_waiting(answer: bool, before: tuple[float, float], settling: Settling, *c
         yield f"it is said that {_any(changes)} was {'' if answer else 'not '}waited for"
 
 
-def of_absence(answer: bool, settling: Settling, requested_at: float, prefix: str, id: str) -> Iterator[str]:
-    """There is none if its id is none of EC2's (8 or 17 hexadecimal digits), or its making would show."""
-    kind, dash, digits = id.partition("-")
-    is_id = kind == prefix and dash and len(digits) in (8, 17) and not digits.strip("0123456789abcdef")
-    age = requested_at - CHANGES.of_this_process().last([f"make {id}"])
-    if answer is not (not is_id or age >= settling.settle_s):
-        yield f"{id} is {'absent' if answer else 'not absent'}, {age:g} s after it may have been made"
-
-
 def of_a_change(answer: object, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterator[str]:
     """What a call that has ended changes, or may have changed, is to be noted at once."""
     known, volume = CHANGES.of_this_process(), request.get("VolumeId", "")
@@ -145,7 +136,6 @@ QUESTIONS = (
     Question(Settling, "is_recent", of_recency),
     Question(Settling, "settle", of_waiting, before=before_waiting),
     Question(Settling, "settle_all", of_waiting, before=before_waiting_for_all),
-    Question(presence, "is_absent", of_absence),
     Question(PacedApi, "call", of_a_change, refusals=(Ec2Error, Ec2Unreachable)),
     Question(provisioning.Provisioner, "create", of_creating),
 )

@@ -4,7 +4,6 @@ specification, and upstream's experience (most volumes take 1.5 s; issue 3010)."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from hashlib import sha256
 from typing import Any
 
@@ -91,17 +90,19 @@ def of_tags(answer: dict[str, str], policy: TagPolicy) -> Iterator[str]:
 
 
 DEFAULTS = {
-    "extra_tags": {}, "extra_volume_tags": {}, "k8s_tag_cluster_id": "", "warn_on_invalid_tag": False,
-    "batching": True, "pacing": True, "modify_volume_request_handler_timeout": 2.0, "settle_time": 5.0,
-}  # fmt: skip
-"""Of the controller's flags, as docs/ebs.md has them."""
+    "batching": True,
+    "pacing": True,
+    "settle_time": 5.0,
+    "modify_volume_request_handler_timeout": 2.0,
+}
+"""Of the flags that no run gives to the controller, as docs/ebs.md has them."""
 
 
-def of_options(answer: Options, **flags: Any) -> Iterator[str]:
-    """What the operator gives counts, and for the rest what is documented."""
-    for each in fields(answer):
-        if each.name in DEFAULTS and getattr(answer, each.name) != flags.get(each.name, DEFAULTS[each.name]):
-            yield f"--{each.name.replace('_', '-')} is {getattr(answer, each.name)!r}"
+def of_options(answer: object, options: Options, api: object, **_: object) -> Iterator[str]:
+    """What is not given is as documented."""
+    for name, value in DEFAULTS.items():
+        if getattr(options, name) != value:
+            yield f"--{name.replace('_', '-')} is {getattr(options, name)!r} where it is not given"
 
 
 QUESTIONS = (
@@ -109,5 +110,5 @@ QUESTIONS = (
     Question(error_codes, "code_of", of_a_code),
     Question(provisioning, "client_token", of_a_token),
     Question(TagPolicy, "listed", of_tags),
-    Question(ebs_driver, "Options", of_options),
+    Question(ebs_driver, "make_controller", of_options),
 )
