@@ -14,7 +14,6 @@ from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import play
 
-
 SEEDS = (*range(12), 27, 45)
 """EC2 throttles calls in the last but one, and in the last it refuses a device name."""
 

@@ -15,7 +15,8 @@ SETTLE_S = 5.0
 """The default of `--settle-time`, in seconds. EC2 documents no bound."""
 LATE_S = 600.0
 """A change is remembered for so much longer, in seconds: a description may be answered late, and is compared
-with what was so when it was requested. Of what is later still it is proof only if nothing forgotten forbids."""
+with what was so when it was requested. One that is later still is proof if it is young enough for whatever is
+forgotten."""
 
 
 class Settling:

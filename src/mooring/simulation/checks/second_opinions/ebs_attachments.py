@@ -1,4 +1,4 @@
-"""What the driver does to attach and detach, by docs/ebs.md ("Again, and after a crash", "Names") and upstream's
+"""What the driver does to attach and detach, by docs/ebs.md ("Again, and after a crash") and by upstream's
 experience of what EC2 shows (issues 389, 801, 1674, 2005, 2833)."""
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service import attaching
 from mooring.ebs.controller_service.attaching import Attacher
 from mooring.ebs.controller_service.attachment_steps import Step
-from mooring.ebs.controller_service.detaches import Detach
+from mooring.ebs.controller_service.detaches import Detach, PendingDetaches
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
+from mooring.ebs.errors import EbsError
 from mooring.simulation.checks.second_opinions.ebs_device_names import plain
 from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES, Changes
 from mooring.simulation.checks.second_opinions.memories import now
@@ -19,6 +20,7 @@ from mooring.simulation.checks.second_opinions.question import Question
 
 STUCK_S = 90.0
 SLOW_S = 60.0
+TRIES = 5
 UNDER_WAY = ("detaching", "busy")
 
 
@@ -64,8 +66,8 @@ def of_what_is_shown(answer: str, volume: Volume, node: str) -> Iterator[str]:
 
 
 def of_how_long(answer: float, attacher: Attacher, volume: Volume, node: str, work: Any) -> Iterator[str]:
-    """For how long it is attaching: since EC2 says, if this operation has not begun it; else since it was seen
-    so first, which cannot be before. Nothing else is attaching."""
+    """For how long it is attaching: since when EC2 says, if this operation has not begun it; else since it
+    was seen so first, which cannot be before. Nothing else is attaching."""
     here = [each for each in volume.attachments if each.instance_id == node and each.state == "attaching"]
     if not here:
         if answer or work.first_seen >= 0:
@@ -94,6 +96,12 @@ def of_a_due_request(
         yield f"{volume_id} is {state or 'not attached'}, and DetachVolume is {'' if answer else 'not '}sent"
 
 
+def of_one_in_flight(answer: object, detaches: PendingDetaches, volume: str, node: str) -> Iterator[str]:
+    """What has ended is in flight no more; of one volume and node there is one at a time."""
+    if any((each.volume, each.node) == (volume, node) for each in vars(detaches)["_pending"]):
+        yield f"a detach of {volume} from {node} that has ended still counts as in flight"
+
+
 def of_a_slow_one(answer: None, detach: Detach, state: str, device: str, at: float) -> Iterator[str]:
     """What takes more than a minute is told, with the state that EC2 showed last."""
     if detach.state != state or vars(detach)["_is_logged"] is not (at - detach.since > SLOW_S):
@@ -110,6 +118,18 @@ def of_a_request(
         yield f"{volume.id} is to be attached to {instance.id}, and what is asked for is {answer}"
     if ("EbsCardIndex" in answer) is not (cards > 1) or not 0 <= answer.get("EbsCardIndex", 0) < cards:
         yield f"{instance.id} has {cards} cards, and what is asked for is {answer}"
+
+
+def tries(attacher: Attacher, volume: Volume, node: str, work: Any) -> int:
+    return work.tries
+
+
+def of_a_try(
+    answer: object, before: int, attacher: Attacher, volume: Volume, node: str, work: Any
+) -> Iterator[str]:
+    """An attach asks five times, and then gives up."""
+    if work.tries != min(before + 1, TRIES) or (before >= TRIES and not isinstance(answer, CsiError)):
+        yield f"{volume.id} on {node} was asked for {before} times, then {work.tries}, which ends with {answer!r}"
 
 
 def of_what_is_done(answer: str, attacher: Attacher, volume: Volume, node: str) -> Iterator[str]:
@@ -143,5 +163,7 @@ QUESTIONS = (
     Question(Attacher, "_request", of_a_request),
     Question(Attacher, "_done", of_what_is_done),
     Question(Attacher, "_instance", of_an_instance),
+    Question(Attacher, "_request_attach", of_a_try, before=tries, refusals=(CsiError, EbsError)),
     Question(Detach, "saw", of_a_slow_one),
+    Question(PendingDetaches, "waiting", of_one_in_flight),
 )

@@ -6,7 +6,9 @@ What is compared with an answer is the answer itself, field by field, as EC2 nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,8 +16,11 @@ from mooring.ebs.controller_service import attaching
 from mooring.ebs.ec2 import batches, describe
 from mooring.ebs.ec2.describe import Describe
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
-from mooring.ebs.errors import Ec2Error
+from mooring.ebs.errors import EbsError, Ec2Error
+from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+
+EVERY_S = 1.0
 
 Fields = Mapping[str, tuple[str, Any]]
 """By the field of a record: EC2's name, and what it is where EC2 names none."""
@@ -135,13 +140,38 @@ def of_an_attachment(answer: Attachment | None, volume: Volume, node: str) -> It
         yield f"{volume.id} is {'' if answer else 'not '}attached to {node}, and it is said otherwise"
 
 
-def of_a_batch(answer: Mapping[str, Any] | Ec2Error, names: Sequence[str], *_: object) -> Iterator[str]:
-    """A bad id costs only the request that names it: nothing is answered that was not asked, and an error
-    about an id is not one of all."""
-    if isinstance(answer, Ec2Error):
-        if answer.code.endswith((".NotFound", ".Malformed")):
-            yield f"{answer.code} about some of {len(names)} names is told to all who ask"
-    elif not answer.keys() <= {*names}:
+@dataclass
+class Calls:
+    """Of one kind of question: how many calls are within one another, and when the outermost began."""
+
+    within: int = 0
+    began: float = float("-inf")
+
+
+CALLS: Memories[defaultdict[str, Calls]] = Memories(lambda: defaultdict(Calls))
+
+
+def before_a_batch(names: Sequence[str], ask: Any, *_: object) -> float:
+    """How many seconds have passed since the call before, or none if this is a part of it."""
+    calls = CALLS.of(ask.__self__)[ask.__name__]
+    calls.within += 1
+    if calls.within > 1:
+        return float("inf")
+    passed, calls.began = now() - calls.began, now()
+    return passed
+
+
+def of_a_batch(
+    answer: Mapping[str, Any] | EbsError, before: float, names: Sequence[str], ask: Any, *_: object
+) -> Iterator[str]:
+    """Of one kind of question there is one call a second. A bad id costs only the request that names it:
+    nothing is answered that was not asked, and an error about an id is not one of all."""
+    CALLS.of(ask.__self__)[ask.__name__].within -= 1
+    if before < EVERY_S - 1e-6:
+        yield f"questions of one kind are put {before:g} s after one another"
+    if isinstance(answer, Ec2Error) and answer.code.endswith((".NotFound", ".Malformed")):
+        yield f"{answer.code} about some of {len(names)} names is told to all who ask"
+    if isinstance(answer, Mapping) and not answer.keys() <= {*names}:
         yield f"{sorted(answer)} are described, and {sorted(names)} were asked for"
 
 
@@ -163,6 +193,6 @@ QUESTIONS = (
     Question(Describe, "instance", of_one),
     Question(Describe, "volumes_named", of_a_name),
     Question(Volume, "attachment", of_an_attachment),
-    Question(batches, "isolated", of_a_batch, refusals=(Ec2Error,)),
+    Question(batches, "isolated", of_a_batch, before=before_a_batch, refusals=(EbsError,)),
     Question(attaching, "poll_pause_s", of_a_pause),
 )

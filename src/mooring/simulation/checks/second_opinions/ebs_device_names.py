@@ -1,5 +1,5 @@
-"""Which device name a volume is given on an instance: EC2 User Guide, "Device names for volumes"; docs/ebs.md,
-"Names"; the design that Mooring began with; upstream issues 1674 and 2833.
+"""Which device name a volume is given on an instance: EC2 User Guide, "Device names for volumes";
+docs/ebs.md, "Names"; the design that Mooring began with; upstream issues 1674 and 2833.
 
 What was given, refused and let go is remembered here as well, in words of its own: until when each name is
 in which of these states.
@@ -21,7 +21,7 @@ LET_GO_S = 30.0
 _TWO = [first + second for first in "abcd" for second in ascii_lowercase]
 OWN = _TWO[: _TWO.index("dx") + 1]
 """Names of two letters, aa to dx, as nothing else uses them."""
-ALL = OWN + [*ascii_lowercase[1:]]
+ALL = [*OWN, *ascii_lowercase[1:]]
 """And b to z. Not a: the root device's."""
 PLACES = {name: place for place, name in enumerate(ALL)}
 
@@ -34,8 +34,8 @@ def plain(device: str) -> str:
 
 @dataclass
 class Given:
-    """The names of one instance. `reserved`: by volume; `until`: by name, refused or let go; `last`: which was
-    given last; empty: any may be next."""
+    """The names of one instance. `reserved`: by volume; `refused`, `let_go`: until when they are so; `last`:
+    which was given last; empty: any may be next."""
 
     reserved: dict[str, str] = field(default_factory=dict[str, str])
     refused: dict[str, float] = field(default_factory=dict[str, float])

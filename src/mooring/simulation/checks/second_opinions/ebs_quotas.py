@@ -1,5 +1,5 @@
-"""How fast the driver calls EC2, and what it does again: EC2's documentation, "Request throttling for the Amazon
-EC2 API" and "Error codes", and docs/ebs.md, "Quotas"."""
+"""How fast the driver calls EC2, and what it does again: EC2's documentation, "Request throttling for the
+Amazon EC2 API" and "Error codes", and docs/ebs.md, "Quotas"."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Level:
     refused_at: float = float("-inf")
 
     def flow(self, bucket: Bucket, at: float) -> None:
-        """Until then it fills: at its rate, up to two less than EC2's has; the rate regains a hundredth of its
-        whole each second."""
+        """Until then it fills: at its rate, up to two less than EC2's has; the rate regains a hundredth of
+        its whole each second."""
         full, passed = bucket.quota.capacity - 2, max(at - self.at, 0.0)
         if self.at != self.at:  # nothing was done with it yet
             self.tokens, self.rate, self.at, passed = full, bucket.quota.refill, at, 0.0

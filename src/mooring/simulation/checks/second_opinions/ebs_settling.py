@@ -24,9 +24,9 @@ VERY_LATE_S = 600.0
 
 @dataclass
 class Changes:
-    """What one process of the driver has changed. `settle_s`: for so long descriptions lag; `noted`: when each
-    change was last; `asked`: those that EC2 was asked for, and when that ended, until they are noted; `made`:
-    ids of what EC2 has made for it."""
+    """What one process of the driver has changed. `settle_s`: for so long descriptions lag; `noted`: when
+    each change was last; `asked`: those that EC2 was asked for, and when that ended, until they are noted;
+    `made`: ids of what EC2 has made for it."""
 
     started: float = float("-inf")
     settle_s: float = 0.0
@@ -36,7 +36,7 @@ class Changes:
 
     def last(self, changes: Iterable[str]) -> float:
         """When the last of these may have been made, by this process or the one before it."""
-        return max((self.noted[each] for each in changes if each in self.noted), default=self.started)
+        return max([self.started, *(self.noted[each] for each in changes if each in self.noted)])
 
     def forgotten(self) -> Iterator[str]:
         """What was asked for before this moment, and is not noted."""
@@ -62,23 +62,24 @@ def notes(answer: None, settling: Settling, change: str) -> Iterable[str]:
 
 
 def of_a_proof(answer: bool, settling: Settling, requested_at: float, *changes: str) -> Iterator[str]:
-    """A description is proof from the settle time after the last change on. (Of one that is very late nothing
-    need be proof: changes are remembered for as long only.)"""
+    """A description is proof from the settle time after the last change on. One that is very late need not be
+    proof: changes are not remembered for ever."""
     known = CHANGES.of_this_process()
     yield from known.forgotten()
-    age = requested_at - known.last(changes)
+    last = known.last(changes)
     is_late = not answer and now() - requested_at > VERY_LATE_S
-    if answer is not (age >= settling.settle_s) and not is_late:
-        yield f"what was asked for {age:g} s after {_any(changes)} counts as {'' if answer else 'no '}proof"
+    if answer is not (last + settling.settle_s <= requested_at) and not is_late:
+        counts = "proof" if answer else "no proof"
+        yield f"what was asked for {requested_at - last:g} s after {_any(changes)} counts as {counts}"
 
 
 def of_recency(answer: bool, settling: Settling, change: str) -> Iterator[str]:
     """What was changed less than the settle time ago may be shown as before."""
     known = CHANGES.of_this_process()
     yield from known.forgotten()
-    age = now() - known.noted.get(change, float("-inf"))
-    if answer is not (age < settling.settle_s):
-        yield f"{change} was {age:g} s ago, which counts as {'' if answer else 'not '}recent"
+    last = known.noted.get(change, float("-inf"))
+    if answer is not (last + settling.settle_s > now()):
+        yield f"{change} was {now() - last:g} s ago, which counts as {'' if answer else 'not '}recent"
 
 
 def before_waiting(settling: Settling, *changes: str) -> tuple[float, float]:
@@ -93,13 +94,13 @@ def before_waiting_for_all(settling: Settling) -> tuple[float, float]:
 def of_waiting(answer: bool, before: tuple[float, float], settling: Settling, *changes: str) -> Iterator[str]:
     """After it descriptions show these changes; it is said truly whether that had to be waited for."""
     asked_at, until = before
-    if now() < until:
+    if now() < until - 1e-6:
         yield f"{until - now():g} s too early it is said that {_any(changes)} shows"
     if answer is not (until > asked_at):
         yield f"it is said that {_any(changes)} was {'' if answer else 'not '}waited for"
 
 
-def of_a_change(answer: object, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterator[str]:
+def of_a_change(answer: object, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
     """What a call that has ended changes, or may have changed, is to be noted at once."""
     known, volume = CHANGES.of_this_process(), request.get("VolumeId", "")
     if action == "AttachVolume":

@@ -164,8 +164,8 @@ def _of_tags(tags: Mapping[str, str], name: str, asked: _Asked, policy: TagPolic
 def of_the_request(
     answer: tuple[str, Mapping[str, Any]], provisioner: Provisioner, wanted: Wanted
 ) -> Iterator[str]:
-    """EC2 is asked for what is wanted, in its own words; what is not wanted is not named. Its tags are part of
-    the call that makes it."""
+    """EC2 is asked for what is wanted, in its own words; what is not wanted is not named. Its tags are part
+    of the call that makes it."""
     action, asked = answer
     parameters, place = wanted.parameters, wanted.places[0] if wanted.places else None
     named = {each["Key"]: each["Value"] for one in asked["TagSpecifications"] for each in one["Tags"]}
@@ -221,7 +221,7 @@ def _may_be(place: Place, volume: Volume) -> bool:
 
 def _is_key(shown: str, requested: str) -> bool:
     """A key is given by its ARN, its id, or an alias, which EC2 alone can resolve."""
-    return not requested or "alias/" in requested or shown.split("/")[-1] == requested.split("/")[-1]
+    return not requested or "alias/" in requested or shown.rpartition("/")[2] == requested.rpartition("/")[2]
 
 
 def of_what_is_created(answer: Volume, provisioner: Provisioner, wanted: Wanted) -> Iterator[str]:

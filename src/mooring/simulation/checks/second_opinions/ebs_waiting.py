@@ -1,5 +1,5 @@
-"""How the driver waits for a volume that EC2 makes, and which code its errors have: docs/ebs.md ("Errors"), CSI's
-specification, and upstream's experience (most volumes take 1.5 s; issue 3010)."""
+"""How the driver waits for a volume that EC2 makes, which code its errors have, and its numbers: docs/ebs.md
+("Errors", "Flags"), CSI's specification, and upstream's experience (issue 3010)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service import creating, error_codes, provisioning
 from mooring.ebs.controller_service.tags import TagPolicy
+from mooring.ebs.controller_service.volume_types import TYPES
+from mooring.ebs.ec2.buckets import QUOTAS
 from mooring.ebs.ec2.records import Volume
 from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
 from mooring.ebs.options import Options
+from mooring.simulation.checks.second_opinions.ebs_quotas import LISTED
+from mooring.simulation.checks.second_opinions.ebs_volumes import IOPS, SIZES
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.parts import ebs_driver
 
@@ -26,7 +30,7 @@ def seen(waiting: Any, *_: object) -> Seen:
 
 
 def of_a_wait(
-    answer: None | CsiError,
+    answer: CsiError | None,
     before: Seen,
     waiting: Any,
     id: str,
@@ -34,8 +38,9 @@ def of_a_wait(
     requested_at: float,
     at: float,
 ) -> Iterator[str]:
-    """It goes on while EC2 makes the volume, or does not show it yet, for a minute. It is over when the volume
-    has failed or is being deleted, or was shown and has been missing for as long as descriptions lag."""
+    """It goes on while EC2 makes the volume, or does not show it yet, for a minute. It is over when the
+    volume has failed or is being deleted, or was shown and has been missing for as long as descriptions
+    lag."""
     was_seen, since = before
     expected = Code.UNAVAILABLE if requested_at > waiting.began + CREATION_S else Code.OK
     if volume is None:
@@ -63,13 +68,17 @@ FINAL = {
 """What stands in EC2's codes that CSI takes for final: nothing has happened, and nothing will."""
 
 
+OURS = ("FilterLimitExceeded", "DryRunOperation")
+"""What only a mistake of the driver's would bring about."""
+
+
 def of_a_code(answer: Code, error: EbsError) -> Iterator[str]:
     """What is final for CSI is final at EC2: EC2 has refused it, for a reason that says so. Where nothing is
     known of the outcome nothing is said of it."""
     if isinstance(error, Ec2Error):
         if answer in FINAL and not any(each in error.code for each in FINAL[answer]):
             yield f"{error.code} is told as {answer.name}"
-        if answer is Code.INTERNAL and error.code in error_codes.CODES and "FilterLimit" not in error.code:
+        if answer is Code.INTERNAL and error.code in error_codes.CODES and error.code not in OURS:
             yield f"{error.code} is told as {answer.name}"
     elif answer is not (Code.UNAVAILABLE if isinstance(error, Ec2Unreachable) else Code.INTERNAL):
         yield f"{type(error).__name__} is told as {answer.name}"
@@ -99,10 +108,18 @@ DEFAULTS = {
 
 
 def of_options(answer: object, options: Options, api: object, **_: object) -> Iterator[str]:
-    """What is not given is as documented."""
+    """What is not given is as documented; and so are EC2's own numbers."""
     for name, value in DEFAULTS.items():
         if getattr(options, name) != value:
             yield f"--{name.replace('_', '-')} is {getattr(options, name)!r} where it is not given"
+    for kind, (smallest, largest) in SIZES.items():
+        has, numbers = TYPES[kind], IOPS.get(kind, (0, 0, 0))
+        said = has.smallest, has.largest, has.least_iops, has.most_iops, has.iops_per_gib, has.multi_attach
+        if said != (smallest, largest, *numbers, kind == "io2"):
+            yield f"a volume of type {kind} is said to have {said}"
+    for action, numbers in LISTED.items():
+        if (QUOTAS[action].capacity, QUOTAS[action].refill) != numbers:
+            yield f"{action} is said to have the quota {QUOTAS[action]}"
 
 
 QUESTIONS = (

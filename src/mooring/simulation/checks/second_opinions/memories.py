@@ -1,4 +1,5 @@
-"""What opinions remember of whom they have heard: a rule of several questions is about what was said before."""
+"""What opinions remember of whom they have heard: a rule of several questions is about what was said
+before."""
 
 from __future__ import annotations
 
