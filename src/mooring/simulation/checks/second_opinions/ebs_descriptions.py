@@ -124,7 +124,7 @@ def of_a_name(answer: Sequence[Volume], asker: Describe, name: str) -> Iterator[
 
 def of_ids(answer: Mapping[str, Any], records: Sequence[Any], *_: object) -> Iterator[str]:
     """Each of the records can be found by its id."""
-    if answer.keys() != {each.id for each in records} or any(answer[each.id] != each for each in records):
+    if {*answer} != {each.id for each in records} or any(answer[each.id] != each for each in records):
         yield f"of {len(records)} records {sorted(answer)} are found"
 
 

@@ -100,7 +100,7 @@ def of_waiting(answer: bool, before: tuple[float, float], settling: Settling, *c
         yield f"it is said that {_any(changes)} was {'' if answer else 'not '}waited for"
 
 
-def of_a_change(answer: object, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
+def of_a_change(answer: Any, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
     """What a call that has ended changes, or may have changed, is to be noted at once."""
     known, volume = CHANGES.of_this_process(), request.get("VolumeId", "")
     if action == "AttachVolume":
@@ -114,7 +114,7 @@ def of_a_change(answer: object, api: PacedApi, action: str, request: Mapping[str
     elif action == "CreateVolume":
         tags = {each["Key"]: each["Value"] for each in request["TagSpecifications"][0]["Tags"]}
         known.asked[f"create {tags['CSIVolumeName']}"] = now()
-        if isinstance(answer, Mapping):
+        if not isinstance(answer, Exception):
             known.made.add(answer["VolumeId"])
     return ()
 
