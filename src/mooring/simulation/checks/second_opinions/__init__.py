@@ -15,14 +15,14 @@ from typing import Any
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
-from mooring.simulation.checks.second_opinions import ebs, statefulsets
+from mooring.simulation.checks.second_opinions import ebs, statefulsets, store
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["QUESTIONS", "Question", "SecondOpinions"]
 
-QUESTIONS: tuple[Question, ...] = (*statefulsets.QUESTIONS, *ebs.QUESTIONS)
+QUESTIONS: tuple[Question, ...] = (*statefulsets.QUESTIONS, *ebs.QUESTIONS, *store.QUESTIONS)
 
 
 class SecondOpinions:
