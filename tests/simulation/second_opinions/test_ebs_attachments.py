@@ -14,14 +14,16 @@ from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service import attaching
 from mooring.ebs.controller_service.attachment_steps import Step
 from mooring.ebs.controller_service.detaches import SLOW_S, Detach, PendingDetaches
+from mooring.ebs.controller_service.device_names import DeviceNames
 from mooring.ebs.ec2.records import Attachment, BlockDevice, Instance, Volume
 from mooring.ebs.errors import Ec2Error
-from mooring.simulation.checks.second_opinions import ebs_attachments
+from mooring.simulation.checks.second_opinions import ebs_attachments, ebs_device_names
 from mooring.simulation.checks.second_opinions.ebs_attachments import (
     of_a_due_request,
     of_a_request,
     of_a_slow_one,
     of_a_try,
+    of_an_attach,
     of_an_instance,
     of_detaching,
     of_how_long,
@@ -46,6 +48,11 @@ volumes = st.builds(
     multi_attach=st.booleans(),
 )
 NOBODY: Any = None
+NAMES = DeviceNames(lambda: 0.0)
+ATTACHER: Any = SimpleNamespace(
+    _names=NAMES,
+    _detaches=SimpleNamespace(_pending=[Detach("vol-1", "i-1", 0.0, state) for state in STATES]),
+)
 
 
 def volume(*attachments: Attachment, state: str = "in-use", **more: Any) -> Volume:
@@ -169,7 +176,7 @@ def changed(monkeypatch: Any) -> None:
 def test_a_detach_is_sent_when_it_is_due_and_not_otherwise(
     changed: None, state: str, is_requested: bool, requested_at: float, due: bool
 ) -> None:
-    asked = NOBODY, "vol-1", here(state) if state else None, is_requested, requested_at
+    asked = ATTACHER, "vol-1", here(state) if state else None, is_requested, requested_at
     assert ([*of_a_due_request(due, *asked)], bool([*of_a_due_request(not due, *asked)])) == ([], True)
 
 
@@ -247,9 +254,28 @@ def test_a_detach_that_has_ended_and_counts_as_in_flight_is_objected_to(run: Any
 
 
 def test_another_device_than_is_shown_is_objected_to() -> None:
-    assert not [*of_what_is_done("/dev/xvdaa", NOBODY, volume(here("attached")), "i-1")]
-    assert [*of_what_is_done("/dev/xvdab", NOBODY, volume(here("attached")), "i-1")]
-    assert [*of_what_is_done("", NOBODY, volume(here("attached", "")), "i-1")]
+    assert not [*of_what_is_done("/dev/xvdaa", ATTACHER, volume(here("attached")), "i-1")]
+    assert [*of_what_is_done("/dev/xvdab", ATTACHER, volume(here("attached")), "i-1")]
+    assert [*of_what_is_done("", ATTACHER, volume(here("attached", "")), "i-1")]
+
+
+def test_a_name_that_works_and_counts_as_refused_or_is_kept_for_nothing_is_objected_to() -> None:
+    with objections(ebs_device_names.QUESTIONS):
+        NAMES.refused("i-3", "/dev/xvdaa", 0.0)
+        NAMES.give("i-3", "vol-1", (), 0.0)
+    one = volume(Attachment("i-3", "/dev/xvdaa", "attached"))
+    assert [*of_what_is_done("/dev/xvdaa", ATTACHER, one, "i-3")]
+    assert [*of_an_attach("", ATTACHER, "vol-1", "i-3")]
+    with objections(ebs_device_names.QUESTIONS):
+        NAMES.worked("i-3", "/dev/xvdaa", 0.0)
+        NAMES.end("i-3", "vol-1", 0.0)
+    assert not [*of_what_is_done("/dev/xvdaa", ATTACHER, one, "i-3")]
+    assert not [*of_an_attach("", ATTACHER, "vol-1", "i-3")]
+
+
+def test_a_state_that_is_shown_and_not_told_of_the_detach_is_objected_to(changed: None) -> None:
+    quiet: Any = SimpleNamespace(_detaches=SimpleNamespace(_pending=[Detach("vol-1", "i-1", 0.0)]))
+    assert [*of_a_due_request(False, quiet, "vol-1", here("busy"), True, 20.0)]
 
 
 @pytest.mark.parametrize("state", ["shutting-down", "terminated"])

@@ -13,7 +13,7 @@ from mooring.ebs.controller_service.attachment_steps import Step
 from mooring.ebs.controller_service.detaches import Detach, PendingDetaches
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
 from mooring.ebs.errors import EbsError
-from mooring.simulation.checks.second_opinions.ebs_device_names import plain
+from mooring.simulation.checks.second_opinions.ebs_device_names import NAMES, plain
 from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES, Changes
 from mooring.simulation.checks.second_opinions.memories import now
 from mooring.simulation.checks.second_opinions.question import Question
@@ -79,6 +79,12 @@ def of_how_long(answer: float, attacher: Attacher, volume: Volume, node: str, wo
         yield f"{volume.id} was asked for here, and its time is counted from before it was seen attaching"
 
 
+def of_an_attach(answer: object, attacher: Attacher, volume_id: str, node: str, *_: bool) -> Iterator[str]:
+    """When it has ended, however it has, no device name is kept for it."""
+    if volume_id in NAMES.of(vars(attacher)["_names"])[node].reserved:
+        yield f"a device name of {node} is kept for {volume_id}, and nothing attaches it any more"
+
+
 def of_a_due_request(
     answer: bool, attacher: Attacher, volume_id: str, attachment: Attachment | None, is_requested: bool,
     requested_at: float,
@@ -92,13 +98,16 @@ def of_a_due_request(
         expected = not is_requested or (
             state != "" and _age(known, requested_at, volume_id) >= known.settle_s
         )
+    told = _in_flight(vars(attacher)["_detaches"], volume_id, attachment.instance_id) if attachment else ()
+    if attachment is not None and state not in [each.state for each in told]:
+        yield f"{volume_id} is shown as {state}, which is not told of its detach"
     if answer is not expected:
         yield f"{volume_id} is {state or 'not attached'}, and DetachVolume is {'' if answer else 'not '}sent"
 
 
 def of_one_in_flight(answer: object, detaches: PendingDetaches, volume: str, node: str) -> Iterator[str]:
     """What has ended is in flight no more; of one volume and node there is one at a time."""
-    if any((each.volume, each.node) == (volume, node) for each in vars(detaches)["_pending"]):
+    if _in_flight(detaches, volume, node):
         yield f"a detach of {volume} from {node} that has ended still counts as in flight"
 
 
@@ -133,7 +142,9 @@ def of_a_try(
 
 
 def of_what_is_done(answer: str, attacher: Attacher, volume: Volume, node: str) -> Iterator[str]:
-    """The device name that is answered is the one that EC2 shows."""
+    """The device name that is answered is the one that EC2 shows; it is refused no more."""
+    if plain(answer) in NAMES.of(vars(attacher)["_names"])[node].refused:
+        yield f"{volume.id} is attached to {node} as {answer}, which still counts as refused"
     if [answer] != [each.device for each in volume.attachments if each.instance_id == node] or not answer:
         yield f"{volume.id} on {node} is answered as {answer}"
 
@@ -150,6 +161,11 @@ def of_detaching(answer: None, attacher: Attacher, volume_id: str, node: str) ->
         yield f"{volume_id} is detached from {node}, and when that was is not noted"
 
 
+def _in_flight(detaches: PendingDetaches, volume_id: str, node: str) -> list[Detach]:
+    pending: list[Detach] = vars(detaches)["_pending"]
+    return [each for each in pending if (each.volume, each.node) == (volume_id, node)]
+
+
 def _age(known: Changes, requested_at: float, volume_id: str) -> float:
     return requested_at - known.last([f"detach {volume_id}"])
 
@@ -157,6 +173,7 @@ def _age(known: Changes, requested_at: float, volume_id: str) -> float:
 QUESTIONS = (
     Question(attaching, "next_step", of_the_next_step, refusals=(CsiError,)),
     Question(attaching, "shown", of_what_is_shown),
+    Question(Attacher, "attach", of_an_attach, refusals=(CsiError, EbsError)),
     Question(Attacher, "_attaching_s", of_how_long),
     Question(Attacher, "_is_request_due", of_a_due_request),
     Question(Attacher, "_detach", of_detaching),

@@ -8,12 +8,12 @@ yet.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.apiserver.errors import Expired, TooLargeVersion
-from mooring.apiserver.store.history import Cursor, History, Item, Key
+from mooring.apiserver.store.history import Cursor, Item, Key
 from mooring.apiserver.store.object_store import Store
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
@@ -72,26 +72,19 @@ def of_a_version(answer: object, store: Store, resource: str, version: int | Non
         yield f"{resource} of version {version} is answered so ({store.floor} to {store.version}): {answer!r}"
 
 
-def held(store: Store) -> int:
-    """How many changes can be read."""
-    return len(vars(store)["_order"])
+def floor(store: Store) -> int:
+    return store.floor
 
 
 def of_eviction(answer: None, before: int, store: Store) -> Iterator[str]:
-    """As many changes as the window has can be read, if there are as many; fewer only for their bytes."""
-    after, most = held(store), min(before, store.window)
-    if after > most or (after < most and vars(store)["_bytes"] < vars(store)["_window_bytes"] // 2):
-        yield f"of {before} changes {after} are kept, and the window has {store.window}"
-
-
-def of_a_change(answer: Any, before: int, history: History) -> Iterable[str]:
-    """What is forgotten is the oldest, and one at a time."""
-    if history.start != before + 1:
-        yield f"a history that began at {before} begins at {history.start} when one is forgotten"
-
-
-def start(history: History) -> int:
-    return history.start
+    """As many changes as the window has can be read. Where one was forgotten there are as many, unless that
+    was for their bytes."""
+    held, fields = len(vars(store)["_order"]), vars(store)
+    too_few = (
+        held < store.window and store.floor != before and fields["_bytes"] < fields["_window_bytes"] // 2
+    )
+    if too_few or held > store.window:
+        yield f"{held} changes are kept, and the window has {store.window}"
 
 
 def of_skipping(answer: None, cursor: Cursor) -> Iterator[str]:
@@ -117,7 +110,6 @@ QUESTIONS = (
     Question(Store, "heads", of_a_list),
     Question(Store, "list", of_a_version, refusals=(Expired, TooLargeVersion)),
     Question(Store, "watch", of_a_version, refusals=(Expired, TooLargeVersion)),
-    Question(Store, "_evict", of_eviction, before=held),
-    Question(History, "evict", of_a_change, before=start),
+    Question(Store, "_evict", of_eviction, before=floor),
     Question(Cursor, "skip", of_skipping),
 )
