@@ -131,24 +131,23 @@ def test_words_that_do_not_say_what_is_shown_are_objected_to(words: str, one: Vo
 
 
 @pytest.mark.parametrize(
-    ("answer", "one", "device", "first_seen", "right"),
+    ("answer", "one", "device", "right"),
     [
-        (0.0, volume(here("attached")), "", -1.0, True),
-        (0.0, volume(here("attached")), "", 3.0, False),
-        (2.0, volume(here("attached")), "", -1.0, False),
-        (2.0, volume(here("attaching")), "/dev/xvdaa", 8.0, True),
-        (9.0, volume(here("attaching")), "", 8.0, True),
-        (9.0, volume(here("attaching")), "/dev/xvdaa", 8.0, False),
-        (1.0, volume(here("attaching")), "", 8.0, False),
-        (0.0, volume(here("attaching")), "", -1.0, False),
-        (0.0, volume(here("attaching")), "", 11.0, False),
+        (0.0, volume(here("attached")), "", True),
+        (2.0, volume(here("attached")), "", False),
+        (2.0, volume(here("attaching")), "/dev/xvdaa", True),
+        (9.0, volume(here("attaching")), "", True),
+        (9.0, volume(here("attaching")), "/dev/xvdaa", False),
+        (1.0, volume(here("attaching")), "", False),
     ],
 )
 def test_attaching_is_timed_from_when_it_was_seen(
-    monkeypatch: Any, answer: float, one: Volume, device: str, first_seen: float, right: bool
+    monkeypatch: Any, answer: float, one: Volume, device: str, right: bool
 ) -> None:
+    work = attaching._Attaching(device=device)
+    monkeypatch.setattr(ebs_attachments, "now", lambda: 8.0)
+    assert not [*of_how_long(0.0, NOBODY, volume(here("attaching")), "i-1", work)]
     monkeypatch.setattr(ebs_attachments, "now", lambda: 10.0)
-    work = SimpleNamespace(device=device, first_seen=first_seen)
     assert (not [*of_how_long(answer, NOBODY, one, "i-1", work)]) is right
 
 

@@ -12,7 +12,7 @@ from opinions import objections
 
 from mooring.ebs.controller_service.device_names import NAMES, OWN_NAMES, DeviceNames, canonical
 from mooring.simulation.checks.second_opinions import ebs_device_names
-from mooring.simulation.checks.second_opinions.ebs_device_names import ALL, OWN, of_a_name, plain
+from mooring.simulation.checks.second_opinions.ebs_device_names import ALL, OWN, of_a_name, of_an_end, plain
 
 steps = st.lists(
     st.tuples(st.sampled_from(["give", "refused", "worked", "end"]), st.integers(0, 9), st.integers(0, 40))
@@ -94,6 +94,15 @@ def test_a_refused_name_is_objected_to_for_an_hour_unless_it_has_worked() -> Non
     assert told(after(refused), "/dev/xvdaa", now=3599.0)
     assert not told(after(refused), "/dev/xvdaa", now=3600.0)
     assert not told(after(refused, ("worked", "/dev/xvdaa", 1.0)), "/dev/xvdaa", now=2.0)
+
+
+def test_a_name_that_is_kept_after_its_end_is_objected_to() -> None:
+    names = after(("give", "vol-1", (), 0.0))
+    said = [*of_an_end(None, names, "i-1", "vol-1", 0.0)]
+    assert said == [
+        "aa of i-1 was let go, and may be given at once",
+        "a name of i-1 is kept for vol-1, which has ended",
+    ]
 
 
 def test_a_name_that_was_let_go_is_objected_to_for_half_a_minute() -> None:

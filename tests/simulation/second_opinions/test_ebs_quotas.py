@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,6 +136,23 @@ def test_a_refusal_that_counts_and_is_not_told_is_objected_to() -> None:
     bucket.rate, bucket.tokens = 3.5, 0.0
     assert [*of_a_refusal(False, bucket, 0.0)]
     assert [*of_a_refusal(True, bucket, 0.0)]
+
+
+@pytest.fixture(autouse=True)
+def counts(monkeypatch: Any) -> ebs_quotas.Counts:
+    """Those of a process that has tokens enough."""
+    counts = ebs_quotas.Counts(tokens=9)
+    monkeypatch.setattr(ebs_quotas, "COUNTS", SimpleNamespace(of_this_process=lambda: counts))
+    return counts
+
+
+def test_a_call_without_a_token_is_objected_to(counts: ebs_quotas.Counts) -> None:
+    counts.calls = 9
+    assert [*of_an_outcome({}, API, "AttachVolume", {})]
+    of_a_call(None, bucket := Bucket(MUTATING), 0.0)
+    with objections(ebs_quotas.QUESTIONS):
+        bucket.take(0.0)
+    assert counts.tokens == 10
 
 
 def test_a_throttled_call_that_fails_is_objected_to() -> None:

@@ -18,12 +18,14 @@ from mooring.simulation.checks.second_opinions.ebs_settling import (
     of_a_change,
     of_a_proof,
     of_creating,
+    of_none_existing,
     of_recency,
     of_waiting,
 )
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 ATTACH = {"VolumeId": "vol-1", "InstanceId": "i-1", "Device": "/dev/xvdaa"}
+ANY: Any = object()
 CREATE = {"TagSpecifications": [{"Tags": [{"Key": "CSIVolumeName", "Value": "pvc-1"}]}]}
 
 
@@ -148,6 +150,21 @@ def test_what_changes_nothing_or_is_noted_is_not_objected_to(run: Run, action: s
         settling.note("attach vol-1")
         await asyncio.sleep(1)
         settling.is_recent("attach vol-1")
+
+    assert heard(run, story) == []
+
+
+def test_a_volume_that_may_have_been_made_just_now_and_is_said_to_be_none_is_objected_to(run: Run) -> None:
+    wanted, provisioner, found = SimpleNamespace(name="pvc-1"), ANY, ANY
+
+    async def story(settling: Settling) -> None:
+        assert not [*of_none_existing(None, provisioner, wanted)]
+        settling.note("create pvc-1")
+        await asyncio.sleep(4)
+        assert [*of_none_existing(None, provisioner, wanted)]
+        assert not [*of_none_existing(found, provisioner, wanted)]
+        await asyncio.sleep(1)
+        assert not [*of_none_existing(None, provisioner, wanted)]
 
     assert heard(run, story) == []
 

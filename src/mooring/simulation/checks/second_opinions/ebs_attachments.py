@@ -4,6 +4,7 @@ experience of what EC2 shows (issues 389, 801, 1674, 2005, 2833)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mooring.csi.errors import Code, CsiError
@@ -15,12 +16,22 @@ from mooring.ebs.ec2.records import Attachment, Instance, Volume
 from mooring.ebs.errors import EbsError
 from mooring.simulation.checks.second_opinions.ebs_device_names import NAMES, plain
 from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES, Changes
-from mooring.simulation.checks.second_opinions.memories import now
+from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
 
 STUCK_S = 90.0
 SLOW_S = 60.0
 TRIES = 5
+
+
+@dataclass
+class Seen:
+    """Since when an attach has been seen attaching."""
+
+    since: float | None = None
+
+
+SEEN = Memories(Seen)
 UNDER_WAY = ("detaching", "busy")
 
 
@@ -69,13 +80,14 @@ def of_how_long(answer: float, attacher: Attacher, volume: Volume, node: str, wo
     """For how long it is attaching: since when EC2 says, if this operation has not begun it; else since it
     was seen so first, which cannot be before. Nothing else is attaching."""
     here = [each for each in volume.attachments if each.instance_id == node and each.state == "attaching"]
-    if not here:
-        if answer or work.first_seen >= 0:
+    seen = SEEN.of(work)
+    seen.since = None if not here else now() if seen.since is None else seen.since
+    if seen.since is None:
+        if answer:
             yield f"{volume.id} is not attaching to {node}, and counts as so for {answer:g} s"
-        return
-    if not 0 <= work.first_seen <= now() or answer < now() - work.first_seen:
+    elif answer < now() - seen.since:
         yield f"{volume.id} is attaching to {node}, and its time is not counted from when it was seen so"
-    if work.device and answer > now() - work.first_seen:
+    elif work.device and answer > now() - seen.since:
         yield f"{volume.id} was asked for here, and its time is counted from before it was seen attaching"
 
 

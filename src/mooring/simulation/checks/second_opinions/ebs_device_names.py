@@ -86,11 +86,15 @@ def of_success(answer: None, names: DeviceNames, node: str, device: str, now: fl
     return ()
 
 
-def of_an_end(answer: None, names: DeviceNames, node: str, volume: str, now: float) -> Iterable[str]:
-    given = NAMES.of(names)[node]
+def of_an_end(answer: None, names: DeviceNames, node: str, volume: str, now: float) -> Iterator[str]:
+    """The name is let go: it is given to no other volume for half a minute, if that can be helped."""
+    given, kept = NAMES.of(names)[node], vars(names)["_nodes"][node]
     if name := given.reserved.pop(volume, ""):
         given.let_go[name] = now + LET_GO_S
-    return ()
+        if kept.held.get(name, now) != now + LET_GO_S:
+            yield f"{name} of {node} was let go, and may be given at once"
+    if volume in kept.given:
+        yield f"a name of {node} is kept for {volume}, which has ended"
 
 
 QUESTIONS = (

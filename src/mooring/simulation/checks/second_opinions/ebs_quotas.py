@@ -70,6 +70,17 @@ class Level:
 LEVELS = Memories(Level)
 
 
+@dataclass
+class Counts:
+    """Of one process: calls that have ended, and tokens that were taken."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
+COUNTS = Memories(Counts)
+
+
 def of_a_wait(answer: float, bucket: Bucket, at: float) -> Iterator[str]:
     """Nothing is waited for while there is a token; else until there is one."""
     level = LEVELS.of(bucket)
@@ -84,6 +95,7 @@ def of_a_call(answer: None, bucket: Bucket, at: float) -> Iterator[str]:
     level = LEVELS.of(bucket)
     level.flow(bucket, at)
     level.tokens -= 1
+    COUNTS.of_this_process().tokens += 1
     yield from level.differs(bucket)
     if level.tokens < -SMALL:
         yield f"a token is taken of {level.tokens + 1:g}"
@@ -127,7 +139,11 @@ def of_a_backoff(answer: float, api: PacedApi, attempt: int) -> Iterator[str]:
 
 
 def of_an_outcome(answer: Any, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
-    """That EC2 throttles is no error: the call is made again."""
+    """That EC2 throttles is no error: the call is made again. Each call takes a token."""
+    counts = COUNTS.of_this_process()
+    counts.calls += 1
+    if counts.calls > counts.tokens:
+        yield f"{action} is called without a token"
     if isinstance(answer, Ec2Error) and ("Throttl" in answer.code or answer.code == "RequestLimitExceeded"):
         yield f"{action} fails because EC2 throttles it"
 

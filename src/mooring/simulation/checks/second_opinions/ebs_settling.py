@@ -119,6 +119,15 @@ def of_a_change(answer: Any, api: PacedApi, action: str, request: Mapping[str, A
     return ()
 
 
+def of_none_existing(
+    answer: Volume | None, provisioner: provisioning.Provisioner, wanted: Any
+) -> Iterator[str]:
+    """That there is no volume of a name is known only when one that may have been made would show."""
+    known = CHANGES.of_this_process()
+    if answer is None and now() < known.last([f"create {wanted.name}"]) + known.settle_s - 1e-6:
+        yield f"{wanted.name} is not found, and may have been made just now"
+
+
 def of_creating(answer: Volume, provisioner: provisioning.Provisioner, wanted: Any) -> Iterator[str]:
     """What was made just now may still be missing in descriptions."""
     known = CHANGES.of_this_process()
@@ -138,5 +147,6 @@ QUESTIONS = (
     Question(Settling, "settle", of_waiting, before=before_waiting),
     Question(Settling, "settle_all", of_waiting, before=before_waiting_for_all),
     Question(PacedApi, "call", of_a_change, refusals=(Ec2Error, Ec2Unreachable)),
+    Question(provisioning.Provisioner, "_existing", of_none_existing),
     Question(provisioning.Provisioner, "create", of_creating),
 )
