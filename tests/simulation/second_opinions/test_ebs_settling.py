@@ -16,6 +16,7 @@ from mooring.simulation.checks.second_opinions import ebs_settling
 from mooring.simulation.checks.second_opinions.ebs_settling import (
     before_waiting,
     of_a_change,
+    of_a_look,
     of_a_proof,
     of_creating,
     of_none_existing,
@@ -154,16 +155,16 @@ def test_what_changes_nothing_or_is_noted_is_not_objected_to(run: Run, action: s
     assert heard(run, story) == []
 
 
-def test_a_volume_that_may_have_been_made_just_now_and_is_said_to_be_none_is_objected_to(run: Run) -> None:
-    wanted, provisioner, found = SimpleNamespace(name="pvc-1"), ANY, ANY
+def test_that_there_is_no_volume_is_not_known_by_a_look_before_it_would_show(run: Run) -> None:
+    wanted, provisioner, asker = SimpleNamespace(name="pvc-1"), ANY, ANY
 
     async def story(settling: Settling) -> None:
-        assert not [*of_none_existing(None, provisioner, wanted)]
         settling.note("create pvc-1")
-        await asyncio.sleep(4)
+        of_a_look((), 104.0, asker, "pvc-1")
+        await asyncio.sleep(5)
         assert [*of_none_existing(None, provisioner, wanted)]
-        assert not [*of_none_existing(found, provisioner, wanted)]
-        await asyncio.sleep(1)
+        assert not [*of_none_existing(ANY, provisioner, wanted)]
+        of_a_look((), 105.0, asker, "pvc-1")
         assert not [*of_none_existing(None, provisioner, wanted)]
 
     assert heard(run, story) == []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.ebs.controller_service import provisioning
+from mooring.ebs.ec2.describe import Describe
 from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.ec2.records import Volume
 from mooring.ebs.ec2.settling import Settling
@@ -26,13 +27,14 @@ VERY_LATE_S = 600.0
 class Changes:
     """What one process of the driver has changed. `settle_s`: for so long descriptions lag; `noted`: when
     each change was last; `asked`: those that EC2 was asked for, and when that ended, until they are noted;
-    `made`: ids of what EC2 has made for it."""
+    `made`: ids of what EC2 has made for it; `looked`: when a name was looked for last."""
 
     started: float = float("-inf")
     settle_s: float = 0.0
     noted: dict[str, float] = field(default_factory=dict[str, float])
     asked: dict[str, float] = field(default_factory=dict[str, float])
     made: set[str] = field(default_factory=set[str])
+    looked: dict[str, float] = field(default_factory=dict[str, float])
 
     def last(self, changes: Iterable[str]) -> float:
         """When the last of these may have been made, by this process or the one before it."""
@@ -119,13 +121,24 @@ def of_a_change(answer: Any, api: PacedApi, action: str, request: Mapping[str, A
     return ()
 
 
+def before_a_look(asker: Describe, name: str) -> float:
+    return now()
+
+
+def of_a_look(answer: object, before: float, asker: Describe, name: str) -> Iterable[str]:
+    CHANGES.of_this_process().looked[name] = before
+    return ()
+
+
 def of_none_existing(
     answer: Volume | None, provisioner: provisioning.Provisioner, wanted: Any
 ) -> Iterator[str]:
-    """That there is no volume of a name is known only when one that may have been made would show."""
+    """That there is no volume of a name is known only by a look at which one that may have been made would
+    show."""
     known = CHANGES.of_this_process()
-    if answer is None and now() < known.last([f"create {wanted.name}"]) + known.settle_s - 1e-6:
-        yield f"{wanted.name} is not found, and may have been made just now"
+    shows_from = known.last([f"create {wanted.name}"]) + known.settle_s - 1e-6
+    if answer is None and known.looked.get(wanted.name, shows_from) < shows_from:
+        yield f"{wanted.name} was not looked for when one that may have been made would show"
 
 
 def of_creating(answer: Volume, provisioner: provisioning.Provisioner, wanted: Any) -> Iterator[str]:
@@ -147,6 +160,7 @@ QUESTIONS = (
     Question(Settling, "settle", of_waiting, before=before_waiting),
     Question(Settling, "settle_all", of_waiting, before=before_waiting_for_all),
     Question(PacedApi, "call", of_a_change, refusals=(Ec2Error, Ec2Unreachable)),
+    Question(Describe, "volumes_named", of_a_look, before=before_a_look),
     Question(provisioning.Provisioner, "_existing", of_none_existing),
     Question(provisioning.Provisioner, "create", of_creating),
 )

@@ -94,13 +94,14 @@ def of_skipping(answer: None, cursor: Cursor) -> Iterator[str]:
 
 
 def of_a_list(answer: Sequence[Item], store: Store, resource: str) -> Iterator[str]:
-    """Of each object there is one state: the one that a write would be computed from."""
-    found = {item.key: item.version for item in answer}
-    if len(found) != len(answer):
-        yield f"of {resource} an object is there twice"
+    """Of each object there is one state: what is being written, and else what is durable."""
+    expected = {key: item.version for key, item in store.collection(resource).items.items()}
     for (written, key), (version, done) in PROPOSED.of(store).last.items():
-        if written == resource and not done.done() and found.get(key, 0) != version:
-            yield f"{resource} {key[1]} is being written as version {version}, and is not so among the newest"
+        if written == resource and not done.done():
+            expected[key] = version
+    there = sorted((key, version) for key, version in expected.items() if version)
+    if sorted((item.key, item.version) for item in answer) != there:
+        yield f"the newest of {resource} are told as {len(answer)} objects, and are {len(there)}, or others"
 
 
 QUESTIONS = (
