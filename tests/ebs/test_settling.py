@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from cloud_api import create, delete, publish, unpublish, world
 
-from mooring.ebs.ec2.settling import Settling
+from mooring.ebs.ec2.settling import LATE_S, Settling
 
 
 def test_nothing_is_proven_within_the_lag_of_the_start(run) -> None:
@@ -36,6 +36,19 @@ def test_after_the_lag_of_the_last_change_all_changes_show(run) -> None:
     run(story())
 
 
+def test_what_was_asked_for_too_early_proves_nothing_however_late_it_is_answered(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        await asyncio.sleep(100)
+        settling.note("detach vol-1")
+        await asyncio.sleep(14)
+        settling.note("attach vol-2")
+        assert not settling.proves(104.9, "detach vol-1")
+        assert settling.proves(105.0, "detach vol-1")
+
+    run(story())
+
+
 def test_what_was_asked_for_too_early_after_a_change_proves_nothing_of_it(run) -> None:
     async def story() -> None:
         settling = Settling(5)
@@ -57,13 +70,25 @@ def test_old_notes_are_forgotten_and_repeated_ones_are_not(run) -> None:
         settling = Settling(5)
         settling.note("a")
         settling.note("b")
-        await asyncio.sleep(4)
+        await asyncio.sleep(LATE_S)
         settling.note("a")
-        await asyncio.sleep(4)
+        await asyncio.sleep(6)
         settling.note("c")
-        assert settling.is_recent("a")
         assert not settling.is_recent("b")
         assert len(settling._changed) == 2
+
+    run(story())
+
+
+def test_what_is_answered_later_than_notes_are_kept_is_no_proof_of_what_is_forgotten(run) -> None:
+    async def story() -> None:
+        settling = Settling(5)
+        await asyncio.sleep(100)
+        settling.note("detach vol-1")
+        await asyncio.sleep(LATE_S + 6)
+        settling.note("attach vol-2")
+        assert not settling.proves(104.9, "detach vol-1")
+        assert settling.proves(105.0, "detach vol-1")
 
     run(story())
 

@@ -387,7 +387,6 @@ class Store:
             self._apply(record.resource, Change(kind, item, previous))
         else:
             self.collection(record.resource).items[key] = item
-            self.version = record.version
 
 
 def _read_back(record: Record) -> Obj:

@@ -13,6 +13,10 @@ import asyncio
 
 SETTLE_S = 5.0
 """The default of `--settle-time`, in seconds. EC2 documents no bound."""
+LATE_S = 600.0
+"""A change is remembered for so much longer, in seconds: a description may be answered late, and is compared
+with what was so when it was requested. One that is later still is proof if it is young enough for whatever is
+forgotten."""
 
 
 class Settling:
@@ -20,7 +24,7 @@ class Settling:
 
     def __init__(self, settle_s: float = SETTLE_S) -> None:
         self.settle_s = settle_s
-        self._started = self.now()
+        self._started = self._forgotten = self.now()
         self._changed: dict[str, float] = {}
 
     def now(self) -> float:
@@ -56,11 +60,11 @@ class Settling:
 
     def _settled_at(self, changes: tuple[str, ...]) -> float:
         return (
-            max([self._started, *(self._changed.get(change, self._started) for change in changes)])
+            max([self._started, *(self._changed.get(change, self._forgotten) for change in changes)])
             + self.settle_s
         )
 
     def _forget(self) -> None:
-        old = self.now() - self.settle_s
+        old = self.now() - self.settle_s - LATE_S
         while self._changed and (first := next(iter(self._changed))) and self._changed[first] < old:
-            del self._changed[first]
+            self._forgotten = self._changed.pop(first)

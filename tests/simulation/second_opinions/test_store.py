@@ -1,0 +1,174 @@
+"""Second opinions about what the store answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opinions import objections
+from tests.conftest import run_in_virtual_time
+
+from mooring.apiserver.errors import Expired, TooLargeVersion
+from mooring.apiserver.store.history import Item
+from mooring.apiserver.store.log import Batch, MemoryLog
+from mooring.apiserver.store.object_store import Store
+from mooring.simulation.checks.second_opinions import store
+from mooring.simulation.checks.second_opinions.store import (
+    of_a_head,
+    of_a_list,
+    of_a_version,
+    of_a_write,
+    of_eviction,
+    of_skipping,
+)
+
+PODS, WEB, DB = "pods", ("default", "web"), ("default", "db")
+
+
+class SlowLog(MemoryLog):
+    """Each batch takes a second."""
+
+    def append(self, batch: Batch) -> Awaitable[None]:  # type: ignore[override]
+        super().append(batch)
+        return asyncio.ensure_future(asyncio.sleep(1))
+
+
+def fields(resource: str, obj: Mapping[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def pod(name: str = "web") -> dict[str, Any]:
+    return {"metadata": {"namespace": "default", "name": name, "uid": name}}
+
+
+def heard(story: Callable[[Store], Awaitable[None]], window: int = 4) -> list[str]:
+    """What is objected to while a story goes on, in which a pod is written first."""
+
+    async def whole() -> None:
+        held = Store(SlowLog(), fields, window=window)
+        await held.write(PODS, WEB, pod())
+        await story(held)
+
+    with objections(store.QUESTIONS) as found:
+        run_in_virtual_time(whole())
+    return found
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["write", "remove", "wait", "read", "skip"]), st.sampled_from([WEB, DB])),
+    max_size=20,
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_what_is_written_read_and_forgotten_is_not_objected_to(
+    steps: list[tuple[str, tuple[str, str]]], window: int
+) -> None:
+    async def story(held: Store) -> None:
+        reader = held.watch(PODS, held.version)
+        for kind, key in steps:
+            if kind == "write":
+                held.write(PODS, key, pod(key[1]))
+            elif kind == "remove" and held.head(PODS, key):
+                held.remove(PODS, key, pod(key[1]))
+            elif kind == "wait":
+                await asyncio.sleep(1.5)
+            elif kind == "skip":
+                reader.skip()
+            held.heads(PODS)
+            for version in (None, 0, held.floor, held.version, held.version + 1):
+                with suppress(Expired, TooLargeVersion):
+                    held.list(PODS, version)
+                    held.watch(PODS, version or 0)
+        await held.settled()
+
+    assert heard(story, window) == []
+
+
+def test_a_version_that_is_not_above_all_is_objected_to() -> None:
+    async def story(held: Store) -> None:
+        done = held.write(PODS, DB, pod("db"))
+        assert [*of_a_write(done, held, PODS, DB, {"metadata": {"resourceVersion": "2"}})]
+        assert not [*of_a_write(done, held, PODS, DB, {"metadata": {"resourceVersion": "3"}})]
+
+    assert heard(story) == []
+
+
+def test_a_head_that_is_not_what_was_written_last_is_objected_to() -> None:
+    async def story(held: Store) -> None:
+        before = held.get(PODS, WEB)
+        held.write(PODS, WEB, pod())
+        assert [*of_a_head(before, held, PODS, WEB)]
+        assert [*of_a_head(None, held, PODS, WEB)]
+        assert [*of_a_list([], held, PODS)]
+        newest = held.head(PODS, WEB)
+        assert newest is not None
+        assert [*of_a_list([newest, newest], held, PODS)]
+        held.remove(PODS, WEB, pod())
+        assert [*of_a_head(newest, held, PODS, WEB)]
+        assert [*of_a_list([newest], held, PODS)]
+
+    assert heard(story) == []
+
+
+def test_after_a_write_that_failed_nothing_is_known() -> None:
+    async def story(held: Store) -> None:
+        done: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
+        assert not [*of_a_write(done, held, PODS, DB, {"metadata": {"resourceVersion": "7"}})]
+        assert [*of_a_head(None, held, PODS, DB)]
+        done.cancel()
+        assert not [*of_a_head(None, held, PODS, DB)]
+
+    assert heard(story) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "right"),
+    [
+        ([], None, True),
+        ([], 5, True),
+        (Expired(""), 1, True),
+        (TooLargeVersion(9, 8), 9, True),
+        (Expired(""), 5, False),
+        ([], 1, False),
+        ([], 9, False),
+        (TooLargeVersion(8, 8), 8, False),
+        (Expired(""), 9, False),
+    ],
+)
+def test_what_is_too_old_or_not_there_yet_is_refused_and_nothing_else(
+    answer: Any, version: int | None, right: bool
+) -> None:
+    async def story(held: Store) -> None:
+        held.floor, held.version = 2, 8
+        assert (not [*of_a_version(answer, held, PODS, version)]) is right
+
+    assert heard(story) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "window", "right"), [(0, 4, True), (7, 1, True), (7, 2, False), (0, 0, False)]
+)
+def test_a_window_that_is_too_small_or_too_large_is_objected_to(
+    before: int, window: int, right: bool
+) -> None:
+    async def story(held: Store) -> None:
+        held.window = window
+        assert (not [*of_eviction(None, before, held)]) is right
+
+    assert heard(story) == []
+
+
+def test_what_is_skipped_and_is_still_to_be_taken_is_objected_to() -> None:
+    async def story(held: Store) -> None:
+        cursor = held.watch(PODS, 0)
+        assert [*of_skipping(None, cursor)]
+        cursor.skip()
+        assert not [*of_skipping(None, cursor)]
+
+    assert heard(story) == []
