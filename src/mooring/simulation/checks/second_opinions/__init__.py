@@ -15,14 +15,28 @@ from typing import Any
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
-from mooring.simulation.checks.second_opinions import statefulsets
+from mooring.simulation.checks.second_opinions import (
+    attach_caches,
+    attach_states,
+    attach_writes,
+    attaching,
+    releasing,
+    statefulsets,
+)
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
 
 __all__ = ["QUESTIONS", "Question", "SecondOpinions"]
 
-QUESTIONS: tuple[Question, ...] = (*statefulsets.QUESTIONS,)
+QUESTIONS: tuple[Question, ...] = (
+    *attach_caches.QUESTIONS,
+    *attach_states.QUESTIONS,
+    *attach_writes.QUESTIONS,
+    *attaching.QUESTIONS,
+    *releasing.QUESTIONS,
+    *statefulsets.QUESTIONS,
+)
 
 
 class SecondOpinions:

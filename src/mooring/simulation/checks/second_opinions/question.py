@@ -1,8 +1,8 @@
 """A question that production code is asked while a run is played, and who else is asked it.
 
-An opinion is the rule written a second time, from where the rule comes from and in another way than production
-code has it: what must be true of an answer, not the steps that lead to it. So a slip in one of them shows.
-It is pure, never changes what it is given, and knows nothing of how the answer was found.
+An opinion is the rule written a second time, from where the rule comes from and in another way than
+production code has it: what must be true of an answer, not the steps that lead to it. So a slip in one of
+them shows. It is pure, never changes what it is given, and knows nothing of how the answer was found.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 Opinion = Callable[..., Iterable[str]]
-"""Takes the answer, and then what was asked (as production code was given it); returns what is wrong with it."""
+"""Takes the answer, and then what was asked (as production code was given it); returns what is wrong with
+it."""
 
 
 class Question(NamedTuple):
