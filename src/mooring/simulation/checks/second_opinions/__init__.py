@@ -19,7 +19,11 @@ from mooring.simulation.checks.second_opinions import (
     attach_caches,
     attach_states,
     attach_writes,
+    attacher_requests,
+    attacher_steps,
     attaching,
+    mounting,
+    node_states,
     releasing,
     statefulsets,
 )
@@ -33,7 +37,11 @@ QUESTIONS: tuple[Question, ...] = (
     *attach_caches.QUESTIONS,
     *attach_states.QUESTIONS,
     *attach_writes.QUESTIONS,
+    *attacher_requests.QUESTIONS,
+    *attacher_steps.QUESTIONS,
     *attaching.QUESTIONS,
+    *mounting.QUESTIONS,
+    *node_states.QUESTIONS,
     *releasing.QUESTIONS,
     *statefulsets.QUESTIONS,
 )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from mooring.controllers.attachdetach import controller, locks
+from mooring.controllers.attachdetach import controller
 from mooring.controllers.attachdetach.state import (
     Action,
     Attachment,
@@ -252,15 +252,8 @@ def _awaited(node: Node) -> dict[str, int]:
     return found if all(isinstance(each, int) for each in found.values()) else {}
 
 
-def opening(answer: bool, closed: Closed, node: Node | None, volume: str) -> Iterator[str]:
-    """A lock is opened only for a node that has shown that nothing is left there."""
-    if answer != shows_nothing_left(closed, node, volume):
-        name = node.name if node is not None else "that is absent"
-        yield f"{volume} may {'' if answer else 'not '}be opened for node {name}, which was closed as {closed}"
-
-
 def _named(step: Step) -> str:
     return f"{step[0].value} ({step[1]})"
 
 
-QUESTIONS = (Question(controller, "decide", decisions), Question(locks, "may_open", opening))
+QUESTIONS = (Question(controller, "decide", decisions),)

@@ -6,18 +6,18 @@ reason."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from mooring.controllers.attachdetach import decide, handshake
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
-from mooring.controllers.attachdetach.state import Attachment, NodeState, Terms
+from mooring.controllers.attachdetach.state import Attachment, NodeState, Policy, Terms
 from mooring.kube.objects import Node
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.names import FORCE_DETACH_SINCE, NODE_ABSENT_SINCE, STATUS_WRITE
 
-NO_TERMS = Terms()
+NO_TERMS = Terms(Policy(0.0, False), datetime(1970, 1, 1, tzinfo=UTC), False)
 TWO_LOOKS_S = 40.0
 """Between the two live reads that have to find no Node, where its deletion confirms a death."""
 
