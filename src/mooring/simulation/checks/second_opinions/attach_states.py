@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from hashlib import sha256
+from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
 
 from mooring.controllers.attachdetach import controller, state
-from mooring.controllers.attachdetach.adoption import Adoption
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, VolumeState
@@ -26,7 +25,8 @@ from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.out_of_service import SEEN, TAINT
 
 CONTROLLERS = ("kube-controller-manager", "cloud-controller-manager", "mooring")
-UNKNOWN = "^?"
+NOTHING: Mapping[str, Any] = {}
+MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
 
 # --- nodes
 
@@ -34,38 +34,46 @@ UNKNOWN = "^?"
 def volume_state(answer: VolumeState, asked: AttachDetachController, volume: str) -> Iterator[str]:
     """Of each Node that has or wants the volume all is known that it says, and whether it is there."""
     index: VolumeIndex = vars(asked)["_index"]
-    concerned = {each.node for each in (*answer.demands, *answer.attachments)}
-    there = {name for name in concerned if index.nodes.get(name) is not None}
-    if set(answer.nodes) != there:
-        yield f"{volume}: of nodes {sorted(there)} these are known: {sorted(answer.nodes)}"
-    for known in answer.nodes.values():
-        if known.node is not None and (wrong := _wrong_of_node(known, known.node, volume)):
-            yield f"{volume}, node {known.name}: {wrong}"
-    silent = any(name not in there or answer.nodes[name].ready == "Unknown" for name in concerned)
+    silent = False
+    concerned = {each.node for each in answer.demands}.union([each.node for each in answer.attachments])
+    for name in concerned:
+        known = answer.nodes.get(name)
+        silent = silent or known is None or known.ready == "Unknown"
+        if (known is None) != (index.nodes.get(name) is None):
+            yield f"{volume}: node {name} is {'not ' if known is None else ''}known"
+        elif known is not None and known.node is not None:
+            yield from _node(known, known.node, volume)
+    if len(concerned) < len(answer.nodes):
+        yield f"{volume}: of {sorted(concerned)} these are known: {sorted(answer.nodes)}"
+    records = index.records.by_index("volume", volume)
+    if len(records) > len(answer.attachments):
+        shown = {each.name for each in answer.attachments}
+        for record in records:
+            if record.name not in shown and (record.metadata.finalizers or not was_requested(asked, record)):
+                yield f"{volume}: VolumeAttachment {record.name} does not count"
     if silent and answer.attachments:
         revokes = index.attachability.revokes(volume, index.spec_of(volume))
         if answer.terms.revokes != revokes:
             yield f"{volume}: its storage {'revokes' if revokes else 'does not revoke'}"
 
 
-def _wrong_of_node(known: NodeState, node: Node, volume: str) -> list[str]:
-    status, annotations = node.status, node.metadata.annotations
+def _node(known: NodeState, node: Node, volume: str) -> Iterator[str]:
+    metadata, status = node.metadata, node.status
     carried = [each for each in node.spec.taints if each.key == TAINT and each.effect == "NoExecute"]
-    is_spent = bool(carried) and has_reported_under(node, carried[0])
-    facts = {
-        "name": node.metadata.name,
-        "uid": node.metadata.uid,
-        "ready": next((each.status for each in status.conditions if each.type == "Ready"), "Unknown"),
-        "managed": "volumes.kubernetes.io/controller-managed-attach-detach" in annotations,
-        "reconstructed": names.RECONSTRUCTED in annotations,
-        "reported": volume in [each.name for each in status.volumes_attached],
-        "in_use": volume in status.volumes_in_use,
-        "tainted": carried != [],
-        "taint_spent": is_spent,
-        "out_of_service": carried != [] and not is_spent and node.ready == "Unknown",
-        "created": node.metadata.creation_timestamp or "",
-    }
-    return _differing(known, facts)
+    ready = [each.status for each in status.conditions if each.type == "Ready"]
+    is_spent = carried != [] and has_reported_under(node, carried[0])
+    facts = (metadata.name, metadata.uid, metadata.creation_timestamp or "", ready[0] if ready else "Unknown")
+    annotated = (MANAGED in metadata.annotations, names.RECONSTRUCTED in metadata.annotations)
+    listed = (volume in [each.name for each in status.volumes_attached], volume in status.volumes_in_use)
+    declared = carried != [] and not is_spent and facts[3] == "Unknown"
+    if (
+        facts != (known.name, known.uid, known.created, known.ready)
+        or annotated != (known.managed, known.reconstructed)
+        or listed != (known.reported, known.in_use)
+        or (carried != [], is_spent, declared) != (known.tainted, known.taint_spent, known.out_of_service)
+    ):
+        taint = f"tainted, spent, out of service: {carried != []}, {is_spent}, {declared}"
+        yield f"{volume}, node {known.name}: {facts}, {annotated}, {listed}, {taint}; {known}"
 
 
 def has_reported_under(node: Node, taint: Taint) -> bool:
@@ -88,34 +96,49 @@ def has_reported_under(node: Node, taint: Taint) -> bool:
 # --- VolumeAttachments
 
 
-def attachment(answer: Attachment, asked: AttachDetachController, record: VolumeAttachment) -> Iterator[str]:
-    """What a VolumeAttachment says of itself. A deletion that was requested may be known before it shows."""
+def was_requested(asked: AttachDetachController, record: VolumeAttachment) -> bool:
+    """Its deletion, by this controller."""
+    requested: dict[str, str] = vars(asked)["_deleted"]
+    return requested.get(record.metadata.name) == record.metadata.uid
+
+
+def attachment(
+    answer: Attachment, requested: bool, asked: AttachDetachController, record: VolumeAttachment
+) -> Iterator[str]:
+    """What a VolumeAttachment says of itself. A deletion that was requested counts before the cache shows
+    it."""
     annotations, status = record.metadata.annotations, record.status
-    requested = record.metadata.deletion_timestamp is not None
-    epoch = annotations.get(names.ATTACH_EPOCH, "0")
-    facts = {
-        "name": record.metadata.name,
-        "node": record.spec.node_name,
-        "attached": status.attached,
-        "marked": names.DETACHING in annotations,
-        "deleting": answer.deleting or requested,
-        "detached": requested and names.DETACHED in annotations,
-        "node_uid": annotations.get(names.NODE_UID, ""),
-        "machine": annotations.get(names.NODE_MACHINE, ""),
-        "attach_error": status.attach_error.message if status.attach_error is not None else "",
-        "detach_error": status.detach_error.message if status.detach_error is not None else "",
-        "created": record.metadata.creation_timestamp or "",
-        "epoch": int(epoch) if epoch.isdecimal() else -1,
-        "force_since": annotations.get(names.FORCE_DETACH_SINCE, ""),
-        "absent_since": annotations.get(names.NODE_ABSENT_SINCE, ""),
-        "broken": annotations.get(names.BROKEN, ""),
-    }
-    wrong = _differing(answer, facts)
+    ends, said = record.metadata.deletion_timestamp is not None, annotations.get
+    epoch = said(names.ATTACH_EPOCH, "0")
+    errors = (status.attach_error, status.detach_error)
+    about = (record.metadata.name, record.spec.node_name, record.metadata.creation_timestamp or "")
+    stage = (status.attached, names.DETACHING in annotations, ends or requested)
+    words = (
+        int(epoch) if epoch.isdecimal() else -1,
+        *(said(name, "") for name in (names.NODE_UID, names.NODE_MACHINE, names.BROKEN)),
+        *(said(name, "") for name in (names.FORCE_DETACH_SINCE, names.NODE_ABSENT_SINCE)),
+        *(error.message if error is not None else "" for error in errors),
+    )
+    if (
+        about != (answer.name, answer.node, answer.created)
+        or stage != (answer.attached, answer.marked, answer.deleting)
+        or answer.detached != (ends and names.DETACHED in annotations)
+        or words
+        != (
+            answer.epoch,
+            *(answer.node_uid, answer.machine, answer.broken),
+            *(answer.force_since, answer.absent_since),
+            *(answer.attach_error, answer.detach_error),
+        )
+    ):
+        yield f"VolumeAttachment {record.name}: {about}, {stage}, {words}; {answer}"
     for word, name in ((answer.statement, names.CONFIRMED_DEAD), (answer.evidence, names.FENCE_EVIDENCE)):
-        if not _reads(word, annotations.get(name, "")):
-            wrong.append(f"{name} is {annotations.get(name)!r}")
-    if wrong:
-        yield f"VolumeAttachment {record.name}: {wrong}"
+        if (word is not None or name in annotations) and not _reads(word, said(name, "")):
+            yield f"VolumeAttachment {record.name}: {name} is {said(name)!r}; {word}"
+    if requested and not record.metadata.finalizers:
+        yield f"VolumeAttachment {record.name} counts, and is gone: only a stale cache shows it"
+    if (requested or ends) and was_requested(asked, record) != (requested and not ends):
+        yield f"VolumeAttachment {record.name}: that its deletion was requested is {requested}, and kept"
 
 
 def _reads(word: Struct | None, text: str) -> bool:
@@ -134,24 +157,22 @@ def _reads(word: Struct | None, text: str) -> bool:
     )
 
 
-def vanished(answer: bool, asked: AttachDetachController, record: VolumeAttachment) -> Iterator[str]:
-    """One whose deletion was requested is gone, whatever a stale cache shows, unless a finalizer holds it."""
-    requested = vars(asked)["_deleted"].get(record.metadata.name) == record.metadata.uid
-    if answer != (requested and len(record.metadata.finalizers) == 0):
-        yield f"VolumeAttachment {record.name} is taken for {'gone' if answer else 'there'}"
-
-
-def lock_said(persistent_volume: PersistentVolume | None) -> dict[str, Any] | None:
+def lock_said(persistent_volume: PersistentVolume | None) -> Mapping[str, Any] | None:
     """What the annotation says, nothing where there is none; None if that cannot be read."""
     found = persistent_volume.metadata.annotations.get(ATTACHED_TO) if persistent_volume is not None else None
+    return _read_lock(found) if found else NOTHING
+
+
+@lru_cache(maxsize=64)
+def _read_lock(text: str) -> Mapping[str, Any] | None:
     try:
-        said: Any = json.loads(found or "{}")
+        said: Any = json.loads(text)
     except ValueError:
         return None
-    kinds = {"epoch": int, "node": str, "nodeUID": str, "pod": str, "closed": dict}
     if not isinstance(said, dict):
         return None
     read = cast("dict[str, Any]", said)
+    kinds = {"epoch": int, "node": str, "nodeUID": str, "pod": str, "closed": dict}
     return read if all(isinstance(read[name], kind) for name, kind in kinds.items() if name in read) else None
 
 
@@ -162,11 +183,18 @@ def lock(answer: Lock | InvalidSpec | None, persistent_volume: PersistentVolume 
         if said is not None or isinstance(answer, Lock):
             yield f"the lock {said} is taken for {answer}"
         return
-    closed = {name: (each.epoch, each.boot_id) for name, each in answer.closed.items()}
-    says = {name: (each["epoch"], each.get("bootID", "")) for name, each in said.get("closed", {}).items()}
-    got = (answer.epoch, answer.node, answer.node_uid, answer.pod, closed)
-    if got != (said.get("epoch", 0), *(said.get(name, "") for name in ("node", "nodeUID", "pod")), says):
+    closed, says = answer.closed, said.get("closed", NOTHING)
+    if (
+        (answer.epoch, answer.node) != (said.get("epoch", 0), said.get("node", ""))
+        or (answer.node_uid, answer.pod) != (said.get("nodeUID", ""), said.get("pod", ""))
+        or len(closed) != len(says)
+        or any((each.epoch, each.boot_id) != _closed(says.get(name)) for name, each in closed.items())
+    ):
         yield f"the lock {said} is read as {answer}"
+
+
+def _closed(said: Mapping[str, Any] | None) -> tuple[int, str] | None:
+    return (said["epoch"], said.get("bootID", "")) if said is not None else None
 
 
 # --- pods
@@ -175,69 +203,25 @@ def lock(answer: Lock | InvalidSpec | None, persistent_volume: PersistentVolume 
 def demand(answer: Demand, node: str, pods: list[Pod]) -> Iterator[str]:
     """Pods with a node that have not ended want their volumes there, until they are gone; the oldest
     comes first."""
-    strangers = [each.key for each in pods if each.spec.node_name != node or not node or _has_ended(each)]
-    if strangers:
+    if strangers := [
+        each.key for each in pods if each.spec.node_name != node or not node or _has_ended(each)
+    ]:
         yield f"pods {strangers} want nothing of node {node}"
-    ages = {each.key: (each.metadata.creation_timestamp or "", each.key) for each in pods}
-    oldest = sorted(ages, key=lambda key: ages[key])
-    starting = [each.key for each in pods if each.metadata.deletion_timestamp is None]
-    if (list(answer.pods), answer.since, answer.node) != (oldest, ages[oldest[0]][0], node):
-        yield f"on {node}: {answer}, of pods {oldest}, the oldest of {ages[oldest[0]]}"
-    if answer.starting != bool(starting):
-        yield f"on {node} these pods are not being deleted: {starting}; {answer}"
+    ages = sorted((each.metadata.creation_timestamp or "", each.key) for each in pods)
+    if (answer.pods, answer.since, answer.node) != (tuple(key for _, key in ages), ages[0][0], node):
+        yield f"on {node}: {answer}, of pods {ages}"
+    ending = sum(each.metadata.deletion_timestamp is not None for each in pods)
+    if answer.starting != (ending < len(pods)):
+        yield f"on {node} so many of its pods are being deleted: {ending}; {answer}"
 
 
 def _has_ended(pod: Pod) -> bool:
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
-# --- VolumeAttachments of upstream's controller
-
-
-def adopted(
-    answer: str, asked: Adoption, record: VolumeAttachment, node: Node | None = None
-) -> Iterator[str]:
-    """Ours name plugin and volume; upstream's are named by a hash of handle, driver and node (H4a). One of a
-    PersistentVolume that is there is about its volume; other attachers' volumes are not looked after."""
-    annotations, attacher = record.metadata.annotations, record.spec.attacher
-    plugin, name = annotations.get(names.PLUGIN), annotations.get(names.VOLUME_NAME)
-    if plugin and name:
-        if answer not in ("", f"{plugin}/{name}") or (plugin == names.CSI_PLUGIN and not answer):
-            yield f"VolumeAttachment {record.name} of {plugin}/{name} is taken for one of {answer!r}"
-        return
-    if not answer:
-        return
-    driver, _, handle = answer.removeprefix(f"{names.CSI_PLUGIN}/").partition("^")
-    if driver != attacher or attacher == names.ATTACHER:
-        yield f"VolumeAttachment {record.name} of {attacher} is taken for one of {answer}"
-    elif UNKNOWN not in answer and record.spec.source.persistent_volume_name is None:
-        hashed = sha256(f"{handle}{driver}{record.spec.node_name}".encode()).hexdigest()
-        if record.name != f"csi-{hashed}":
-            yield f"VolumeAttachment {record.name} is not that of {answer} on {record.spec.node_name}"
-
-
-def adopted_of(answer: list[str], asked: Adoption, volume: str) -> Iterator[str]:
-    """Each VolumeAttachment is of one volume, and one that is found to be this volume's is unknown no
-    more."""
-    unknown: dict[str, VolumeAttachment] = vars(asked)["_unknown"]
-    if both := [name for name in answer if name in unknown]:
-        yield f"VolumeAttachments {both} are of {volume}, and still unknown"
-    driver, _, handle = volume.removeprefix(f"{names.CSI_PLUGIN}/").partition("^")
-    for record in unknown.values() if volume.startswith(f"{names.CSI_PLUGIN}/") else ():
-        if record.name == f"csi-{sha256(f'{handle}{driver}{record.spec.node_name}'.encode()).hexdigest()}":
-            yield f"VolumeAttachment {record.name} is of {volume}, and is not found"
-
-
-def _differing(known: object, facts: Mapping[str, object]) -> list[str]:
-    return [f"{name}: {fact!r}" for name, fact in facts.items() if getattr(known, name) != fact]
-
-
 QUESTIONS = (
     Question(AttachDetachController, "_state", volume_state),
-    Question(AttachDetachController, "_attachment", attachment),
-    Question(AttachDetachController, "_vanished", vanished),
+    Question(AttachDetachController, "_attachment", attachment, before=was_requested),
     Question(controller, "_lock", lock),
     Question(state, "_demand", demand),
-    Question(Adoption, "volume", adopted),
-    Question(Adoption, "names", adopted_of),
 )

@@ -3,8 +3,9 @@ Lease"."""
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,8 +17,6 @@ from mooring.kube.objects import VolumeAttachment
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT
-
-SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 # --- what is stored
 
@@ -101,26 +100,27 @@ def is_fresh(answer: bool, asked: RememberedDetaches, record: VolumeAttachment) 
         yield f"{record.name} of {record.metadata.resource_version} is {'' if answer else 'not '}fresh"
 
 
-def _remembered(asked: RememberedDetaches, record: VolumeAttachment) -> list[str]:
-    return asked.unanswered(record, SOME_TIME)
+def _remembered(asked: RememberedDetaches, record: VolumeAttachment) -> list[float]:
+    """When they were sent, by the loop's time."""
+    return list(vars(asked)["_unanswered"].get(record.metadata.uid, ()))
 
 
-def remembered_before(asked: RememberedDetaches, record: VolumeAttachment, *rest: object) -> list[str]:
+def remembered_before(asked: RememberedDetaches, record: VolumeAttachment, *rest: object) -> list[float]:
     return _remembered(asked, record)
 
 
 def remembered(
-    answer: None, before: list[str], asked: RememberedDetaches, record: VolumeAttachment, validity_s: float
+    answer: None, before: list[float], asked: RememberedDetaches, record: VolumeAttachment, validity_s: float
 ) -> Iterator[str]:
     """The request that is about to be sent, beside all that may still take effect."""
-    valid = [each for each in before if _is_valid(each, SOME_TIME, validity_s)]
-    now = _remembered(asked, record)
-    if [at(each) for each in now] != [*map(at, valid), SOME_TIME]:
-        yield f"{record.name}: remembered are {now}, of {before} (valid for {validity_s} s) and {SOME_TIME}"
+    now = get_running_loop().time()
+    valid = [sent for sent in before if now - sent < validity_s]
+    if _remembered(asked, record) != [*valid, now]:
+        yield f"{record.name}: remembered are {_remembered(asked, record)}, before {before} for {validity_s} s"
 
 
 def answered(
-    answer: None, before: list[str], asked: RememberedDetaches, record: VolumeAttachment
+    answer: None, before: list[float], asked: RememberedDetaches, record: VolumeAttachment
 ) -> Iterator[str]:
     """The latest request has no effect any more; earlier ones may."""
     if (now := _remembered(asked, record)) != before[:-1]:
@@ -143,10 +143,12 @@ def ages_remembered(
     answer: list[str], asked: RememberedDetaches, record: VolumeAttachment, now: datetime
 ) -> Iterator[str]:
     """When they were sent, by the wall clock: none is in the future, and the latest comes last."""
+    sent = _remembered(asked, record)
+    if not sent and not answer:
+        return
     times = [at(each) for each in answer]
     if times != sorted(times) or any(each > now for each in times):
         yield f"{record.name}: at {now} these were sent: {answer}"
-    sent: list[float] = vars(asked)["_unanswered"].get(record.metadata.uid, [])
     between = [(later - first) for first, later in pairwise(sent)]
     shown = [(later - first).total_seconds() for first, later in pairwise(times)]
     if len(times) != len(sent) or any(abs(a - b) > 1e-3 for a, b in zip(between, shown, strict=True)):

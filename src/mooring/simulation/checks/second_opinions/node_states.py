@@ -17,6 +17,7 @@ from mooring.node.volumes.records import VolumeRecord
 from mooring.node.volumes.volume import PodOperation, Want, WantedVolume
 from mooring.simulation.checks.second_opinions.attach_states import lock_said
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
 FIRST_S, LAST_S = 0.5, 122.0
@@ -44,27 +45,25 @@ def volume_state(
     one_at_a_time: bool = False,
 ) -> Iterator[str]:
     """What is decided by: wanted by pods that use it, and by those that had it before the agent started."""
-    operations = asked.operations
-    under_way = {pod for pod in operations if operations[pod].under_way}
-    waiting = {pod for pod in operations if pod not in under_way and now < operations[pod].again_at}
-    facts = {
-        "attachable": asked.record.attachable,
-        "has_device": asked.record.has_device,
-        "wanted_by": asked.adopted.union(asked.wants),
-        "starting": {pod for pod in asked.wants if asked.wants[pod].starting},
-        "pods": asked.pods,
-        "outdated": asked.outdated,
-        "under_way": under_way,
-        "resting": {pod: operations[pod].action for pod in waiting},
-        "one_at_a_time": one_at_a_time,
-        "device": asked.device,
-        "published": published,
-        "reported": reported,
-        "to_grow": asked.to_grow,
-        "stale": asked.stale and is_left(asked.record),
-    }
-    if wrong := [f"{name}: {fact}" for name, fact in facts.items() if getattr(answer, name) != fact]:
-        yield f"{asked.record.unique_name}: {wrong}"
+    under_way: set[str] = set()
+    resting: dict[str, Action] = {}
+    for pod, operation in asked.operations.items():
+        if operation.under_way:
+            under_way.add(pod)
+        elif now < operation.again_at:
+            resting[pod] = operation.action
+    record, wants = asked.record, asked.wants
+    starting = {pod for pod in wants if wants[pod].starting}
+    if (
+        (record.attachable, record.has_device) != (answer.attachable, answer.has_device)
+        or (asked.device, asked.to_grow) != (answer.device, answer.to_grow)
+        or (asked.stale and is_left(record)) != answer.stale
+        or (asked.pods, asked.outdated) != (answer.pods, answer.outdated)
+        or (asked.adopted.union(wants), starting) != (answer.wanted_by, answer.starting)
+        or (under_way, resting) != (answer.under_way, answer.resting)
+        or (published, reported, one_at_a_time) != (answer.published, answer.reported, answer.one_at_a_time)
+    ):
+        yield f"{asked} is judged as {answer}"
 
 
 def awaited(answer: int | None, asked: WantedVolume, node_name: str) -> Iterator[str]:
@@ -261,32 +260,29 @@ def stays(asked: NodeVolumes, volume: WantedVolume) -> bool:
 def sharing(answer: set[str], asked: VolumeManager, pod_uid: str) -> Iterator[str]:
     """Other pods that have, or may have, a volume of the pod's that one node alone may have (S1')."""
     known: NodeVolumes = vars(asked)["_known"]
-    operations: Operations = vars(asked)["_operations"]
     if pod_uid in answer:
         yield f"pod {pod_uid} counts as one that shares its volumes with itself"
     expected: set[str] = set()
     for volume in known.of(pod_uid):
+        if len(volume.pods) < 2 and pod_uid in volume.pods:
+            continue
         others = {pod for pod, is_there in volume.pods.items() if is_there is not Presence.ABSENT} - {pod_uid}
         want = volume.wants.get(pod_uid)
-        if others and want is not None and operations.is_exclusive(want.spec):
+        if others and want is not None and _is_exclusive(asked, want.spec):
             expected |= others
     if answer - {pod_uid} != expected:
         yield f"pod {pod_uid} shares volumes with {sorted(answer)}, and not with {sorted(expected)}"
 
 
-def exclusive(answer: bool, asked: Operations, spec: VolumeSpec) -> Iterator[str]:
-    """A volume that several nodes cannot share by its access modes is one node's (upstream:
-    IsMultiAttachAllowed)."""
-    if spec.persistent_volume is None:
-        return
-    modes = set(spec.persistent_volume.spec.access_modes)
-    if modes and not modes & {"ReadWriteMany", "ReadOnlyMany"} and not answer:
-        yield f"volume {spec.name} of {sorted(modes)} counts as one that several nodes may have"
-    plugins = vars(asked)["_plugins"]
-    if answer and (not modes or modes & {"ReadWriteMany", "ReadOnlyMany"}):
-        plugin = plugins.find_attachable_plugin_by_spec(spec)
-        if plugin is None or plugin.capabilities(spec).multi_attach:
-            yield f"volume {spec.name} of {sorted(modes)} counts as one that one node alone may have"
+def _is_exclusive(asked: VolumeManager, spec: VolumeSpec) -> bool:
+    """By its access modes (upstream: IsMultiAttachAllowed), or because its storage can do no more."""
+    volume = spec.persistent_volume
+    modes = set(volume.spec.access_modes) if volume is not None else set[str]()
+    if modes and modes.isdisjoint({"ReadWriteMany", "ReadOnlyMany"}):
+        return True
+    plugins: PluginManager = vars(asked)["_plugins"]
+    plugin = plugins.find_attachable_plugin_by_spec(spec)
+    return plugin is not None and not plugin.capabilities(spec).multi_attach
 
 
 def to_be_evicted(answer: bool, asked: Evictions, want: Want) -> Iterator[str]:
@@ -349,7 +345,6 @@ QUESTIONS = (
     Question(NodeVolumes, "forget", forgotten, before=stays),
     Question(manager, "reconstruct", reconstructed),
     Question(VolumeManager, "sharers", sharing),
-    Question(Operations, "is_exclusive", exclusive),
     Question(Operations, "empty_record", recorded_first),
     Question(Operations, "grows", growing),
     Question(Evictions, "_may_be_evicted", to_be_evicted),
