@@ -26,6 +26,7 @@ from mooring.volumes.out_of_service import SEEN, TAINT
 
 CONTROLLERS = ("kube-controller-manager", "cloud-controller-manager", "mooring")
 NOTHING: Mapping[str, Any] = {}
+NO_LOCK = Lock(epoch=0, node="", node_uid="", pod="", closed={})
 MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
 
 # --- nodes
@@ -58,22 +59,28 @@ def volume_state(answer: VolumeState, asked: AttachDetachController, volume: str
 
 
 def _node(known: NodeState, node: Node, volume: str) -> Iterator[str]:
-    metadata, status = node.metadata, node.status
-    carried = [each for each in node.spec.taints if each.key == TAINT and each.effect == "NoExecute"]
-    ready = [each.status for each in status.conditions if each.type == "Ready"]
-    is_spent = carried != [] and has_reported_under(node, carried[0])
-    facts = (metadata.name, metadata.uid, metadata.creation_timestamp or "", ready[0] if ready else "Unknown")
-    annotated = (MANAGED in metadata.annotations, names.RECONSTRUCTED in metadata.annotations)
-    listed = (volume in [each.name for each in status.volumes_attached], volume in status.volumes_in_use)
-    declared = carried != [] and not is_spent and facts[3] == "Unknown"
-    if (
-        facts != (known.name, known.uid, known.created, known.ready)
-        or annotated != (known.managed, known.reconstructed)
-        or listed != (known.reported, known.in_use)
-        or (carried != [], is_spent, declared) != (known.tainted, known.taint_spent, known.out_of_service)
+    annotations, status, taint = node.metadata.annotations, node.status, None
+    for each in node.spec.taints:
+        if taint is None and each.key == TAINT and each.effect == "NoExecute":
+            taint = each
+    ready = "Unknown"
+    for each in reversed(status.conditions):
+        ready = each.status if each.type == "Ready" else ready
+    is_spent = taint is not None and has_reported_under(node, taint)
+    if not (
+        known.name == node.metadata.name
+        and known.uid == node.metadata.uid
+        and known.created == (node.metadata.creation_timestamp or "")
+        and known.ready == ready
+        and known.managed == (MANAGED in annotations)
+        and known.reconstructed == (names.RECONSTRUCTED in annotations)
+        and known.reported == (volume in [each.name for each in status.volumes_attached])
+        and known.in_use == (volume in status.volumes_in_use)
+        and known.tainted == (taint is not None)
+        and known.taint_spent == is_spent
+        and known.out_of_service == (taint is not None and not is_spent and ready == "Unknown")
     ):
-        taint = f"tainted, spent, out of service: {carried != []}, {is_spent}, {declared}"
-        yield f"{volume}, node {known.name}: {facts}, {annotated}, {listed}, {taint}; {known}"
+        yield f"{volume}, node {node.name}: {ready}, {taint} (spent: {is_spent}), {status}; {known}"
 
 
 def has_reported_under(node: Node, taint: Taint) -> bool:
@@ -110,35 +117,37 @@ def attachment(
     annotations, status = record.metadata.annotations, record.status
     ends, said = record.metadata.deletion_timestamp is not None, annotations.get
     epoch = said(names.ATTACH_EPOCH, "0")
-    errors = (status.attach_error, status.detach_error)
-    about = (record.metadata.name, record.spec.node_name, record.metadata.creation_timestamp or "")
-    stage = (status.attached, names.DETACHING in annotations, ends or requested)
-    words = (
-        int(epoch) if epoch.isdecimal() else -1,
-        *(said(name, "") for name in (names.NODE_UID, names.NODE_MACHINE, names.BROKEN)),
-        *(said(name, "") for name in (names.FORCE_DETACH_SINCE, names.NODE_ABSENT_SINCE)),
-        *(error.message if error is not None else "" for error in errors),
-    )
-    if (
-        about != (answer.name, answer.node, answer.created)
-        or stage != (answer.attached, answer.marked, answer.deleting)
-        or answer.detached != (ends and names.DETACHED in annotations)
-        or words
-        != (
-            answer.epoch,
-            *(answer.node_uid, answer.machine, answer.broken),
-            *(answer.force_since, answer.absent_since),
-            *(answer.attach_error, answer.detach_error),
-        )
+    if not (
+        answer.name == record.metadata.name
+        and answer.node == record.spec.node_name
+        and answer.attached == status.attached
+        and answer.marked == (names.DETACHING in annotations)
+        and answer.deleting == (ends or requested)
+        and answer.detached == (ends and names.DETACHED in annotations)
+        and answer.epoch == (int(epoch) if epoch.isdecimal() else -1)
+        and answer.created == (record.metadata.creation_timestamp or "")
+        and answer.node_uid == said(names.NODE_UID, "")
+        and answer.machine == said(names.NODE_MACHINE, "")
+        and answer.broken == said(names.BROKEN, "")
+        and answer.force_since == said(names.FORCE_DETACH_SINCE, "")
+        and answer.absent_since == said(names.NODE_ABSENT_SINCE, "")
+        and answer.attach_error == (status.attach_error.message if status.attach_error is not None else "")
+        and answer.detach_error == (status.detach_error.message if status.detach_error is not None else "")
     ):
-        yield f"VolumeAttachment {record.name}: {about}, {stage}, {words}; {answer}"
-    for word, name in ((answer.statement, names.CONFIRMED_DEAD), (answer.evidence, names.FENCE_EVIDENCE)):
-        if (word is not None or name in annotations) and not _reads(word, said(name, "")):
-            yield f"VolumeAttachment {record.name}: {name} is {said(name)!r}; {word}"
+        yield f"VolumeAttachment {record.name} says {annotations}, {status}, ends {ends}; {answer}"
+    if answer.statement is not None or names.CONFIRMED_DEAD in annotations:
+        yield from _said(answer.statement, names.CONFIRMED_DEAD, record)
+    if answer.evidence is not None or names.FENCE_EVIDENCE in annotations:
+        yield from _said(answer.evidence, names.FENCE_EVIDENCE, record)
     if requested and not record.metadata.finalizers:
         yield f"VolumeAttachment {record.name} counts, and is gone: only a stale cache shows it"
     if (requested or ends) and was_requested(asked, record) != (requested and not ends):
         yield f"VolumeAttachment {record.name}: that its deletion was requested is {requested}, and kept"
+
+
+def _said(word: Struct | None, name: str, record: VolumeAttachment) -> Iterator[str]:
+    if not _reads(word, record.metadata.annotations.get(name, "")):
+        yield f"VolumeAttachment {record.name}: {name} is {record.metadata.annotations.get(name)!r}; {word}"
 
 
 def _reads(word: Struct | None, text: str) -> bool:
@@ -179,6 +188,8 @@ def _read_lock(text: str) -> Mapping[str, Any] | None:
 def lock(answer: Lock | InvalidSpec | None, persistent_volume: PersistentVolume | None) -> Iterator[str]:
     """The lock is the PersistentVolume's annotation; if that cannot be read, it is refused."""
     said = lock_said(persistent_volume)
+    if said is NOTHING and answer == NO_LOCK:
+        return
     if said is None or not isinstance(answer, Lock):
         if said is not None or isinstance(answer, Lock):
             yield f"the lock {said} is taken for {answer}"
@@ -203,16 +214,20 @@ def _closed(said: Mapping[str, Any] | None) -> tuple[int, str] | None:
 def demand(answer: Demand, node: str, pods: list[Pod]) -> Iterator[str]:
     """Pods with a node that have not ended want their volumes there, until they are gone; the oldest
     comes first."""
-    if strangers := [
-        each.key for each in pods if each.spec.node_name != node or not node or _has_ended(each)
-    ]:
-        yield f"pods {strangers} want nothing of node {node}"
-    ages = sorted((each.metadata.creation_timestamp or "", each.key) for each in pods)
-    if (answer.pods, answer.since, answer.node) != (tuple(key for _, key in ages), ages[0][0], node):
-        yield f"on {node}: {answer}, of pods {ages}"
-    ending = sum(each.metadata.deletion_timestamp is not None for each in pods)
-    if answer.starting != (ending < len(pods)):
-        yield f"on {node} so many of its pods are being deleted: {ending}; {answer}"
+    if strangers := [each for each in pods if each.spec.node_name != node or _has_ended(each)]:
+        yield f"pods {[each.key for each in strangers]} want nothing of node {node!r}"
+    ages = [(each.metadata.creation_timestamp or "", each.key) for each in pods]
+    ages.sort()
+    if (
+        not node
+        or answer.node != node
+        or answer.since != ages[0][0]
+        or list(answer.pods) != [key for _, key in ages]
+    ):
+        yield f"on {node!r}: {answer}, of pods {ages}"
+    lasting = [each for each in pods if each.metadata.deletion_timestamp is None]
+    if answer.starting != bool(lasting):
+        yield f"on {node} so many of its pods are not being deleted: {len(lasting)}; {answer}"
 
 
 def _has_ended(pod: Pod) -> bool:

@@ -59,14 +59,12 @@ def step(
 def what_matters(answer: tuple[object, ...], record: VolumeAttachment) -> Iterator[str]:
     """A change of what the next step, or the look at the lock before it, depends on brings the key up."""
     attached = record.status.attached
-    ends = record.metadata.deletion_timestamp is not None
     late_error = attached and record.status.attach_error is not None
+    states = (record.metadata.deletion_timestamp is not None, attached, late_error)
     epoch = record.metadata.annotations.get(ATTACH_EPOCH)
-    said = [each for each in answer if isinstance(each, bool)]
-    rest = [each for each in answer if not isinstance(each, bool)]
-    if sorted(said) != sorted([ends, attached, late_error]):
-        yield f"{record.name}: ends {ends}, attached {attached}, late error {late_error}; it says {answer}"
-    if any(each not in rest for each in (record.metadata.uid, record.metadata.finalizers, epoch)):
+    if answer.count(True) != sum(states) or answer.count(False) != 3 - sum(states):
+        yield f"{record.name}: ends, attached, late error: {states}; it says {answer}"
+    if record.metadata.uid not in answer or record.metadata.finalizers not in answer or epoch not in answer:
         yield f"{record.name}: its uid, finalizers or epoch is missing in {answer}"
 
 

@@ -37,13 +37,14 @@ Step = tuple[Action, str]
 
 def decisions(answer: tuple[VolumeDecision, ...], state: VolumeState) -> Iterator[str]:
     """One for each node that has or wants the volume: first for those that have it."""
-    held = {each.node for each in state.attachments}
-    wanting = [each for each in state.demands if each.node not in held]
-    nodes = [each.node for each in (*state.attachments, *wanting)]
-    if [each.node for each in answer] != nodes:
-        yield f"decided about nodes {[each.node for each in answer]}, and not about {nodes}"
+    held, wanting = state.attachments, state.demands
+    if held and wanting:
+        having = [each.node for each in held]
+        wanting = tuple(each for each in wanting if each.node not in having)
+    if [each.node for each in answer] != [each.node for each in (*held, *wanting)]:
+        yield f"decided about {answer}, and not about {[each.node for each in (*held, *wanting)]}"
         return
-    for attachment, decision in zip(state.attachments, answer, strict=False):
+    for attachment, decision in zip(held, answer, strict=False):
         yield from _of_attachment(decision, state, attachment)
     for demand, decision in zip(wanting, answer[len(held) :], strict=True):
         yield from _of_demand(decision, state, demand)
@@ -80,7 +81,10 @@ def _of_attachment(decision: VolumeDecision, state: VolumeState, held: Attachmen
 def wanted_on(state: VolumeState, held: Attachment) -> Demand | None:
     """Those of its pods there that want it. Where all of them are being deleted, and a fence has shown that
     their node cannot write, the pods stay, and want it no more."""
-    demand = next((each for each in state.demands if each.node == held.node), None)
+    demand: Demand | None = None
+    for each in state.demands:
+        if each.node == held.node:
+            demand = each
     if demand is None or demand.starting or held.evidence is None:
         return demand
     node = state.nodes.get(held.node)
@@ -94,6 +98,8 @@ def _to_erase(
     node: NodeState | None, held: Attachment, demand: Demand | None
 ) -> tuple[tuple[str, str | None], ...]:
     """Timers that run although a pod wants the volume there; or although the node answers, or is there."""
+    if not held.force_since and not held.absent_since:
+        return ()
     found: list[str] = []
     if held.force_since and (demand is not None or (node is not None and node.ready in ("True", "False"))):
         found.append(FORCE_DETACH_SINCE)
@@ -152,8 +158,10 @@ def _kept(state: VolumeState, held: Attachment, node: NodeState | None) -> Step:
 def first_of_several(state: VolumeState) -> Attachment | None:
     """Of several VolumeAttachments of an exclusive volume the one that stays (H4b): each preference leaves
     those that it is true of, if there are any."""
+    if state.several_nodes or len(state.attachments) < 2:
+        return None
     left = [each for each in state.attachments if not each.detached]
-    if state.several_nodes or len(left) < 2:
+    if len(left) < 2:
         return None
     epoch = state.lock.epoch if state.lock is not None else None
 

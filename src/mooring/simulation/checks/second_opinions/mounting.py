@@ -29,9 +29,9 @@ def next_step(answer: Decision, volume: VolumeState) -> Iterator[str]:
 
 
 def _due(volume: VolumeState) -> Iterator[Step]:
-    there = frozenset(pod for pod in volume.pods if volume.pods[pod] is not Presence.ABSENT)
-    unwanted = there - volume.wanted_by
-    yield from _for_pods(volume, Action.TEAR_DOWN, "NotWanted", unwanted)
+    there = frozenset([pod for pod, presence in volume.pods.items() if presence is not Presence.ABSENT])
+    if unwanted := there - volume.wanted_by:
+        yield from _for_pods(volume, Action.TEAR_DOWN, "NotWanted", unwanted)
     if volume.stale and not there <= unwanted:
         yield Action.END_PODS, "StaleMount", there - unwanted
     if not there and not volume.under_way:
@@ -57,10 +57,12 @@ def _of_the_device(volume: VolumeState) -> Iterator[Step]:
 def _handed_out(volume: VolumeState) -> Iterator[Step]:
     """To pods that start, and have it not or not as it is now: published, attached, its device mounted, set
     up."""
-    has = frozenset(pod for pod in volume.pods if volume.pods[pod] is Presence.PRESENT)
+    has = frozenset([pod for pod, presence in volume.pods.items() if presence is Presence.PRESENT])
     lacking = volume.starting - (has - volume.outdated)
     if volume.attachable and not volume.published and volume.wanted_by:
         yield Action.PUBLISH, "NotPublished", lacking
+    if not lacking:
+        return
     may_begin = list(_for_pods(volume, Action.SET_UP, "Mounting", lacking))
     for _, _, pods in may_begin:
         if volume.attachable and not volume.reported:

@@ -20,6 +20,7 @@ from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
+NO_NAMES: frozenset[str] = frozenset()
 FIRST_S, LAST_S = 0.5, 122.0
 """Of the back-off of an operation: 500 ms, doubling to 2 min 2 s (upstream: exponentialbackoff)."""
 
@@ -210,29 +211,35 @@ def found_again(
         yield f"{record.unique_name} is of pods {unknown}, who are not known"
 
 
+def _of(known: NodeVolumes, pod_uid: str) -> list[WantedVolume]:
+    """What a pod wants or holds, in any order."""
+    names: set[str] = vars(known)["_by_pod"].get(pod_uid, set())
+    return [known.volumes[name] for name in names]
+
+
 def pods_view(answer: PodVolumes, asked: NodeVolumes, pod_uid: str, evicted: Reason | None) -> Iterator[str]:
     """What the pod has under which of its names, and for what it waits."""
-    mounted: dict[str, str] = {}
-    waits: dict[str, Reason] = {}
-    read_only: set[str] = set()
     stale = held = releasing = False
-    for volume in asked.of(pod_uid):
+    names, read_only = 0, NO_NAMES
+    for volume in _of(asked, pod_uid):
         want, presence = volume.wants.get(pod_uid), volume.pods.get(pod_uid, Presence.ABSENT)
-        has = presence in (Presence.PRESENT, Presence.UNCERTAIN)
-        held, stale = held or has, stale or (has and volume.stale)
-        releasing = releasing or (want is None and pod_uid not in volume.adopted)
+        if presence is not Presence.ABSENT:
+            held, stale = True, stale or volume.stale
         if want is None:
+            releasing = releasing or pod_uid not in volume.adopted
             continue
-        read_only |= want.read_only
+        names += len(want.names)
+        read_only = read_only | want.read_only if want.read_only else read_only
+        path = volume.record.pods[pod_uid].path if presence is Presence.PRESENT else None
+        waits = want.problem if path is None else None
         for name in want.names:
-            if presence is Presence.PRESENT:
-                mounted[name] = volume.record.pods[pod_uid].path
-            else:
-                waits[name] = want.problem
-    got = (answer.mounted, answer.waiting, answer.read_only, answer.evicted)
-    if got != (mounted, waits, read_only, evicted):
-        yield f"pod {pod_uid} has {mounted} ({read_only}), and waits for {waits}; {answer}"
-    if (answer.stale, answer.held, answer.releasing) != (stale, held, releasing):
+            if answer.mounted.get(name) != path or answer.waiting.get(name) != waits:
+                yield f"of pod {pod_uid} {name} is at {path}, waits: {waits}; {answer}"
+    if len(answer.mounted) + len(answer.waiting) != names or answer.read_only != read_only:
+        yield f"pod {pod_uid} has {names} names of volumes, of which it may only read {read_only}; {answer}"
+    if answer.evicted is not evicted:
+        yield f"pod {pod_uid} has to end: {evicted}; {answer}"
+    if answer.stale != stale or answer.held != held or answer.releasing != releasing:
         yield f"pod {pod_uid} has something: {held}, stale: {stale}, and lets it go: {releasing}; {answer}"
 
 
@@ -263,8 +270,8 @@ def sharing(answer: set[str], asked: VolumeManager, pod_uid: str) -> Iterator[st
     if pod_uid in answer:
         yield f"pod {pod_uid} counts as one that shares its volumes with itself"
     expected: set[str] = set()
-    for volume in known.of(pod_uid):
-        if len(volume.pods) < 2 and pod_uid in volume.pods:
+    for volume in _of(known, pod_uid):
+        if len(volume.pods) <= (pod_uid in volume.pods):
             continue
         others = {pod for pod, is_there in volume.pods.items() if is_there is not Presence.ABSENT} - {pod_uid}
         want = volume.wants.get(pod_uid)

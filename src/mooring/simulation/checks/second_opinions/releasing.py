@@ -30,6 +30,8 @@ def is_of_another_machine(node: NodeState | None, held: Attachment) -> bool:
 def is_not_machine(node: Node, recorded: str) -> bool:
     """The Node is not of the recorded machine: both tell a system UUID, or both a provider ID, and these
     differ (docs/fencing.md, "Two machines of one name")."""
+    if not recorded or recorded == f"{node.status.node_info.system_uuid} {node.spec.provider_id}":
+        return False
     uuid, _, provider = recorded.partition(" ")
     others = "" != provider != node.spec.provider_id != ""
     return others or _differ(node.status.node_info.system_uuid, uuid)
