@@ -205,7 +205,7 @@ def test_a_deletion_that_was_requested_and_does_not_count_is_objected_to():
     vars(asked)["_deleted"]["va"] = "v"
     assert attach_states.was_requested(asked, record)
     assert [*attach_states.attachment(Attachment.of(record), True, asked, record)]
-    vars(asked)["_deleted"].clear()
+    vars(asked)["_deleted"] = {}
     assert [*attach_states.attachment(replace(Attachment.of(record), deleting=True), True, asked, record)]
 
 

@@ -10,13 +10,31 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mooring.controllers.attacher import requests
+from mooring.controllers.attacher.definitions import Definitions
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import VolumeAttachment
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT
+
+# --- who asks
+
+
+def asks_while_it_leads(
+    answer: object, leads: bool, asked: Definitions, record: VolumeAttachment
+) -> Iterator[str]:
+    """A holder that has lost its Lease asks the storage for nothing."""
+    if not leads:
+        yield f"the storage is about to be asked to detach {record.name}, and the Lease is not held any more"
+
+
+def leads_now(asked: Definitions, record: VolumeAttachment) -> bool:
+    client: Client = vars(asked)["_client"]
+    return client.leads is None or client.leads()
+
 
 # --- what is stored
 
@@ -189,6 +207,11 @@ def detach_asked(
             yield f"{record.name}: its detach was answered, and is still remembered"
     elif remembers and not isinstance(answer, KubeError) and not now:
         yield f"{record.name}: its detach was not answered, and is forgotten: {type(answer).__name__}"
+    if isinstance(answer, VolumeAttachment) and answer is not record:
+        limit: datetime = vars(asked)["_now"]()
+        noted = [*times_on(answer, ATTACH_REQUESTED_AT), *times_on(answer, DETACH_REQUESTED_AT)]
+        if late := [each for each in noted if at(each) > limit]:
+            yield f"{record.name}: requests of the future are stored: {late}, now {limit}"
     if isinstance(answer, VolumeAttachment):
         stored = answer is not record and DETACH_REQUESTED_AT in answer.metadata.annotations
         if stored != (validity_s > 0 and not remembers):
@@ -196,6 +219,7 @@ def detach_asked(
 
 
 QUESTIONS = (
+    Question(Definitions, "detacher", asks_while_it_leads, before=leads_now, refusals=(Exception,)),
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
     Question(Detaching, "_attach_s", attach_left),
     Question(requests, "not_later", none_later),

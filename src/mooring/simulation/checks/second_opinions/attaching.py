@@ -248,10 +248,11 @@ def shows_nothing_left(closed: Closed, node: Node | None, volume: str) -> bool:
     boots = {closed.boot_id, node.status.node_info.boot_id}
     if "" not in boots and len(boots) == 2:
         return True
-    return volume not in node.status.volumes_in_use or _awaited(node).get(volume, -1) >= closed.epoch
+    return volume not in node.status.volumes_in_use or awaited_on(node).get(volume, -1) >= closed.epoch
 
 
-def _awaited(node: Node) -> dict[str, int]:
+def awaited_on(node: Node) -> dict[str, int]:
+    """The epochs under which pods of the node await volumes, as its agent says."""
     try:
         read: Any = json.loads(node.metadata.annotations.get(AWAITED) or "{}")
     except ValueError:
