@@ -49,7 +49,7 @@ def record(
     *,
     attacher: str = ATTACHER,
     noted: bool = True,
-    attaches: str = "t",
+    attaches: str = "2030-01-01T00:00:00Z",
     attached: bool = False,
     ends: bool = False,
     failed: bool = False,
@@ -352,6 +352,26 @@ class Asking:
 
     def __init__(self, memory: RememberedDetaches) -> None:
         self._remembered = memory
+        self._now = lambda: NOW
+
+
+def test_a_request_of_the_future_that_is_stored_is_objected_to():
+    asked: Any = Asking(under_a_lease())
+    known = attacher_requests.Known(True, 0, 0)
+    assert [*attacher_requests.detach_asked(record(attaches=ago(-9)), known, asked, None, record(), [], 0.0)]
+    assert not [
+        *attacher_requests.detach_asked(record(attaches=ago(9)), known, asked, None, record(), [], 0.0)
+    ]
+
+
+def test_requests_that_are_stored_and_still_remembered_are_objected_to():
+    asked: Any = Asking(under_a_lease(record(ends=True)))
+    assert [*attacher_requests.noted(record(), asked, record(), {})]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_an_attacher_that_asks_without_its_lease_is_objected_to(leads: bool):
+    assert ([*attacher_requests.asks_while_it_leads(None, leads, None, record())] == []) == leads  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

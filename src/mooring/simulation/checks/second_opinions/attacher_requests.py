@@ -4,7 +4,7 @@ Lease"."""
 from __future__ import annotations
 
 from asyncio import get_running_loop
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -151,6 +151,14 @@ def all_stored(answer: None, asked: RememberedDetaches, record: VolumeAttachment
         yield f"{record.name}: {now} are remembered, and stored"
 
 
+def noted(
+    answer: VolumeAttachment, asked: Detaching, record: VolumeAttachment, notes: Mapping[str, str | None]
+) -> Iterator[str]:
+    """All requests that were remembered are stored by it."""
+    if now := _remembered(vars(asked)["_remembered"], record):
+        yield f"{record.name}: {now} are remembered, and stored"
+
+
 def let_go(answer: None, asked: RememberedDetaches, record: VolumeAttachment) -> Iterator[str]:
     """From now on a cache that still shows it may be stale: no deletion of it is fresh."""
     if asked.is_fresh(record):
@@ -221,6 +229,7 @@ def detach_asked(
 QUESTIONS = (
     Question(Definitions, "detacher", asks_while_it_leads, before=leads_now, refusals=(Exception,)),
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
+    Question(Detaching, "_note", noted),
     Question(Detaching, "_attach_s", attach_left),
     Question(requests, "not_later", none_later),
     Question(requests, "unanswered", unanswered),
