@@ -27,6 +27,14 @@ def _double(number: int) -> int:
     return number + number % 3
 
 
+def _wrong(answer: int, number: int) -> list[str]:
+    return [] if answer == 2 * number else [f"{answer}"]
+
+
+def _double(number: int) -> int:
+    return number + number % 3
+
+
 def _asker() -> Any:
     return SimpleNamespace(__name__="asker", double=_double)
 
@@ -95,24 +103,24 @@ def test_one_that_waits_for_its_answer_is_asked_when_it_has_it():
 
     asker, found, opinions = SimpleNamespace(__name__="asker", double=double), list[str](), SecondOpinions()
     opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
-    question = Question(asker, "double", lambda answer, number: [] if answer == 2 * number else [f"{answer}"])
-    with opinions.heard((question,)):
+    with opinions.heard((Question(asker, "double", _wrong),)):
         assert [asyncio.run(asker.double(each)) for each in (1, 3)] == [2, 3]
     assert found == ["asker.double: 3"]
 
 
 def test_what_was_so_before_is_given_to_the_opinion():
-    asker, found, opinions = (
-        SimpleNamespace(__name__="asker", put=list[int].append),
-        list[str](),
-        SecondOpinions(),
-    )
-    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
+    def put(values: list[int], new: int) -> None:
+        values.append(new)
 
     def opinion(answer: None, before: list[int], values: list[int], new: int) -> list[str]:
         return [f"{before} and {new} became {values}"]
 
-    with opinions.heard((Question(asker, "put", opinion, before=lambda values, new: list(values)),)):
+    def before(values: list[int], new: int) -> list[int]:
+        return list(values)
+
+    asker, found, opinions = SimpleNamespace(__name__="asker", put=put), list[str](), SecondOpinions()
+    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
+    with opinions.heard((Question(asker, "put", opinion, before=before),)):
         asker.put([1], 2)
     assert found == ["asker.put: [1] and 2 became [1, 2]"]
 
@@ -121,9 +129,12 @@ def test_an_error_that_refuses_is_an_answer_and_is_raised():
     def refuse(number: int) -> int:
         raise LookupError(number)
 
+    def opinion(answer: Exception, number: int) -> list[str]:
+        return [repr(answer)]
+
     asker, found, opinions = SimpleNamespace(__name__="asker", refuse=refuse), list[str](), SecondOpinions()
     opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
-    question = Question(asker, "refuse", lambda answer, number: [repr(answer)], refusals=(LookupError,))
+    question = Question(asker, "refuse", opinion, refusals=(LookupError,))
     with opinions.heard((question,)), pytest.raises(LookupError):
         asker.refuse(1)
     assert found == ["asker.refuse: LookupError(1)"]

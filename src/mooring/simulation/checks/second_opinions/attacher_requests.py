@@ -1,0 +1,245 @@
+"""Which requests of the attacher may still take effect: docs/protocol.md, C15 and "The attacher under a
+Lease"."""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from mooring.controllers.attacher import requests
+from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.attacher.detaching import Detaching
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.kube.client import Client
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.errors import NotAsked, StorageRefused
+from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT
+
+# --- who asks
+
+
+def asks_while_it_leads(
+    answer: object, leads: bool, asked: Definitions, record: VolumeAttachment
+) -> Iterator[str]:
+    """A holder that has lost its Lease asks the storage for nothing."""
+    if not leads:
+        yield f"the storage is about to be asked to detach {record.name}, and the Lease is not held any more"
+
+
+def leads_now(asked: Definitions, record: VolumeAttachment) -> bool:
+    client: Client = vars(asked)["_client"]
+    return client.leads is None or client.leads()
+
+
+# --- what is stored
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def times_on(record: VolumeAttachment, annotation: str) -> list[str]:
+    return [each for each in record.metadata.annotations.get(annotation, "").split(",") if each]
+
+
+def none_later(answer: list[str], sent: Sequence[str], now: datetime) -> Iterator[str]:
+    """A clock that was ahead keeps no request valid: as many times, and none of the future."""
+    expected = [min(at(each), now) for each in sent]
+    if [at(each) for each in answer] != expected:
+        yield f"requests of {sent}, now {now}: {answer}"
+
+
+def unanswered(answer: Sequence[str], attaches: Sequence[str], record: VolumeAttachment) -> Iterator[str]:
+    """What is attached was answered once: the latest request."""
+    if list(answer) != list(attaches)[: len(attaches) - record.status.attached]:
+        yield f"attached: {record.status.attached}; of {attaches} these were not answered: {answer}"
+
+
+def begun(answer: str, sent: Iterable[str], now: datetime, validity_s: float) -> Iterator[str]:
+    """The time of one more request is stored before it is sent, beside those that may be in flight."""
+    before = [] if isinstance(sent, Iterator) else list(sent)
+    times = answer.split(",")
+    in_flight = [each for each in before if _is_valid(each, now, validity_s)]
+    expected = [*(min(at(each), now) for each in in_flight), now]
+    if [at(each) for each in times] != expected:
+        yield f"after {before}, valid for {validity_s} s, one more at {now}: {answer}"
+
+
+def _is_valid(each: str, now: datetime, validity_s: float) -> bool:
+    return (now - at(each)).total_seconds() < validity_s
+
+
+def outstanding(answer: float, unanswered: Iterable[str], now: datetime, validity_s: float) -> Iterator[str]:
+    """Until no request can take effect any more (C15)."""
+    left = [validity_s - (now - at(each)).total_seconds() for each in unanswered]
+    expected = max([0.0, *left])
+    if abs(answer - expected) > 1e-4:
+        yield f"requests of {unanswered} may take effect for {answer} s, and not for {expected} s; now {now}"
+
+
+def one_answered(answer: str | None, sent: Iterable[str], one: str) -> Iterator[str]:
+    """It has no effect any more; another one of the same time stays."""
+    before = list(sent)
+    left = answer.split(",") if answer is not None else []
+    if one in before:
+        before.remove(one)
+    if left != before:
+        yield f"{one} was answered, and {answer} stays, of {sent}"
+
+
+def attach_left(
+    answer: float, asked: Detaching, record: VolumeAttachment, validity_s: float
+) -> Iterator[str]:
+    """For how long an attach that was not answered may take effect, by a clock that may have been set
+    right."""
+    now: datetime = vars(asked)["_now"]()
+    sent = times_on(record, ATTACH_REQUESTED_AT)
+    pending = sent[: len(sent) - record.status.attached]
+    left = [validity_s - max(0.0, (now - at(each)).total_seconds()) for each in pending]
+    if abs(answer - max([0.0, *left])) > 1e-4:
+        yield f"{record.name}: attaches of {pending} may take effect for {answer} s, of {left}"
+
+
+# --- remembered under a Lease
+
+
+def is_fresh(answer: bool, asked: RememberedDetaches, record: VolumeAttachment) -> Iterator[str]:
+    """A deletion that began under this Lease: the VolumeAttachment was written since the deletions were read
+    that were in flight then, and is none of them. Without a Lease there is none."""
+    known = vars(asked)
+    seen = known["_since"] > 0 and record.metadata.uid not in known["_not_fresh"]
+    expected = seen and known["_since"] < int(record.metadata.resource_version)
+    if answer != expected or (answer and known["_client"].leads is None):
+        yield f"{record.name} of {record.metadata.resource_version} is {'' if answer else 'not '}fresh"
+
+
+def _remembered(asked: RememberedDetaches, record: VolumeAttachment) -> list[float]:
+    """When they were sent, by the loop's time."""
+    return list(vars(asked)["_unanswered"].get(record.metadata.uid, ()))
+
+
+def remembered_before(asked: RememberedDetaches, record: VolumeAttachment, *rest: object) -> list[float]:
+    return _remembered(asked, record)
+
+
+def remembered(
+    answer: None, before: list[float], asked: RememberedDetaches, record: VolumeAttachment, validity_s: float
+) -> Iterator[str]:
+    """The request that is about to be sent, beside all that may still take effect."""
+    now = get_running_loop().time()
+    valid = [sent for sent in before if now - sent < validity_s]
+    if _remembered(asked, record) != [*valid, now]:
+        yield f"{record.name}: remembered are {_remembered(asked, record)}, before {before} for {validity_s} s"
+
+
+def answered(
+    answer: None, before: list[float], asked: RememberedDetaches, record: VolumeAttachment
+) -> Iterator[str]:
+    """The latest request has no effect any more; earlier ones may."""
+    if (now := _remembered(asked, record)) != before[:-1]:
+        yield f"{record.name}: of {before} the last was answered, and {now} are remembered"
+
+
+def all_stored(answer: None, asked: RememberedDetaches, record: VolumeAttachment) -> Iterator[str]:
+    """What stands on the VolumeAttachment need not be remembered."""
+    if now := _remembered(asked, record):
+        yield f"{record.name}: {now} are remembered, and stored"
+
+
+def noted(
+    answer: VolumeAttachment, asked: Detaching, record: VolumeAttachment, notes: Mapping[str, str | None]
+) -> Iterator[str]:
+    """All requests that were remembered are stored by it."""
+    if now := _remembered(vars(asked)["_remembered"], record):
+        yield f"{record.name}: {now} are remembered, and stored"
+
+
+def let_go(answer: None, asked: RememberedDetaches, record: VolumeAttachment) -> Iterator[str]:
+    """From now on a cache that still shows it may be stale: no deletion of it is fresh."""
+    if asked.is_fresh(record):
+        yield f"{record.name} was let go, and its deletion is fresh"
+
+
+def ages_remembered(
+    answer: list[str], asked: RememberedDetaches, record: VolumeAttachment, now: datetime
+) -> Iterator[str]:
+    """When they were sent, by the wall clock: none is in the future, and the latest comes last."""
+    sent = _remembered(asked, record)
+    if not sent and not answer:
+        return
+    times = [at(each) for each in answer]
+    if times != sorted(times) or any(each > now for each in times):
+        yield f"{record.name}: at {now} these were sent: {answer}"
+    between = [(later - first) for first, later in pairwise(sent)]
+    shown = [(later - first).total_seconds() for first, later in pairwise(times)]
+    if len(times) != len(sent) or any(abs(a - b) > 1e-3 for a, b in zip(between, shown, strict=True)):
+        yield f"{record.name}: {sent} are {answer} at {now}"
+
+
+class Known(NamedTuple):
+    """Before the storage is asked to detach."""
+
+    fresh: bool
+    attaches: int
+    remembered: int
+
+
+def known_before(
+    asked: Detaching, plugin: Any, record: VolumeAttachment, before: list[str], validity_s: float
+) -> Known:
+    memory: RememberedDetaches = vars(asked)["_remembered"]
+    attaches = len(times_on(record, ATTACH_REQUESTED_AT)) - record.status.attached
+    return Known(memory.is_fresh(record), attaches, len(_remembered(memory, record)))
+
+
+def detach_asked(
+    answer: VolumeAttachment | Exception,
+    known: Known,
+    asked: Detaching,
+    plugin: Any,
+    record: VolumeAttachment,
+    before: list[str],
+    validity_s: float,
+) -> Iterator[str]:
+    """Each request is known before it is sent and until it is answered: remembered, if the deletion is
+    fresh and no attach may come late; else stored, where requests may come late at all."""
+    now = len(_remembered(vars(asked)["_remembered"], record))
+    remembers = known.fresh and known.attaches <= 0
+    if isinstance(answer, (StorageRefused, NotAsked, VolumeAttachment)):
+        if now > known.remembered and remembers:
+            yield f"{record.name}: its detach was answered, and is still remembered"
+    elif remembers and not isinstance(answer, KubeError) and not now:
+        yield f"{record.name}: its detach was not answered, and is forgotten: {type(answer).__name__}"
+    if isinstance(answer, VolumeAttachment) and answer is not record:
+        limit: datetime = vars(asked)["_now"]()
+        noted = [*times_on(answer, ATTACH_REQUESTED_AT), *times_on(answer, DETACH_REQUESTED_AT)]
+        if late := [each for each in noted if at(each) > limit]:
+            yield f"{record.name}: requests of the future are stored: {late}, now {limit}"
+    if isinstance(answer, VolumeAttachment):
+        stored = answer is not record and DETACH_REQUESTED_AT in answer.metadata.annotations
+        if stored != (validity_s > 0 and not remembers):
+            yield f"{record.name}: its detach is {'' if remembers else 'not '}remembered; stored: {stored}"
+
+
+QUESTIONS = (
+    Question(Definitions, "detacher", asks_while_it_leads, before=leads_now, refusals=(Exception,)),
+    Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
+    Question(Detaching, "_note", noted),
+    Question(Detaching, "_attach_s", attach_left),
+    Question(requests, "not_later", none_later),
+    Question(requests, "unanswered", unanswered),
+    Question(requests, "begun", begun),
+    Question(requests, "outstanding_for", outstanding),
+    Question(requests, "without", one_answered),
+    Question(RememberedDetaches, "is_fresh", is_fresh),
+    Question(RememberedDetaches, "unanswered", ages_remembered),
+    Question(RememberedDetaches, "add", remembered, before=remembered_before),
+    Question(RememberedDetaches, "answered", answered, before=remembered_before),
+    Question(RememberedDetaches, "stored", all_stored),
+    Question(RememberedDetaches, "released", let_go),
+)
