@@ -14,6 +14,7 @@ from hypothesis import given
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.decide import Action, decide
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.verification import correction, is_verified
 from mooring.kube.decision import Decision
@@ -105,18 +106,20 @@ def test_production_corrects_what_is_recorded_as_the_rules_say(
     assert [*attacher_steps.corrected(correction(given_, told), given_, told)] == []
 
 
-times = st.lists(st.sampled_from([ago(700), ago(60), ago(59), ago(1), ago(0), ago(-30)]), max_size=3)
+times = st.lists(st.sampled_from([ago(60), ago(1), ago(0), ago(-30)]), max_size=3, unique=True)
+moments = st.lists(st.sampled_from([-700.0, -60.0, -59.0, -1.0, 0.0]), max_size=3)
 
 
-@given(times, st.sampled_from([0.0, 60.0, 600.0]), yes_or_no)
+@given(times, moments, st.sampled_from([0.0, 60.0, 600.0]), yes_or_no)
 def test_production_knows_which_requests_are_outstanding_as_the_rules_say(
-    sent: list[str], validity_s: float, attached: bool
+    sent: list[str], since: list[float], validity_s: float, attached: bool
 ):
     held = record(attached=attached)
 
     def ask() -> None:
-        requests.begun(sent, NOW, validity_s)
-        requests.outstanding_for(requests.unanswered(requests.not_later(sent, NOW), held), NOW, validity_s)
+        requests.begun(sent, NOW)
+        requests.unanswered(sent, held)
+        requests.outstanding_for(since, 0.0, validity_s)
         requests.without(sent, ago(60))
 
     assert heard(ask) == []
@@ -251,16 +254,15 @@ def test_a_slot_beyond_the_limit_and_a_key_that_is_not_woken_are_objected_to():
 @pytest.mark.parametrize(
     ("opinion", "answer", "asked"),
     [
-        (attacher_requests.none_later, [ago(-30)], ([ago(-30)], NOW)),
-        (attacher_requests.none_later, [], ([ago(30)], NOW)),
         (attacher_requests.unanswered, [ago(30)], ([ago(30)], record(attached=True))),
         (attacher_requests.unanswered, [], ([ago(30)], record())),
-        (attacher_requests.begun, ago(0), ([ago(30)], NOW, 60.0)),
-        (attacher_requests.begun, f"{ago(60)},{ago(0)}", ([ago(60)], NOW, 60.0)),
-        (attacher_requests.begun, ago(30), ([ago(30)], NOW, 60.0)),
-        (attacher_requests.outstanding, 0.0, ([ago(30)], NOW, 60.0)),
-        (attacher_requests.outstanding, 10.0, ([ago(30), ago(50)], NOW, 60.0)),
-        (attacher_requests.outstanding, 1.0, ([ago(60)], NOW, 60.0)),
+        (attacher_requests.begun, ago(0), ([ago(30)], NOW)),
+        (attacher_requests.begun, f"{ago(60)},{ago(30)}", ([ago(60)], NOW)),
+        (attacher_requests.begun, f"{ago(0)},{ago(0)}", ([ago(0)], NOW)),
+        (attacher_requests.begun, ago(30), ([ago(30)], NOW)),
+        (attacher_requests.outstanding, 0.0, ([-30.0], 0.0, 60.0)),
+        (attacher_requests.outstanding, 10.0, ([-30.0, -50.0], 0.0, 60.0)),
+        (attacher_requests.outstanding, 1.0, ([-60.0], 0.0, 60.0)),
         (attacher_requests.one_answered, None, ([ago(30), ago(30)], ago(30))),
         (attacher_requests.one_answered, ago(30), ([ago(30)], ago(30))),
     ],
@@ -269,6 +271,19 @@ def test_requests_that_are_forgotten_or_kept_too_long_are_objected_to(
     opinion: Callable[..., Any], answer: Any, asked: tuple[Any, ...]
 ):
     assert [*opinion(answer, *asked)]
+
+
+async def test_since_when_requests_are_known_is_judged():
+    ages, two = RequestAges(), record(attaches="a,b")
+    vars(asyncio.get_running_loop())["time"] = lambda: 100.0
+    ages.note(record(attaches="a"))
+    assert not [*attacher_requests.seen(None, {}, ages, record(attaches="a"))]
+    assert [*attacher_requests.seen(None, {"a": 50.0}, ages, record(attaches="a"))], "it was known before"
+    assert [*attacher_requests.seen(None, {}, ages, two)], "one is not known"
+    assert [*attacher_requests.seen(None, {}, ages, record(attaches=""))], "one is over"
+    assert not [*attacher_requests.valid(["a", "b"], ages, two, ["a", "b"], 60.0)]
+    assert [*attacher_requests.valid(["a"], ages, two, ["a", "b"], 60.0)]
+    assert [*attacher_requests.valid(["a"], ages, two, ["a"], 0.0)]
 
 
 # --- under a Lease
@@ -353,15 +368,6 @@ class Asking:
     def __init__(self, memory: RememberedDetaches) -> None:
         self._remembered = memory
         self._now = lambda: NOW
-
-
-def test_a_request_of_the_future_that_is_stored_is_objected_to():
-    asked: Any = Asking(under_a_lease())
-    known = attacher_requests.Known(True, 0, 0)
-    assert [*attacher_requests.detach_asked(record(attaches=ago(-9)), known, asked, None, record(), [], 0.0)]
-    assert not [
-        *attacher_requests.detach_asked(record(attaches=ago(9)), known, asked, None, record(), [], 0.0)
-    ]
 
 
 def test_requests_that_are_stored_and_still_remembered_are_objected_to():

@@ -27,14 +27,6 @@ def _double(number: int) -> int:
     return number + number % 3
 
 
-def _wrong(answer: int, number: int) -> list[str]:
-    return [] if answer == 2 * number else [f"{answer}"]
-
-
-def _double(number: int) -> int:
-    return number + number % 3
-
-
 def _asker() -> Any:
     return SimpleNamespace(__name__="asker", double=_double)
 
@@ -94,18 +86,6 @@ def test_each_question_is_asked_within_a_few_seeds(monkeypatch: Any):
         if all(asked[str(each)] for each in QUESTIONS):
             break
     assert [str(each) for each in QUESTIONS if not asked[str(each)]] == []
-
-
-def test_one_that_waits_for_its_answer_is_asked_when_it_has_it():
-    async def double(number: int) -> int:
-        await asyncio.sleep(0)
-        return number + number % 3
-
-    asker, found, opinions = SimpleNamespace(__name__="asker", double=double), list[str](), SecondOpinions()
-    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
-    with opinions.heard((Question(asker, "double", _wrong),)):
-        assert [asyncio.run(asker.double(each)) for each in (1, 3)] == [2, 3]
-    assert found == ["asker.double: 3"]
 
 
 def test_what_was_so_before_is_given_to_the_opinion():

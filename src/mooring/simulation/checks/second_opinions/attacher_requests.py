@@ -13,6 +13,7 @@ from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.definitions import Definitions
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import VolumeAttachment
@@ -47,39 +48,26 @@ def times_on(record: VolumeAttachment, annotation: str) -> list[str]:
     return [each for each in record.metadata.annotations.get(annotation, "").split(",") if each]
 
 
-def none_later(answer: list[str], sent: Sequence[str], now: datetime) -> Iterator[str]:
-    """A clock that was ahead keeps no request valid: as many times, and none of the future."""
-    expected = [min(at(each), now) for each in sent]
-    if [at(each) for each in answer] != expected:
-        yield f"requests of {sent}, now {now}: {answer}"
-
-
 def unanswered(answer: Sequence[str], attaches: Sequence[str], record: VolumeAttachment) -> Iterator[str]:
     """What is attached was answered once: the latest request."""
     if list(answer) != list(attaches)[: len(attaches) - record.status.attached]:
         yield f"attached: {record.status.attached}; of {attaches} these were not answered: {answer}"
 
 
-def begun(answer: str, sent: Iterable[str], now: datetime, validity_s: float) -> Iterator[str]:
-    """The time of one more request is stored before it is sent, beside those that may be in flight."""
+def begun(answer: str, sent: Iterable[str], now: datetime) -> Iterator[str]:
+    """One more request is stored before it is sent, beside those that may be in flight: told apart from each,
+    and of now, or, where one of them is of now, of a moment later."""
     before = [] if isinstance(sent, Iterator) else list(sent)
-    times = answer.split(",")
-    in_flight = [each for each in before if _is_valid(each, now, validity_s)]
-    expected = [*(min(at(each), now) for each in in_flight), now]
-    if [at(each) for each in times] != expected:
-        yield f"after {before}, valid for {validity_s} s, one more at {now}: {answer}"
+    *kept, new = answer.split(",")
+    if kept != before or new in before or not 0 <= (at(new) - now).total_seconds() < 1e-3:
+        yield f"after {before}, one more at {now}: {answer}"
 
 
-def _is_valid(each: str, now: datetime, validity_s: float) -> bool:
-    return (now - at(each)).total_seconds() < validity_s
-
-
-def outstanding(answer: float, unanswered: Iterable[str], now: datetime, validity_s: float) -> Iterator[str]:
+def outstanding(answer: float, since: Iterable[float], now: float, validity_s: float) -> Iterator[str]:
     """Until no request can take effect any more (C15)."""
-    left = [validity_s - (now - at(each)).total_seconds() for each in unanswered]
-    expected = max([0.0, *left])
+    expected = max([0.0, *(validity_s - (now - each) for each in since)])
     if abs(answer - expected) > 1e-4:
-        yield f"requests of {unanswered} may take effect for {answer} s, and not for {expected} s; now {now}"
+        yield f"requests of {since} may take effect for {answer} s, and not for {expected} s; now {now}"
 
 
 def one_answered(answer: str | None, sent: Iterable[str], one: str) -> Iterator[str]:
@@ -95,14 +83,39 @@ def one_answered(answer: str | None, sent: Iterable[str], one: str) -> Iterator[
 def attach_left(
     answer: float, asked: Detaching, record: VolumeAttachment, validity_s: float
 ) -> Iterator[str]:
-    """For how long an attach that was not answered may take effect, by a clock that may have been set
-    right."""
-    now: datetime = vars(asked)["_now"]()
+    """For how long an attach that was not answered may take effect, since it is known."""
+    known, now = _known(vars(asked)["_ages"], record), get_running_loop().time()
     sent = times_on(record, ATTACH_REQUESTED_AT)
     pending = sent[: len(sent) - record.status.attached]
-    left = [validity_s - max(0.0, (now - at(each)).total_seconds()) for each in pending]
+    left = [validity_s - (now - known.get(each, now)) for each in pending]
     if abs(answer - max([0.0, *left])) > 1e-4:
         yield f"{record.name}: attaches of {pending} may take effect for {answer} s, of {left}"
+
+
+# --- since when they are known
+
+
+def _known(asked: RequestAges, record: VolumeAttachment) -> dict[str, float]:
+    return dict(vars(asked)["_since"].get(record.metadata.uid, {}))
+
+
+def seen(
+    answer: None, before: dict[str, float], asked: RequestAges, record: VolumeAttachment
+) -> Iterator[str]:
+    """A request is as old as it is known here, whatever clock has stamped it; what is over is not kept."""
+    now = get_running_loop().time()
+    named = {*times_on(record, ATTACH_REQUESTED_AT), *times_on(record, DETACH_REQUESTED_AT)}
+    if (known := _known(asked, record)) != {each: before.get(each, now) for each in named}:
+        yield f"{record.name}: of {sorted(named)} these are known: {known}, before {before}"
+
+
+def valid(
+    answer: list[str], asked: RequestAges, record: VolumeAttachment, sent: Iterable[str], validity_s: float
+) -> Iterator[str]:
+    """Those that were not known for so long."""
+    known, now = _known(asked, record), get_running_loop().time()
+    if answer != [each for each in sent if now - known.get(each, now) < validity_s]:
+        yield f"{record.name}: of {sent}, known since {known}, these are valid at {now}: {answer}"
 
 
 # --- remembered under a Lease
@@ -215,11 +228,6 @@ def detach_asked(
             yield f"{record.name}: its detach was answered, and is still remembered"
     elif remembers and not isinstance(answer, KubeError) and not now:
         yield f"{record.name}: its detach was not answered, and is forgotten: {type(answer).__name__}"
-    if isinstance(answer, VolumeAttachment) and answer is not record:
-        limit: datetime = vars(asked)["_now"]()
-        noted = [*times_on(answer, ATTACH_REQUESTED_AT), *times_on(answer, DETACH_REQUESTED_AT)]
-        if late := [each for each in noted if at(each) > limit]:
-            yield f"{record.name}: requests of the future are stored: {late}, now {limit}"
     if isinstance(answer, VolumeAttachment):
         stored = answer is not record and DETACH_REQUESTED_AT in answer.metadata.annotations
         if stored != (validity_s > 0 and not remembers):
@@ -231,7 +239,8 @@ QUESTIONS = (
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
     Question(Detaching, "_note", noted),
     Question(Detaching, "_attach_s", attach_left),
-    Question(requests, "not_later", none_later),
+    Question(RequestAges, "note", seen, before=_known),
+    Question(RequestAges, "still_valid", valid),
     Question(requests, "unanswered", unanswered),
     Question(requests, "begun", begun),
     Question(requests, "outstanding_for", outstanding),
