@@ -31,6 +31,7 @@ from mooring.simulation.checks.second_opinions.ebs_descriptions import (
     of_names,
     of_one,
     of_reading,
+    of_what_is_unknown,
 )
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -219,17 +220,43 @@ ASK: Any = Describe(API)._ask_volumes
 @pytest.mark.parametrize(
     ("answer", "passed", "right"),
     [
-        ({"vol-1": OLDER}, 1.0, True),
+        ({"vol-1": OLDER, "vol-2": OLDER}, 1.0, True),
         (Ec2Error("UnauthorizedOperation", ""), LONG, True),
         (Ec2Error("InvalidVolume.NotFound", ""), LONG, False),
         ({"vol-3": OLDER}, LONG, False),
-        ({}, 0.9, False),
+        ({"vol-1": OLDER, "vol-2": OLDER}, 0.9, False),
     ],
 )
 def test_a_batch_that_is_early_or_that_one_id_spoils_is_objected_to(
     answer: Any, passed: float, right: bool
 ) -> None:
-    assert (not [*of_a_batch(answer, passed, ["vol-1", "vol-2"], ASK)]) is right
+    async def story() -> list[str]:
+        return [*of_a_batch(answer, passed, ["vol-1", "vol-2"], ASK)]
+
+    assert (not run_in_virtual_time(story())) is right
+
+
+def left_out(*unknown: tuple[Any, list[str]]) -> list[str]:
+    """What is objected to when two of three volumes are left out, after these answers to calls for some."""
+
+    async def story() -> list[str]:
+        for answer, ids in unknown:
+            assert not [*of_what_is_unknown(answer, API, "DescribeVolumes", {"VolumeIds": ids})]
+        return [*of_a_batch({"vol-2": OLDER}, LONG, ["vol-1", "vol-2", "vol-3"], ASK)]
+
+    return run_in_virtual_time(story())
+
+
+def test_a_volume_is_unknown_only_if_ec2_has_said_so() -> None:
+    said = Ec2Error("InvalidVolume.NotFound", "The volume 'vol-1' does not exist.")
+    all_three, alone = (
+        (said, ["vol-1", "vol-2", "vol-3"]),
+        (Ec2Error("InvalidVolume.NotFound", ""), ["vol-3"]),
+    )
+    assert left_out() == ["vol-1, vol-3 is told as unknown, and EC2 has not said so"]
+    assert left_out(all_three) == ["vol-3 is told as unknown, and EC2 has not said so"]
+    assert left_out(all_three, alone) == []
+    assert left_out(({"Volumes": [{"VolumeId": "vol-2"}]}, ["vol-1", "vol-2", "vol-3"])) == []
 
 
 def test_calls_of_a_kind_are_as_far_apart_as_they_are_but_for_those_within_another() -> None:

@@ -7,7 +7,7 @@ What is compared with an answer is the answer itself, field by field, as EC2 nam
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from mooring.ebs.controller_service import attaching
 from mooring.ebs.ec2 import batches, describe
 from mooring.ebs.ec2.describe import Describe
+from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
 from mooring.ebs.errors import EbsError, Ec2Error
 from mooring.simulation.checks.second_opinions.memories import Memories, now
@@ -151,6 +152,25 @@ class Calls:
 CALLS: Memories[defaultdict[str, Calls]] = Memories(lambda: defaultdict(Calls))
 
 
+BY_ID = ("_ask_volumes", "_ask_instances")
+IDS = ("VolumeIds", "InstanceIds")
+UNKNOWN: Memories[set[str]] = Memories(set[str])
+"""Of one process: the ids of which EC2 has not described anything when they were asked for."""
+
+
+def of_what_is_unknown(answer: Any, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
+    ids = (
+        {each for name in IDS for each in request.get(name, ())}
+        if action.startswith("Describe")
+        else set[str]()
+    )
+    if ids and isinstance(answer, Ec2Error):
+        UNKNOWN.of_this_process().update(each for each in ids if each in answer.message or len(ids) == 1)
+    elif ids:
+        UNKNOWN.of_this_process().update(each for each in ids if each not in str(answer))
+    return ()
+
+
 def before_a_batch(names: Sequence[str], ask: Any, *_: object) -> float:
     """How many seconds have passed since the call before, or none if this is a part of it."""
     calls = CALLS.of(ask.__self__)[ask.__name__]
@@ -171,8 +191,12 @@ def of_a_batch(
         yield f"questions of one kind are put {before:g} s after one another"
     if isinstance(answer, Ec2Error) and answer.code.endswith((".NotFound", ".Malformed")):
         yield f"{answer.code} about some of {len(names)} names is told to all who ask"
-    if isinstance(answer, Mapping) and not answer.keys() <= {*names}:
-        yield f"{sorted(answer)} are described, and {sorted(names)} were asked for"
+    if isinstance(answer, Mapping):
+        left_out = {*names} - answer.keys() - UNKNOWN.of_this_process()
+        if left_out and ask.__name__ in BY_ID:
+            yield f"{', '.join(sorted(left_out))} is told as unknown, and EC2 has not said so"
+        if not answer.keys() <= {*names}:
+            yield f"{sorted(answer)} are described, and {sorted(names)} were asked for"
 
 
 def of_a_pause(answer: float, batching: bool, polls: int) -> Iterator[str]:
@@ -193,6 +217,7 @@ QUESTIONS = (
     Question(Describe, "instance", of_one),
     Question(Describe, "volumes_named", of_a_name),
     Question(Volume, "attachment", of_an_attachment),
+    Question(PacedApi, "call", of_what_is_unknown, refusals=(Ec2Error,)),
     Question(batches, "isolated", of_a_batch, before=before_a_batch, refusals=(EbsError,)),
     Question(attaching, "poll_pause_s", of_a_pause),
 )
