@@ -405,6 +405,22 @@ def test_a_cache_that_is_believed_or_not_against_the_rule_is_objected_to(version
     assert not [*attach_writes.new_enough(does, lists, LISTED)]
 
 
+@pytest.mark.parametrize("cache_does", [True, False])
+def test_a_live_read_in_place_of_a_cache_that_does_is_objected_to(cache_does: bool):
+    lists: Any = SimpleNamespace(
+        _records=SimpleNamespace(version=7 if cache_does else 6, get={"va": RECORD}.get),
+        versions_comparable=True,
+    )
+    before = attach_writes.cache_before(lists, LISTED, "va")
+    assert ([*attach_writes.looked(MADE, before, lists, LISTED, "va")] != []) == cache_does
+    assert not [*attach_writes.looked(RECORD, before, lists, LISTED, "va")]
+
+
+def test_versions_that_are_not_compared_are_objected_to():
+    assert [*attach_writes.comparable(False, None)]
+    assert not [*attach_writes.comparable(True, None)]
+
+
 @given(st.sampled_from([Lock(), LOCK]), yes_or_no)
 def test_production_grants_and_releases_as_the_rules_say(lock: Lock, advance: bool):
     def change() -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from mooring.controllers.attachdetach import controller, state
+from mooring.controllers.attachdetach import state
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, VolumeState
@@ -237,6 +237,5 @@ def _has_ended(pod: Pod) -> bool:
 QUESTIONS = (
     Question(AttachDetachController, "_state", volume_state),
     Question(AttachDetachController, "_attachment", attachment, before=was_requested),
-    Question(controller, "_lock", lock),
     Question(state, "_demand", demand),
 )

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.controllers.attachdetach import attached_lists, locks
+from mooring.controllers.attachdetach import controller as attachdetach
 from mooring.controllers.attachdetach.attached_lists import AttachedLists
 from mooring.controllers.attachdetach.handshake import Handshake
 from mooring.controllers.attachdetach.locks import Locks
@@ -91,6 +92,33 @@ def new_enough(answer: bool, asked: AttachedLists, node: Node) -> Iterator[str]:
         yield f"a cache of {records.version} does for Node {node.name} of {node.metadata.resource_version}"
     if not answer and not lags and asked.versions_comparable:
         yield f"a cache of {records.version} does not for Node {node.name} of {node.metadata.resource_version}"
+
+
+class Looked(NamedTuple):
+    """Before the look at a VolumeAttachment: whether the cache does, and what it has."""
+
+    cache_does: bool
+    cached: VolumeAttachment | None
+
+
+def cache_before(asked: AttachedLists, node: Node, name: str) -> Looked:
+    records: Informer[VolumeAttachment] = vars(asked)["_records"]
+    newer = records.version >= int(node.metadata.resource_version)
+    return Looked(newer and asked.versions_comparable, records.get(name))
+
+
+def looked(
+    answer: VolumeAttachment | None, before: Looked, asked: AttachedLists, node: Node, name: str
+) -> Iterator[str]:
+    """A cache that does spares a live read: a burst of reports is to be no burst of reads."""
+    if before.cache_does and answer is not before.cached:
+        yield f"VolumeAttachment {name} was read live, and the cache is as new as Node {node.name}"
+
+
+def comparable(answer: bool, client: object) -> Iterator[str]:
+    """The API server of a run counts all kinds in one sequence."""
+    if not answer:
+        yield "resourceVersions of Nodes and VolumeAttachments count as those of two stores"
 
 
 # --- VolumeAttachments
@@ -189,6 +217,8 @@ QUESTIONS = (
     Question(attached_lists, "is_usable", usable),
     Question(attached_lists, "is_same_node", for_this_node),
     Question(AttachedLists, "_is_as_new_as", new_enough),
+    Question(AttachedLists, "_record_after", looked, before=cache_before),
+    Question(attachdetach, "versions_comparable", comparable),
     Question(Handshake, "attach", created),
     Question(Locks, "for_attach", epoch),
     Question(Lock, "granted", granted),
