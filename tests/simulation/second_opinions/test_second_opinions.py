@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.simulation.checks.second_opinions import QUESTIONS, Question, SecondOpinions
+from mooring.simulation.checks.second_opinions import QUESTIONS, Question, SecondOpinions, unheard
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.run import play
@@ -70,6 +70,15 @@ def test_after_the_run_production_code_is_as_before():
     with opinions.heard((Question(asker, "double", _wrong),)):
         assert asker.double is not real
     assert asker.double is real
+
+
+def test_a_bug_that_is_put_in_by_name_is_not_objected_to():
+    asker, opinions = _asker(), SecondOpinions()
+    with unheard(), opinions.heard((Question(asker, "double", _wrong),)):
+        asker.double(1)
+    with opinions.heard((Question(asker, "double", _wrong),)):
+        asker.double(3)
+    assert opinions.guarded == 1
 
 
 def test_each_question_is_asked_within_a_few_seeds(monkeypatch: Any):

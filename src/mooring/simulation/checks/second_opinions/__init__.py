@@ -26,10 +26,10 @@ from mooring.simulation.checks.second_opinions import (
     statefulsets,
     store,
 )
-from mooring.simulation.checks.second_opinions.listening import SecondOpinions
+from mooring.simulation.checks.second_opinions.listening import SecondOpinions, unheard
 from mooring.simulation.checks.second_opinions.question import Question
 
-__all__ = ["QUESTIONS", "Question", "SecondOpinions"]
+__all__ = ["QUESTIONS", "Question", "SecondOpinions", "unheard"]
 
 QUESTIONS: tuple[Question, ...] = (
     *attach_caches.QUESTIONS,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from unittest.mock import patch
 
+from mooring.simulation.checks.second_opinions import unheard
 from mooring.simulation.cluster.scenario import Scenario
 
 
@@ -47,6 +48,7 @@ class Mutant:
     def applied(self) -> Generator[None, None, None]:
         """The bug is in for as long as the context is entered. Raises `PatchGone`."""
         with ExitStack() as stack:
+            stack.enter_context(unheard())
             for each in self.patches:
                 owner = getattr(each.owner, "__name__", str(each.owner))
                 original = cast("dict[str, Any]", vars(each.owner)).get(each.name)
