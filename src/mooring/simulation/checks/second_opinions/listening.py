@@ -15,15 +15,14 @@ from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
 
-
 _silent: list[None] = []
 """One for each context of `unheard` that is entered."""
 
 
 @contextmanager
 def unheard() -> Generator[None, None, None]:
-    """While the context is entered no run has second opinions: a bug that was put in on purpose is to be found
-    by the harm that it does, and not by the slip that it is."""
+    """While the context is entered no run has second opinions: a bug that was put in on purpose is to be
+    found by the harm that it does, and not by the slip that it is."""
     _silent.append(None)
     try:
         yield
