@@ -92,7 +92,7 @@ def test_a_wait_that_ends_too_soon_or_goes_on_too_long_is_objected_to(
 ERRORS: list[EbsError] = [
     Ec2Unreachable(""),
     MalformedAnswer(""),
-    *(Ec2Error(code, "") for code in (*error_codes.CODES, "SomethingNew")),
+    *(Ec2Error(code, "") for code in (*sorted(error_codes.CODES), "SomethingNew")),
 ]
 
 
