@@ -268,3 +268,29 @@ def test_a_claim_that_ends_is_not_bound_for_the_first_time(play: Play):
         assert (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref is None
 
     play(story)
+
+
+def test_a_volume_that_was_made_again_and_deleted_stays_for_the_claim_that_has_it(play: Play):
+    """Found by the simulation: the volume was looked at before the claim had been bound to it anew."""
+
+    async def story(stage: ControllerStage):
+        await free_volume(stage)
+        await claim(stage)
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        await controller.reconcile(ClaimKey("default/c"))
+        protected = {"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}}
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await free_volume(stage)
+        await stage.api.patch(PersistentVolume, "pv", protected)
+        await stage.api.delete(PersistentVolume, "pv")
+        controller = stage.make(BindingController)
+        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        await controller.reconcile(VolumeKey("pv"))
+        assert await stage.api.find(PersistentVolume, "pv") is not None
+        assert ClaimKey("default/c") in controller.queue
+        await controller.reconcile(ClaimKey("default/c"))
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Bound"
+
+    play(story)

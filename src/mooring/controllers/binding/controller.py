@@ -80,9 +80,11 @@ class BindingController(Controller[Key]):
         )
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
+        """The claim, the volumes that name it, and the one that it names: that stays for it."""
         yield ClaimKey(claim.key)
-        for pv in self._volumes.by_index("claim", claim.key):
-            yield VolumeKey(pv.name)
+        named = {pv.name for pv in self._volumes.by_index("claim", claim.key)}
+        for name in sorted(named | {claim.spec.volume_name} - {""}):
+            yield VolumeKey(name)
 
     def _touched_by_volume(self, pv: PersistentVolume) -> Iterable[Key]:
         yield from self._connected(pv)
@@ -276,8 +278,20 @@ class BindingController(Controller[Key]):
             case _:
                 assert_never(decision.action)
         if pv.deleting and VOLUME_PROTECTION in pv.metadata.finalizers and pv.status.phase != "Bound":
+            if owners := self._to_be_bound_anew(pv):
+                for claim in owners:
+                    self._look_soon(ClaimKey(claim.key))
+                return
             rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
             await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
+
+    def _to_be_bound_anew(self, pv: PersistentVolume) -> list[PersistentVolumeClaim]:
+        """The claims that were bound to the volume before a user made it again: it is still theirs."""
+        return [
+            claim
+            for claim in self._claims.by_index("volume", pv.name)
+            if BIND_COMPLETED in claim.metadata.annotations and why_lost(claim, pv) is None
+        ]
 
     async def _set_phase(self, pv: PersistentVolume, phase: str, *, tell: bool = True) -> PersistentVolume:
         if pv.status.phase == phase:

@@ -171,11 +171,14 @@ def _marked(what: str, answer: Iterable[object], expected: set[object]) -> Itera
 
 
 def of_changed_claim(answer: Iterable[object], asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """Volumes that name the claim, and the one that it names, may have waited for it to go."""
     volumes = {
         VolumeKey(pv.name)
         for pv in asked._volumes.items()
         if (named := pv.spec.claim_ref) and (named.namespace, named.name) == (claim.namespace, claim.name)
     }
+    if claim.spec.volume_name:
+        volumes.add(VolumeKey(claim.spec.volume_name))
     yield from _marked(f"claim {claim.key}", answer, {ClaimKey(claim.key), *volumes})
 
 
