@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import mooring.controllers.statefulset.controller as statefulset_controller
 import mooring.controllers.statefulset.decide as statefulset_decide
+import mooring.controllers.statefulset.status as statefulset_status
 from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
@@ -420,7 +421,7 @@ def test_a_partition_that_is_not_kept_to_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_status_that_does_not_say_what_the_pods_are_is_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(statefulset_controller, "is_ready", always(False))
+    monkeypatch.setattr(statefulset_status, "is_ready", always(False))
     assert "L17" in play(0, ORDERED, plan=()).invariants
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
+from mooring.simulation.checks.second_opinions.memories import forget_all
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
@@ -56,11 +57,12 @@ class SecondOpinions:
 
     @contextmanager
     def heard(self, questions: Iterable[Question]) -> Generator[None, None, None]:
-        """While the context is entered whoever asks is listened to. Not for use from several threads."""
+        """While the context is entered all that ask are listened to. Not for use from several threads."""
         with ExitStack() as stack:
             for each in () if _silent else questions:
                 real = each.owner.__dict__[each.name]
                 stack.enter_context(patch.object(each.owner, each.name, self._listening(each, real)))
+            stack.callback(forget_all)
             yield
 
     def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from mooring.simulation.engine.event_loop import current_actor
@@ -13,12 +13,26 @@ from mooring.simulation.engine.event_loop import current_actor
 M = TypeVar("M")
 
 
+_ALL: list[Memories[Any]] = []
+
+
+def forget_all() -> None:
+    """At the end of a run: what is remembered of it would keep all of it."""
+    for each in _ALL:
+        each.clear()
+
+
 class Memories(Generic[M]):
-    """One for each object, by its identity, and for as long as the object lives."""
+    """One for each object, by its identity, and for as long as the object lives, at most for a run."""
 
     def __init__(self, make: Callable[[], M]) -> None:
         self._make = make
+        _ALL.append(self)
         self._by_id: dict[int, tuple[ref[object], M]] = {}
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._by_id.clear()
 
     def of(self, one: object) -> M:
         """That of the object; made when it is asked for first."""

@@ -20,7 +20,6 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
-from mooring.volumes.claims import CLAIM_PROTECTION
 from mooring.volumes.matching import SELECTED_NODE
 
 SLOWLY_S = 2.0
@@ -48,13 +47,10 @@ def _side_by_side(original: Any) -> Any:
 
 
 def _cache_only(original: Any) -> Any:
-    async def let_claim_go(self: Any, claim: PersistentVolumeClaim) -> None:
-        used = self._used(claim, self._pods.by_index("claim", claim.key))
-        if CLAIM_PROTECTION in claim.metadata.finalizers and not used:
-            rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
-            await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
+    async def in_use(self: Any, claim: PersistentVolumeClaim) -> bool:
+        return self._used(claim, self._pods.by_index("claim", claim.key))
 
-    return let_claim_go
+    return in_use
 
 
 def _nowhere(original: Any) -> Any:
@@ -151,7 +147,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes/kubernetes#75980, #76703",
         ("S15",),
         scenarios.LATE_PODS,
-        (Patch(BindingController, "_let_claim_go", _cache_only),),
+        (Patch(BindingController, "_in_use", _cache_only),),
     ),
     "B45": Mutant(
         "a volume is bound whatever another worker wrote to it since it was chosen",
