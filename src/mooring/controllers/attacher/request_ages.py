@@ -8,7 +8,7 @@ not jump, and from the moment at which this process has seen it first: it was se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mooring.controllers.attacher import requests
 from mooring.kube.objects import VolumeAttachment
@@ -44,7 +44,7 @@ class RequestAges:
         known, now = self._since.get(record.uid, {}), asyncio.get_running_loop().time()
         return [known.get(each, now) for each in sent]
 
-    def still_valid(self, record: VolumeAttachment, sent: Iterable[str], validity_s: float) -> list[str]:
+    def still_valid(self, record: VolumeAttachment, sent: Sequence[str], validity_s: float) -> list[str]:
         """Those of these requests that may still take effect."""
-        now = asyncio.get_running_loop().time()
-        return [each for each in sent if self.since(record, [each])[0] + validity_s > now]
+        now, since = asyncio.get_running_loop().time(), self.since(record, sent)
+        return [each for each, known in zip(sent, since, strict=True) if known + validity_s > now]
