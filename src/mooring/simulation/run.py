@@ -25,7 +25,7 @@ from mooring.simulation.checks.memory import Memory
 from mooring.simulation.checks.node_memory import NodeMemory
 from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
-from mooring.simulation.checks.second_opinions import QUESTIONS, SecondOpinions
+from mooring.simulation.checks.second_opinions import QUESTIONS, SecondOpinions, forget_all
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.checks.stored import StoreHoldsItsLog
 from mooring.simulation.checks.stored import complaints as kept_in_log
@@ -129,6 +129,7 @@ def play(
         ):
             _run(loop, state, lambda: _story(root, seed, scenario, plan, state, observe, noted))
     finally:
+        forget_all()
         shutil.rmtree(root, ignore_errors=True)
     assert state.trace is not None
     return Outcome(

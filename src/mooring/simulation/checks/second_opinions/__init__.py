@@ -27,9 +27,10 @@ from mooring.simulation.checks.second_opinions import (
     store,
 )
 from mooring.simulation.checks.second_opinions.listening import SecondOpinions, unheard
+from mooring.simulation.checks.second_opinions.memories import forget_all
 from mooring.simulation.checks.second_opinions.question import Question
 
-__all__ = ["QUESTIONS", "Question", "SecondOpinions", "unheard"]
+__all__ = ["QUESTIONS", "Question", "SecondOpinions", "forget_all", "unheard"]
 
 QUESTIONS: tuple[Question, ...] = (
     *attach_caches.QUESTIONS,

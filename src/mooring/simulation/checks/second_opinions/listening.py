@@ -11,7 +11,6 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from mooring.simulation.checks.invariants.checker import Found
-from mooring.simulation.checks.second_opinions.memories import forget_all
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.engine.event_loop import current_actor
 from mooring.simulation.engine.trace import Event, Trace
@@ -62,7 +61,6 @@ class SecondOpinions:
             for each in () if _silent else questions:
                 real = each.owner.__dict__[each.name]
                 stack.enter_context(patch.object(each.owner, each.name, self._listening(each, real)))
-            stack.callback(forget_all)
             yield
 
     def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
