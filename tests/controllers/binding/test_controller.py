@@ -36,6 +36,21 @@ async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClai
     )
 
 
+async def bound(stage: ControllerStage) -> None:
+    """The claim c, bound to the PersistentVolume pv."""
+    await free_volume(stage)
+    await claim(stage)
+    controller = stage.make(BindingController)
+    await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+    await controller.reconcile(ClaimKey("default/c"))
+
+
+async def stripped(stage: ControllerStage) -> None:
+    """A user deletes the PersistentVolume, and takes its protection away."""
+    await stage.api.delete(PersistentVolume, "pv")
+    await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+
+
 async def pod_with(stage: ControllerStage, claim: str) -> None:
     """The pod p, on a node, with that claim."""
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
@@ -213,13 +228,8 @@ def test_a_claim_has_not_lost_its_volume_because_a_late_cache_says_so(play: Play
 
 def test_a_claim_whose_volume_is_gone_has_lost_it(play: Play):
     async def story(stage: ControllerStage):
-        await free_volume(stage)
-        await claim(stage)
-        controller = stage.make(BindingController)
-        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
-        await controller.reconcile(ClaimKey("default/c"))
-        await stage.api.delete(PersistentVolume, "pv")
-        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await bound(stage)
+        await stripped(stage)
         controller = stage.make(BindingController)
         await stage.fill(controller, PersistentVolumeClaim)
         await controller.reconcile(ClaimKey("default/c"))
@@ -234,15 +244,10 @@ def test_a_claim_that_ends_has_its_volume_until_no_pod_uses_it(play: Play, phase
     waited for ever."""
 
     async def story(stage: ControllerStage):
-        await free_volume(stage)
-        await claim(stage)
-        controller = stage.make(BindingController)
-        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
-        await controller.reconcile(ClaimKey("default/c"))
+        await bound(stage)
         await pod_with(stage, "c")
         await stage.api.delete(PersistentVolumeClaim, "c", "default")
-        await stage.api.delete(PersistentVolume, "pv")
-        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stripped(stage)
         if phase == "Bound":
             await free_volume(stage)
         controller = stage.make(BindingController)
@@ -274,14 +279,9 @@ def test_a_volume_that_was_made_again_and_deleted_stays_for_the_claim_that_has_i
     """Found by the simulation: the volume was looked at before the claim had been bound to it anew."""
 
     async def story(stage: ControllerStage):
-        await free_volume(stage)
-        await claim(stage)
-        controller = stage.make(BindingController)
-        await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
-        await controller.reconcile(ClaimKey("default/c"))
+        await bound(stage)
         protected = {"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}}
-        await stage.api.delete(PersistentVolume, "pv")
-        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stripped(stage)
         await free_volume(stage)
         await stage.api.patch(PersistentVolume, "pv", protected)
         await stage.api.delete(PersistentVolume, "pv")

@@ -10,6 +10,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from decide_values import ATTACHED
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -51,16 +52,6 @@ from mooring.volumes.out_of_service import SEEN, TAINT
 from mooring.volumes.statements import Evidence, Statement
 
 VOLUME = "example.com/disk/d1"
-ATTACHED = Attachment(
-    name="va-n0",
-    node="n0",
-    attached=True,
-    marked=False,
-    deleting=False,
-    node_uid="uid-n0",
-    attach_error="",
-    detach_error="",
-)
 NOW = datetime(2030, 1, 1, 0, 10, tzinfo=UTC)
 LONG_AGO, JUST_NOW = "2030-01-01T00:00:00Z", "2030-01-01T00:09:50Z"
 SINCE = st.sampled_from(["", "", LONG_AGO, JUST_NOW, "2030-01-01T00:09:20Z"])
