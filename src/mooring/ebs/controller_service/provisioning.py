@@ -88,12 +88,7 @@ class Provisioner:
         return volume
 
     async def _existing(self, wanted: Wanted) -> Volume | None:
-        requested_at = self._settling.now()
-        found = await self._lookup(wanted.name)
-        changes = [] if found else [_create(wanted.name)]
-        if not self._settling.proves(requested_at, *changes):  # however late it was answered
-            await self._settling.settle(*changes)
-            found = await self._lookup(wanted.name)
+        found = await self._settling.looked_up(lambda: self._lookup(wanted.name), _create(wanted.name))
         if found is not None:
             _check_same(found, wanted)
         return found

@@ -39,12 +39,7 @@ class Snapshotter:
     async def create(self, request: csi.CreateSnapshotRequest) -> Snapshot:
         """Returns the snapshot of that name, which may be pending. Raises CsiError, EbsError."""
         tags = self._tags.of_snapshot(request.name, snapshot_tags(request.parameters))
-        requested_at = self._settling.now()
-        found = await self._lookup(request.name)
-        changes = [] if found else [_create(request.name)]
-        if not self._settling.proves(requested_at, *changes):  # however late it was answered
-            await self._settling.settle(*changes)
-            found = await self._lookup(request.name)
+        found = await self._settling.looked_up(lambda: self._lookup(request.name), _create(request.name))
         if found is None:
             return await self._make(request, tags)
         _check_usable(found, request)

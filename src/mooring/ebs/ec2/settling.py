@@ -10,7 +10,10 @@ documentation, "Eventual consistency"; upstream issues 389, 801, 2005.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 SETTLE_S = 5.0
 """The default of `--settle-time`, in seconds. EC2 documents no bound."""
 LATE_S = 600.0
@@ -49,6 +52,17 @@ class Settling:
             return False
         await asyncio.sleep(wait_s)
         return True
+
+    async def looked_up(self, look: Callable[[], Awaitable[T | None]], change: str) -> T | None:
+        """What a look at descriptions finds, if they show what `change` or the predecessor has made; else, as
+        when the look was answered late, what another look finds when they do."""
+        requested_at = self.now()
+        found = await look()
+        changes = () if found else (change,)
+        if self.proves(requested_at, *changes):
+            return found
+        await self.settle(*changes)
+        return await look()
 
     async def settle_all(self) -> bool:
         """The same for all changes so far."""

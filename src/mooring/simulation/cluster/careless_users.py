@@ -44,6 +44,13 @@ LARGER = "2Gi"
 """What a claim asks for that is made anew."""
 
 
+def hold_patch(found: Object, *, there: bool) -> dict[str, Any]:
+    """What gives the object the other party's finalizer, after those of others, or takes it away."""
+    others = [each for each in found.metadata.finalizers if each != HOLD]
+    finalizers = [*others, HOLD] if there else others
+    return {"metadata": {"finalizers": finalizers or None}}
+
+
 class CarelessUsers:
     """All of them; each method is a kind of action."""
 
@@ -87,10 +94,8 @@ class CarelessUsers:
         found = await self._api.find(kind, name, namespace)
         if found is None or (add and found.deleting):
             return
-        others = [each for each in found.metadata.finalizers if each != HOLD]
-        if add or len(others) < len(found.metadata.finalizers):
-            finalizers = [*others, HOLD] if add else others
-            await self._api.revise(found, {"metadata": {"finalizers": finalizers or None}})
+        if add or HOLD in found.metadata.finalizers:
+            await self._api.revise(found, hold_patch(found, there=add))
 
     async def strip_claim(self, step: PlanStep) -> None:
         """Deletes the claims of a pod, and takes their protection away; up to a minute later all pods that

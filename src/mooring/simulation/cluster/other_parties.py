@@ -23,7 +23,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
 )
 from mooring.kube.times import format_time
-from mooring.simulation.cluster.careless_users import HOLD
+from mooring.simulation.cluster.careless_users import HOLD, hold_patch
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.users import Users, insist
 from mooring.simulation.engine.trace import Event
@@ -150,13 +150,11 @@ class OtherParties:
         found = await self._api.find(VolumeAttachment, name)
         if found is None or found.uid != uid or (HOLD in found.metadata.finalizers) == there:
             return
-        others = [each for each in found.metadata.finalizers if each != HOLD]
         if not there:
             self._tell(found, "finalizer", kind="plan.unmarked")
         elif found.deleting:
             return
-        finalizers = [*others, HOLD] if there else others
-        await self._api.revise(found, {"metadata": {"finalizers": finalizers or None}})
+        await self._api.revise(found, hold_patch(found, there=there))
         if there:
             self._tell(found, "finalizer")
 
