@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.engine.event_loop import Actor
@@ -31,7 +30,6 @@ def test_what_is_gone_is_forgotten() -> None:
         assert memories.of(asker) == []
         memories.of(asker).append(number)
         del asker
-        gc.collect()
     assert memories._by_id == {}
 
 
