@@ -15,6 +15,7 @@ from disk_record import reconciled, slow_requests, struck, unanswered, wanted, w
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
+from mooring.controllers.attacher.detaching import LOOK_AGAIN_S
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.slots import Slots
 from mooring.kube.client import Client
@@ -257,6 +258,30 @@ def test_a_clock_that_is_set_forward_does_not_make_a_request_old(play: Play, slo
         assert await reconciled(stage, attacher) is not None
         await asyncio.sleep(2)
         assert await reconciled(stage, attacher) is None
+
+    play(story)
+
+
+def test_a_volume_that_is_defined_again_says_for_how_long_a_request_is_outstanding(
+    play: Play, slow_storage: None
+):
+    """Found by the simulation (109): the PersistentVolume was away for half a minute, and its pods waited for
+    ten."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        unanswered(stage, "attach")
+        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+        await asyncio.sleep(0.2)
+        defined = await stage.api.get(PersistentVolume, "pv")
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(VolumeAttachment, "va")
+        await asyncio.sleep(10)
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": defined.spec})
+        await asyncio.sleep(VALIDITY_S + LOOK_AGAIN_S)
+        assert await stage.api.find(VolumeAttachment, "va") is None
+        running.cancel()
 
     play(story)
 

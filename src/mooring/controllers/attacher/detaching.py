@@ -26,6 +26,10 @@ from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.interfaces import AttachableVolumePlugin
 from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETACHED
 
+LOOK_AGAIN_S = 30.0
+"""Seconds, at most, until it is looked again whether a request is outstanding: a volume that nothing defines may
+be defined anew meanwhile, and then its storage says for how long requests are."""
+
 
 class Detaching:
     """Detaches one volume at a time. `ours`: the attachers' names that are carried out here,
@@ -62,7 +66,7 @@ class Detaching:
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before; once more when an attach may have
         taken effect since, and none can any more. Returns 0 when the VolumeAttachment was let go, else the
-        seconds until no earlier request can take effect any more.
+        seconds after which to look again: until no earlier request can take effect any more, or LOOK_AGAIN_S.
         Raises KubeError, VolumeError and what the storage raises."""
         if record.uid in self._let_go:
             return 0.0
@@ -93,7 +97,7 @@ class Detaching:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
         elif detached or before != noted:
             await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before) or None, **detached})
-        return left_s
+        return min(left_s, LOOK_AGAIN_S)
 
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
         """For how many seconds an attach that was not answered may still take effect."""
