@@ -110,8 +110,7 @@ def tests(at_once: int) -> Tests:
             "-m",
             "pytest",
             *OPTIONS,
-            "-p",
-            "tests.mutation.noting",
+            *NOTED,
             "-n",
             str(at_once),
         ]
