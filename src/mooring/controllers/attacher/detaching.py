@@ -27,8 +27,8 @@ from mooring.volumes.interfaces import AttachableVolumePlugin
 from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETACHED
 
 LOOK_AGAIN_S = 30.0
-"""Seconds, at most, until it is looked again whether a request is outstanding: a volume that nothing defines may
-be defined anew meanwhile, and then its storage says for how long requests are."""
+"""Seconds, at most, until it is looked again whether a request is outstanding: a volume that nothing defines
+may be defined anew meanwhile, and then its storage says for how long requests are."""
 
 
 class Detaching:
