@@ -11,8 +11,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# The API server of `in_process` decides large requests in a copy of the process (`fork`). Where gRPC is in it,
-# too, as for the tests of a CSI driver, it would start its threads again in the copy, whose files are closed
+# The API server of `in_process` decides large requests in a copy of the process (`fork`). Where gRPC is,
+# too, as for tests of a CSI driver, it would start its threads again in the copy, whose files are closed
 # under them, and the copy could end without an answer. gRPC reads this when it is imported: it is set here.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
