@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -117,7 +118,7 @@ def play(
     choose = SeededOrder(stream(seed, "scheduler")) if choices is None else choices
     choose = choose if callable(choose) else ReplayedOrder(choose)
     began = time.perf_counter()
-    loop, state = SimulationLoop(choose), _RunState()
+    loop, state = SimulationLoop(choose), _RunState(stream(seed, "opinions"))
     loop.on_unawaited = lambda error: state.raised("a task that is not waited for", error)
     root = Path(tempfile.mkdtemp(prefix="mooring-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     try:
@@ -158,14 +159,14 @@ def play(
 class _RunState:
     """What is known of a run from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, chance: Random) -> None:
         self.trace: Trace | None = None
         self.cluster: SimulatedCluster | None = None
         self.points: FaultPoints | None = None
         self.checks: Checks | None = None
         self.coverage: Coverage | None = None
         self.availability: Availability | None = None
-        self.opinions = SecondOpinions()
+        self.opinions = SecondOpinions(chance)
         self.violations: list[Violation] = []
 
     def raised(self, where: str, error: BaseException) -> None:

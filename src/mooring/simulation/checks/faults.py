@@ -96,12 +96,14 @@ class Faults:
     def disturbed(self, parts: Iterable[str], since: float) -> bool:
         """Whether a fault was in force on one of the parts, or on the API server, at any time since then, so
         that its view of the world may have been old. A wrong clock is none (`skew`)."""
-        named = set(parts)
-        return any(
-            (spell.active or spell.over >= since)
-            for part, spell in self._spells.items()
-            if part in named or part in ("server", "api")
-        )
+        until = self.disturbed_until(parts)
+        return until >= since and until > -math.inf
+
+    def disturbed_until(self, parts: Iterable[str]) -> float:
+        """Until when, at last, a fault was in force on one of them, or on the API server, with the time to
+        recover; `inf` while one is."""
+        spells = (self._spells[part] for part in {*parts, "server", "api"} if part in self._spells)
+        return max((math.inf if each.active else each.over for each in spells), default=-math.inf)
 
     def in_force(self, what: str, part: str) -> bool:
         """Whether a fault of that kind has begun on the part, and is not over."""

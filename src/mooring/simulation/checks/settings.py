@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mooring.controllers.attachdetach.sweep import SWEEP_S
 from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S
 from mooring.controllers.fencing.detection import STORAGE
 from mooring.kube.percentages import portion
+from mooring.simulation.cluster.controllers import VERIFY_S
 from mooring.simulation.cluster.fencing import fences_itself, policy_of
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.engine.trace import Trace
@@ -44,6 +46,10 @@ class Settings(NamedTuple):
     """For so long a peer's word keeps a node from being fenced; 0: it does not."""
     vetoing_storages: frozenset[str] = frozenset()
     """The mechanisms whose storage keeps a node from being fenced that reads or writes."""
+    sweeps_s: float = 0.0
+    """In so many seconds the full sweep looks at each volume; 0: nothing tells of it."""
+    verifies_s: float = 0.0
+    """In so many seconds the attacher asks of each attached volume whether it is; 0: nothing tells of it."""
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Settings:
@@ -67,6 +73,8 @@ class Settings(NamedTuple):
             fences_itself_s=SELF_FENCE_S * (1 - CLOCK_DRIFT) if fences_itself(scenario) else 0.0,
             veto_expires_s=_veto_expires(scenario),
             vetoing_storages=_vetoing_storages(scenario),
+            sweeps_s=SWEEP_S,
+            verifies_s=VERIFY_S if scenario.driver != "ebs" else 0.0,
         )
 
     @classmethod

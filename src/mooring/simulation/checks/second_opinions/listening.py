@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
+from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -31,11 +32,13 @@ def unheard() -> Generator[None, None, None]:
 
 
 class SecondOpinions:
-    """D7, on one run. `guarded`: how many questions were asked; `asked`: how often each was."""
+    """D7, on one run. `guarded`: how many questions were asked; `asked`: how often each was. `chance` draws
+    what is asked beside."""
 
     name = "D7"
 
-    def __init__(self) -> None:
+    def __init__(self, chance: Random | None = None) -> None:
+        self._chance = chance or Random(0)  # nosec B311 # what is drawn is no secret
         self.guarded = 0
         self.asked: Counter[str] = Counter()
         self._told: set[tuple[str, str]] = set()
@@ -74,6 +77,11 @@ class SecondOpinions:
                     self._told.add((name, words))
                     self._object(name, words)
 
+        def judge_near(asked: Any) -> None:
+            assert question.near is not None
+            for near in question.near(self._chance, asked):
+                judge(real(*near), near, {})
+
         @wraps(real)
         def listening(*args: Any, **kwargs: Any) -> Any:
             asked = args if before is None else (before(*args, **kwargs), *args)
@@ -87,6 +95,8 @@ class SecondOpinions:
                 judge(answers, asked, kwargs)
                 return iter(answers)
             judge(answer, asked, kwargs)
+            if question.near is not None:
+                judge_near(*asked)
             return answer
 
         @wraps(real)

@@ -1,0 +1,191 @@
+"""States of a volume near to one that a run has reached: what another run, or a cluster of another kind,
+would have found in its place.
+
+The rules of attaching hold in every state, and a run reaches few of those that need two or three causes at
+once. So production code is asked about some of them beside: the state that was reached, but for one, two or
+three facts. Facts that belong together change together (what a Node says of itself is in the object, and is
+read from there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, Policy, VolumeState
+from mooring.kube.objects import AttachedVolume, Condition, Node
+from mooring.kube.times import format_time
+from mooring.volumes.attachment_lock import Closed, Lock
+from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
+from mooring.volumes.statements import Evidence
+
+T = TypeVar("T")
+SHARE = 0.6
+"""Of the states that are reached, in so many one near to it is asked about: the others cost time alone."""
+MOST_FACTS = 3
+ANOTHER = "another"
+"""A node, a boot and a uid that no run has."""
+AGES_S = (0.0, 5.0, 45.0, 500.0)
+"""Of timers: not begun (0), and before and after each of the periods that count."""
+
+
+def near(chance: Random, state: VolumeState) -> Iterator[tuple[VolumeState]]:
+    """Often none, else one."""
+    if state.attachments and chance.random() < SHARE:
+        for _ in range(chance.randint(1, MOST_FACTS)):
+            state = chance.choice(FACTS)(chance, state)
+        yield (state,)
+
+
+# --- VolumeAttachments
+
+
+def _attachment(chance: Random, state: VolumeState) -> VolumeState:
+    """One of them says something else."""
+    if not state.attachments:
+        return state
+    at = chance.randrange(len(state.attachments))
+    changed = replace(state.attachments[at], **_said(chance, state, state.attachments[at]))
+    return replace(state, attachments=_with(state.attachments, at, changed))
+
+
+def _said(chance: Random, state: VolumeState, held: Attachment) -> dict[str, Any]:
+    node, epoch = state.nodes.get(held.node), state.lock.epoch if state.lock is not None else 0
+    uid, boot = (node.uid, node.node.status.node_info.boot_id) if node and node.node else (ANOTHER, "")
+    said: dict[str, Any] = {
+        "attached": not held.attached,
+        "marked": not held.marked,
+        "epoch": chance.choice((0, epoch, epoch + 1, max(epoch - 1, 0))),
+        "node_uid": chance.choice(("", uid, ANOTHER)),
+        "created": chance.choice(("", _ago(state, 0.0), _ago(state, 1e9))),
+        "force_since": _timer(chance, state),
+        "absent_since": _timer(chance, state),
+        "broken": "" if held.broken else "by hand",
+        "evidence": Evidence(uid, boot, absent=node is None) if held.evidence is None else None,
+    }
+    name = chance.choice((*said, "deleting"))
+    if name == "deleting":
+        return {"deleting": True, "detached": chance.random() < 0.5}
+    return {name: said[name]}
+
+
+def _timer(chance: Random, state: VolumeState) -> str:
+    age = chance.choice(AGES_S)
+    return _ago(state, age) if age else ""
+
+
+def _ago(state: VolumeState, seconds: float) -> str:
+    return format_time(state.terms.now - timedelta(seconds=seconds))
+
+
+def _second(chance: Random, state: VolumeState) -> VolumeState:
+    """Another node has one, too: it was created late (docs/protocol.md, H4b)."""
+    held = {each.node for each in state.attachments}
+    free = [name for name in (*state.nodes, ANOTHER) if name not in held]
+    if not state.attachments or not free:
+        return state
+    node, like = chance.choice(free), chance.choice(state.attachments)
+    uid = state.nodes[node].uid if node in state.nodes else ANOTHER
+    second = replace(like, name=f"of-{node}", node=node, node_uid=uid)
+    return replace(state, attachments=(*state.attachments, second))
+
+
+# --- nodes
+
+
+def _node(chance: Random, state: VolumeState) -> VolumeState:
+    """One of the Nodes says something else, or is gone."""
+    known = [each for each in state.nodes.values() if each.node is not None]
+    if not known:
+        return state
+    one = chance.choice(known)
+    rest = {name: each for name, each in state.nodes.items() if name != one.name}
+    if chance.random() < 0.1 or one.node is None:
+        return replace(state, nodes=rest)
+    changed = chance.choice(NODE_FACTS)(chance, one.node, state.volume)
+    return replace(state, nodes=rest | {one.name: NodeState.of(changed, state.volume)})
+
+
+def _listed(chance: Random, node: Node, volume: str) -> Node:
+    others = tuple(each for each in node.status.volumes_attached if each.name != volume)
+    told = len(others) == len(node.status.volumes_attached)
+    lists = (*others, AttachedVolume(name=volume)) if told else others
+    return replace(node, status=replace(node.status, volumes_attached=lists))
+
+
+def _used(chance: Random, node: Node, volume: str) -> Node:
+    others = tuple(each for each in node.status.volumes_in_use if each != volume)
+    used = len(others) == len(node.status.volumes_in_use)
+    return replace(node, status=replace(node.status, volumes_in_use=(*others, volume) if used else others))
+
+
+def _ready(chance: Random, node: Node, volume: str) -> Node:
+    others = tuple(each for each in node.status.conditions if each.type != "Ready")
+    ready = Condition(type="Ready", status=chance.choice(("True", "False", "Unknown")))
+    return replace(node, status=replace(node.status, conditions=(*others, ready)))
+
+
+def _registration(chance: Random, node: Node, volume: str) -> Node:
+    return replace(node, metadata=replace(node.metadata, uid=ANOTHER))
+
+
+def _annotation(chance: Random, node: Node, volume: str) -> Node:
+    """It has looked for old mounts, or its agent lets a controller attach; or not."""
+    name, annotations = chance.choice((CONTROLLER_MANAGED, RECONSTRUCTED)), dict(node.metadata.annotations)
+    if annotations.pop(name, None) is None:
+        annotations[name] = "true"
+    return replace(node, metadata=replace(node.metadata, annotations=annotations))
+
+
+# --- pods, lock and policy
+
+
+def _demand(chance: Random, state: VolumeState) -> VolumeState:
+    """Pods of one node want it no more, or end, or do not; or those of another node want it, too."""
+    where = chance.choice((*state.nodes, *(each.node for each in state.attachments), ANOTHER))
+    others = tuple(each for each in state.demands if each.node != where)
+    wanted = [each for each in state.demands if each.node == where]
+    if not wanted:
+        since = _ago(state, chance.choice((0.0, 1e9)))
+        new = Demand(node=where, pods=(f"default/on-{where}",), since=since, starting=chance.random() < 0.7)
+        return replace(state, demands=tuple(sorted((*others, new), key=lambda each: each.node)))
+    if chance.random() < 0.5:
+        return replace(state, demands=others)
+    at = state.demands.index(wanted[0])
+    changed = replace(wanted[0], starting=not wanted[0].starting)
+    return replace(state, demands=_with(state.demands, at, changed))
+
+
+def _lock(chance: Random, state: VolumeState) -> VolumeState:
+    """It cannot be read, or was granted on, or is closed for a node."""
+    lock = state.lock if state.lock is not None else Lock()
+    closed = {chance.choice((*state.nodes, ANOTHER)): Closed(lock.epoch, chance.choice(("", ANOTHER)))}
+    locks = (None, replace(lock, epoch=lock.epoch + 1), replace(lock, closed=closed))
+    return replace(state, lock=chance.choice(locks))
+
+
+def _storage(chance: Random, state: VolumeState) -> VolumeState:
+    """Storage of another kind."""
+    return replace(state, several_nodes=not state.several_nodes)
+
+
+def _terms(chance: Random, state: VolumeState) -> VolumeState:
+    """Another policy, or storage that cuts nodes off."""
+    policy = Policy(chance.choice((0.0, 30.0, 360.0)), chance.random() < 0.5)
+    return replace(state, terms=state.terms._replace(policy=policy, revokes=chance.random() < 0.7))
+
+
+def _with(all_: Sequence[T], at: int, changed: T) -> tuple[T, ...]:
+    return (*all_[:at], changed, *all_[at + 1 :])
+
+
+NodeFact = Callable[[Random, Node, str], Node]
+NODE_FACTS: tuple[NodeFact, ...] = (_listed, _listed, _used, _used, _ready, _registration, _annotation)
+Fact = Callable[[Random, VolumeState], VolumeState]
+FACTS: tuple[Fact, ...] = (
+    *(_attachment, _attachment, _second, _node, _node, _demand, _demand, _lock, _storage, _terms),
+)

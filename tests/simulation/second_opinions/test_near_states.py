@@ -1,0 +1,100 @@
+"""States near to one that a run has reached: they differ from it, are such as the rules are about, and what
+production code answers there is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from volume_states import STATES
+
+from mooring.controllers.attachdetach.decide import decide
+from mooring.controllers.attachdetach.state import VolumeState
+from mooring.simulation.checks.second_opinions import Question, SecondOpinions
+from mooring.simulation.checks.second_opinions import near_states as module
+from mooring.simulation.checks.second_opinions.attaching import QUESTIONS, decisions
+from mooring.simulation.checks.second_opinions.near_states import near
+from mooring.simulation.engine.trace import Trace
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "SHARE", 1.0)
+
+
+def states_near(state: VolumeState, number: int) -> list[VolumeState]:
+    chance = Random(7)
+    return [found for _ in range(number) for (found,) in near(chance, state)]
+
+
+@pytest.mark.parametrize("which", [*STATES])
+def test_production_decides_as_the_rules_say_near_to_each_state(which: str):
+    for each in states_near(STATES[which], 200):
+        assert [*decisions(decide(each), each)] == []
+
+
+def test_each_fact_is_changed_in_some_of_them():
+    start = STATES["its node uses it"]
+    found = [each for each in states_near(start, 2000) if each.attachments]
+    for field in ("several_nodes", "demands", "attachments", "nodes", "terms", "lock"):
+        assert any(getattr(each, field) != getattr(start, field) for each in found), field
+    held = [each.attachments[0] for each in found]
+    for field in ("attached", "marked", "deleting", "detached", "epoch", "node_uid", "created", "broken"):
+        assert any(getattr(each, field) != getattr(start.attachments[0], field) for each in held), field
+    assert any(len(each.attachments) == 2 for each in found)
+    assert any(each.force_since for each in held)
+    assert any(each.absent_since for each in held)
+    assert any(each.evidence for each in held)
+
+
+def test_a_node_says_the_same_of_itself_as_its_object():
+    for each in states_near(STATES["its node uses it"], 500):
+        for node in each.nodes.values():
+            assert node.node is not None
+            assert node.in_use == (each.volume in node.node.status.volumes_in_use)
+            assert node.ready == node.node.ready
+
+
+def test_without_a_volumeattachment_there_is_none():
+    assert states_near(STATES["it is wanted"], 50) == []
+
+
+def test_the_rules_of_attaching_are_asked_near_to_what_is_reached():
+    (question,) = QUESTIONS
+    assert question.near is near
+
+
+def test_what_is_wrong_near_to_what_was_asked_is_objected_to():
+    """The slip shows for 12 alone, and only 2 is asked."""
+
+    def double(number: int) -> int:
+        return 2 * number + (number == 12)
+
+    asker = SimpleNamespace(__name__="asker", double=double)
+    found, opinions = list[str](), SecondOpinions(Random(1))
+    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
+
+    def judged(answer: int, number: int) -> Iterator[str]:
+        if answer != 2 * number:
+            yield f"{number} is not half of {answer}"
+
+    def ten_more(chance: Random, number: int) -> Iterator[tuple[Any, ...]]:
+        yield (number + 10,)
+
+    with opinions.heard((Question(asker, "double", judged, near=ten_more),)):
+        assert asker.double(2) == 4
+    assert found == ["asker.double: 12 is not half of 25"]
+    with opinions.heard((Question(asker, "double", judged),)):
+        assert asker.double(12) == 25
+    assert opinions.asked["asker.double"] == 3
+
+
+def test_a_state_is_not_changed_by_that_another_is_made_of_it():
+    start = STATES["its node uses it"]
+    before = repr(start)
+    states_near(start, 100)
+    assert repr(start) == before
+    assert decide(start)
