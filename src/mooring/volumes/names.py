@@ -126,6 +126,11 @@ def volume_attachment_name(plugin: str, volume_name: str, node: str) -> str:
     return "mooring-" + _sha256(f"{plugin}/{volume_name}^{node}")
 
 
+def is_made_of_handle(name: str) -> bool:
+    """Whether the name of a VolumeAttachment is such as CSI volumes' are: of one volume, and of no other."""
+    return re.fullmatch("csi-[0-9a-f]{64}", name) is not None
+
+
 def attacher_name(plugin: str, volume_name: str) -> str:
     """Returns the attacher that carries out the volume's VolumeAttachments (`spec.attacher`)."""
     return split_csi_volume_name(volume_name)[0] if plugin == CSI_PLUGIN else ATTACHER

@@ -397,6 +397,35 @@ def test_h4a_a_record_whose_persistent_volume_was_made_anew_keeps_the_disk_from_
     play(story)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["before", "afterwards"])
+def test_h4a_a_persistent_volume_that_was_made_anew_for_another_disk_says_nothing_of_an_older_record(
+    play: Play, known: bool
+):
+    """Its name is made of the former disk's handle: that one is in use there, whatever the new one is."""
+
+    async def story(cluster: CsiCluster):
+        former = await cluster.upstreams_record("v", "n0", name=record_name("former", "n0"))
+        await cluster.in_use("n0", "former")
+        if known:
+            cluster.controller()
+            await asyncio.sleep(10)
+        await cluster.volume("v")
+        if not known:
+            cluster.controller()
+        await cluster.pod("p", "v", "n1")
+        await asyncio.sleep(30)
+        assert await cluster.on("v") == ["n1"]
+        assert former.name in [each.name for each in await cluster.records()]
+        await cluster.in_use("n0")
+        await cluster.until(lambda: is_gone(cluster, former.name))
+
+    play(story)
+
+
+async def is_gone(cluster: CsiCluster, name: str) -> bool:
+    return name not in [each.name for each in await cluster.records()]
+
+
 def test_a_record_with_a_volume_of_its_own_and_a_name_of_its_own_is_somebody_elses(play: Play):
     async def story(cluster: CsiCluster):
         source = {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"]}}

@@ -1,11 +1,12 @@
 """Finds out which volume a VolumeAttachment is about that does not say so: upstream's controller made it.
 
 Our VolumeAttachments carry the plugin and the volume name. Upstream's name a PersistentVolume, and their own
-name is a hash of handle, driver and node. So when the PersistentVolume is gone, the volume is found among the
-volumes of its Node's lists, or when a pod wants it (upstream's controller skips such a VolumeAttachment for
-ever: docs/protocol.md, rule H4a). A VolumeAttachment whose volume cannot be found counts as a volume of its
-own, which no pod can want. Left alone: VolumeAttachments with a volume in their spec under another name than
-ours, and those of volumes that are not CSI's (in-tree volumes that upstream translates).
+name is a hash of handle, driver and node. So when the PersistentVolume is gone, or was made anew for another
+disk, the volume is found among the volumes of its Node's lists, or when a pod wants it (upstream's controller
+skips such a VolumeAttachment for ever: docs/protocol.md, rule H4a). A VolumeAttachment whose volume cannot be
+found counts as a volume of its own, which no pod can want. Left alone: VolumeAttachments with a volume in
+their spec under another name than ours, and those of volumes that are not CSI's (in-tree volumes that
+upstream translates).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mooring.volumes.names import (
     attachable_volume_name,
     inline_csi_name,
     is_about,
+    is_made_of_handle,
     volume_of,
 )
 from mooring.volumes.spec import VolumeSpec
@@ -91,9 +93,9 @@ class Adoption:
         if not source or attacher == ATTACHER or not self._attachability.answers_for(fallback):
             return ""
         persistent_volume = self._get_volume(source)
-        if persistent_volume is not None:
-            named = csi_name(VolumeSpec.of_persistent_volume(persistent_volume))
-            return named if named and driver_of(named) == attacher else ""
+        defined = defined_by(record, persistent_volume) if persistent_volume is not None else None
+        if defined is not None:
+            return defined
         node = node or self._get_node(record.spec.node_name)
         listed = _listed(node) if node is not None else ()
         return next(
@@ -116,6 +118,15 @@ class Adoption:
         if volume:
             self._named[name] = volume
             self._of_volume[volume][name] = None
+
+
+def defined_by(record: VolumeAttachment, persistent_volume: PersistentVolume) -> str | None:
+    """Returns the volume of which the PersistentVolume says that the VolumeAttachment is; "" if another
+    controller looks after it. None if it says nothing of it: it was made anew since, for another disk."""
+    named = csi_name(VolumeSpec.of_persistent_volume(persistent_volume))
+    if persistent_volume.spec.csi is not None and is_made_of_handle(record.name):
+        return named if named and is_about(record, named) else None
+    return named if named and driver_of(named) == record.spec.attacher else ""
 
 
 def _listed(node: Node) -> list[str]:

@@ -20,7 +20,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from mooring.controllers.attachdetach import events, metrics
-from mooring.controllers.attachdetach.adoption import is_unknown
+from mooring.controllers.attachdetach.adoption import defined_by, is_unknown
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.foreign_writes import ForeignWrites
 from mooring.controllers.attachdetach.handshake import Handshake, Released
@@ -324,7 +324,7 @@ class AttachDetachController(Controller[Key]):
 
     async def _detach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         record = self._record(volume, decision.node)
-        if is_unknown(volume) and await self._persistent_volume_exists(record):
+        if is_unknown(volume) and await self._is_defined(record):
             self.queue.add_after(volume, 1.0)  # the cache is stale: it will tell which volume this is
             return
         if self._is_too_early(volume, decision):
@@ -341,9 +341,9 @@ class AttachDetachController(Controller[Key]):
                 self._report_force_detach(volume, decision, released)
         self.queue.add_after(volume, SOON_S)
 
-    async def _persistent_volume_exists(self, record: VolumeAttachment) -> bool:
-        name = record.spec.source.persistent_volume_name or ""
-        return await self.client.find(PersistentVolume, name) is not None
+    async def _is_defined(self, record: VolumeAttachment) -> bool:
+        found = await self.client.find(PersistentVolume, record.spec.source.persistent_volume_name or "")
+        return found is not None and defined_by(record, found) is not None
 
     def _record(self, volume: str, node: str) -> VolumeAttachment:
         """Returns the VolumeAttachment that was decided about. Raises NotFound, so that the volume is decided
