@@ -15,7 +15,7 @@ from disk_record import reconciled, slow_requests, struck, unanswered, wanted, w
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
-from mooring.controllers.attacher.detaching import LOOK_AGAIN_S
+from mooring.controllers.attacher.definitions import DEFINED_AGAIN_S
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.slots import Slots
 from mooring.kube.client import Client
@@ -126,6 +126,45 @@ def test_c15_a_late_detach_does_harm_if_nothing_counts_as_outstanding(
 ):
     monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
     assert play(late_detach) == (False, True)
+
+
+def test_a_late_detach_finds_the_volume_nowhere_else_when_nothing_defines_it_any_more(
+    play: Play, slow_storage: None
+):
+    """For how long it may come late its PersistentVolume would say, which is gone."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        kept = await detached_twice(stage)
+        assert kept is not None and is_detached(kept)
+
+    play(story)
+
+
+def test_that_a_volume_is_defined_again_ends_the_wait_for_a_late_detach(play: Play, slow_storage: None):
+    """Found by the simulation: ten minutes passed, where its storage says that half a minute is enough."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        volume = await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await detached_twice(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        working = asyncio.create_task(attacher.run())
+        await asyncio.sleep(VALIDITY_S + 1)
+        assert await stage.api.find(VolumeAttachment, "va") is not None
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        source = {"flexVolume": {"driver": volume.spec.flex_volume.driver, "options": {"disk": "d"}}}  # type: ignore[union-attr]
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": spec | source})
+        await asyncio.sleep(DEFINED_AGAIN_S + VALIDITY_S)
+        assert await stage.api.find(VolumeAttachment, "va") is None
+        working.cancel()
+
+    play(story)
 
 
 def test_a_detach_that_was_answered_does_not_keep_later_ones_waiting(play: Play, slow_storage: None):
@@ -258,30 +297,6 @@ def test_a_clock_that_is_set_forward_does_not_make_a_request_old(play: Play, slo
         assert await reconciled(stage, attacher) is not None
         await asyncio.sleep(2)
         assert await reconciled(stage, attacher) is None
-
-    play(story)
-
-
-def test_a_volume_that_is_defined_again_says_for_how_long_a_request_is_outstanding(
-    play: Play, slow_storage: None
-):
-    """Found by the simulation (109): the PersistentVolume was away for half a minute, and its pods waited for
-    ten."""
-
-    async def story(stage: ControllerStage):
-        await wanted(stage)
-        unanswered(stage, "attach")
-        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
-        await asyncio.sleep(0.2)
-        defined = await stage.api.get(PersistentVolume, "pv")
-        await stage.api.delete(PersistentVolume, "pv")
-        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
-        await stage.api.delete(VolumeAttachment, "va")
-        await asyncio.sleep(10)
-        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": defined.spec})
-        await asyncio.sleep(VALIDITY_S + LOOK_AGAIN_S)
-        assert await stage.api.find(VolumeAttachment, "va") is None
-        running.cancel()
 
     play(story)
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mooring.controllers.attacher import requests
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeSpec, Volume, VolumeAttachment
@@ -24,7 +23,6 @@ from mooring.volumes.names import (
     ATTACH_REQUESTED_AT,
     ATTACHER,
     CSI_PLUGIN,
-    DETACH_REQUESTED_AT,
     INLINE_VOLUME,
     PLUGIN,
     VOLUME_NAME,
@@ -37,6 +35,8 @@ from mooring.volumes.spec import VolumeSpec
 UNDEFINED = VolumeSpec.of_persistent_volume(PersistentVolume())
 UNDEFINED_VALIDITY_S = 600.0
 """Seconds for which requests count as outstanding where nothing defines the volume any more."""
+DEFINED_AGAIN_S = 30.0
+"""So often it is looked whether something defines it again, and says that it is a shorter time."""
 
 
 def plugin_name(record: VolumeAttachment) -> str:
@@ -79,16 +79,14 @@ class Definitions:
 
     async def validity_s(self, record: VolumeAttachment) -> float:
         """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so
-        for as long, also where nothing defines the volume any more. To what storage another one was sent
-        nothing says then: so one that was not answered counts for as long as any."""
+        for as long, also where nothing defines the volume any more. To what storage another one goes nothing
+        says then: so one counts for as long as any."""
         try:
             of_driver = record.spec.attacher != ATTACHER
             spec = UNDEFINED if of_driver else await self.spec(record)
             return self.plugin(record).capabilities(spec).request_validity_s
         except VolumeError:
-            attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
-            sent = [*attaches, *requests.times(record, DETACH_REQUESTED_AT)]
-            return UNDEFINED_VALIDITY_S if sent else 0.0
+            return UNDEFINED_VALIDITY_S
 
     async def notes(self, record: VolumeAttachment) -> Mapping[str, str]:
         """Returns the annotations that a detach will need. Those of plugin volumes the attach/detach

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from mooring.controllers.attacher import metrics, requests
-from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.attacher.definitions import DEFINED_AGAIN_S, UNDEFINED_VALIDITY_S, Definitions
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.writes import Writes
@@ -25,10 +25,6 @@ from mooring.kube.times import Now, format_micro_time
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.interfaces import AttachableVolumePlugin
 from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETACHED
-
-LOOK_AGAIN_S = 30.0
-"""Seconds, at most, until it is looked again whether a request is outstanding: a volume that nothing defines
-may be defined anew meanwhile, and then its storage says for how long requests are."""
 
 
 class Detaching:
@@ -66,7 +62,7 @@ class Detaching:
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before; once more when an attach may have
         taken effect since, and none can any more. Returns 0 when the VolumeAttachment was let go, else the
-        seconds after which to look again: until no earlier request can take effect any more, or LOOK_AGAIN_S.
+        seconds until no earlier request can take effect any more, or until that is to be looked at again.
         Raises KubeError, VolumeError and what the storage raises."""
         if record.uid in self._let_go:
             return 0.0
@@ -97,7 +93,7 @@ class Detaching:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
         elif detached or before != noted:
             await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before) or None, **detached})
-        return min(left_s, LOOK_AGAIN_S)
+        return min(left_s, DEFINED_AGAIN_S) if validity_s == UNDEFINED_VALIDITY_S else left_s
 
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
         """For how many seconds an attach that was not answered may still take effect."""
@@ -111,12 +107,12 @@ class Detaching:
         `record` if the request was stored on it."""
         attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
         remembers = self._remembered.is_fresh(record) and not attaches
+        volume, detacher = await self._definitions.detacher(record)
         asked = record if remembers or not validity_s else await self._stamp(record, before, validity_s)
-        self._writes.client.check_leading()
+        self._writes.client.check_leading()  # nothing is waited for between this and the request
         if remembers:
             self._remembered.add(record, validity_s)
         try:
-            volume, detacher = await self._definitions.detacher(asked)
             with operation(plugin.get_plugin_name(), "volume_detach"):
                 await detacher.detach(volume, asked.spec.node_name)
         except (StorageRefused, NotAsked):
