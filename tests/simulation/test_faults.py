@@ -240,6 +240,15 @@ def test_a_machine_that_flaps_boots_again_and_again_until_the_fault_is_over():
     assert len(lines(outcome, "truth.power", "on=True")) == 5
 
 
+def test_controllers_that_doze_upon_a_look_leave_the_request_to_those_that_have_the_lease_then():
+    plan = (PlanStep(60, "doze", "attaching", 25, how=0), PlanStep(61, "delete-pod", "db"))
+    outcome = play(0, replace(ONE, leases=True), plan=plan, lines=True)
+    assert outcome.violations == []
+    (dozed,) = (moment(line) for line in lines(outcome, "plan.stalled"))
+    begun = [line for line in lines(outcome, "truth.begin") if moment(line) > dozed]
+    assert {line.rpartition(".")[2] for line in begun} == {"2"}, "its second term"
+
+
 def test_a_controller_that_stalls_asks_for_nothing_after_its_write_until_it_goes_on():
     plan = (PlanStep(60, "stall", "fencing", 30, how=1), PlanStep(61, "power-off", "n0", 120))
     outcome = play(0, FENCED, plan=plan, lines=True)

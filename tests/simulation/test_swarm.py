@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import FENCE_ACTIONS, WITH_FENCES, make_plan
+from mooring.simulation.cluster.plan import FENCE_ACTIONS, KEEPING, WITH_FENCES, make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, Scenario
 from mooring.simulation.cluster.scenario_file import read_scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
@@ -85,6 +85,19 @@ def test_the_fencing_grounds_draw_a_policy_and_nothing_else(name: str):
     counted = {each.counts_what_nodes_move for each in found}
     assert counted == ({False, True} if name == "fencing-by-storage" else {False})
     assert struck >= wanted - (set() if True in counted else {"fence-recounts"})
+
+
+def test_where_upstreams_controller_attaches_its_volumes_are_deleted_while_they_are_used():
+    found = [drawn(seed, DEFAULT) for seed in range(40)]
+    taken_over = [each for each in found if any(step.what == "upstream-attaches" for step in each.steps)]
+    assert len(taken_over) >= 4
+    for each in taken_over:
+        assert each.driver == "csi"
+        steps = [step for step in each.steps if step.what in ("upstream-attaches", "strip-volume")]
+        for begins, stripped in zip(steps[::2], steps[1::2], strict=True):
+            assert (begins.what, stripped.what) == ("upstream-attaches", "strip-volume")
+            assert 40 <= stripped.at - begins.at <= 160
+            assert each.workloads[stripped.on] in KEEPING
 
 
 def test_the_coverage_table_counts_what_was_looked_at_after_a_fault_and_names_what_never_was():

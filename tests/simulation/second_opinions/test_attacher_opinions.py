@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -377,7 +378,15 @@ def test_requests_that_are_stored_and_still_remembered_are_objected_to():
 
 @pytest.mark.parametrize("leads", [True, False])
 def test_an_attacher_that_asks_without_its_lease_is_objected_to(leads: bool):
-    assert ([*attacher_requests.asks_while_it_leads(None, leads, None, record())] == []) == leads  # type: ignore[arg-type]
+    client: Any = SimpleNamespace(leads=lambda: leads)
+    memory = under_a_lease()
+
+    async def asks() -> list[str]:
+        before = [*attacher_requests.asks_while_it_leads(None, "disk", "volume_attach")]
+        attacher_requests.begins(None, memory, client)
+        return [*before, *attacher_requests.asks_while_it_leads(None, "disk", "volume_attach")]
+
+    assert (asyncio.run(asks()) == []) == leads
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ LASTING_ACTS = ("slow-mount",)
 """Kinds under which what a node has begun takes that long, and, given up, is tried again."""
 CLOCK = "clock of "
 """What is wrong with a part's clock is noted apart: its view of the world is right."""
-BEYOND = ("crash", "stall")
+BEYOND = ("crash", "stall", "doze")
 """Kinds that begin some time after their step."""
 NO_FAULT = ("slow-stop", "slow-unmount")
 """Kinds that only make single acts slower, by seconds that are known (`slowness`)."""

@@ -7,14 +7,22 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Protocol
 
+from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.randomness import stream
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.failed_requests import note_answer, note_failure
 from mooring.simulation.parts.network import Link, Network
-from mooring.simulation.parts.request_trace import ASKING_CONTROLLER, TERM, RenewalTracer, request_tracer
+from mooring.simulation.parts.request_trace import (
+    ASKING_CONTROLLER,
+    TERM,
+    RenewalTracer,
+    looked_at,
+    request_tracer,
+)
 
+VOLUMES = "persistentvolumes"
 RESTART_S = 1.0
 """A part that ends by itself is started anew after this time, as a supervisor would."""
 
@@ -116,12 +124,15 @@ class Part:
     def stall_at(self, number: int) -> asyncio.Event:
         """Pauses it, just when it has sent its `number`-th write from now: not counted are renewals of
         Leases, which tell of nothing that is under way."""
+        return self._struck_at(number, "plan.stalled", self._pause, _is_act)
 
-        def pause() -> None:
-            if self.actor is not None:
-                self.actor.halted = True
+    def doze_at(self, number: int) -> asyncio.Event:
+        """The same with its `number`-th look at a volume before it asks the storage for something."""
+        return self._struck_at(number, "plan.stalled", self._pause, _is_look)
 
-        return self._struck_at(number, "plan.stalled", pause, _is_act)
+    def _pause(self) -> None:
+        if self.actor is not None:
+            self.actor.halted = True
 
     def _struck_at(
         self,
@@ -154,6 +165,10 @@ class Part:
         if self._strike_in < 0:
             self._strike_in = None
             self._strike(f"{request.method} {request.path}")
+
+
+def _is_look(request: Request) -> bool:
+    return ASKING_CONTROLLER.get() == AttacherController.name and looked_at(request) == VOLUMES
 
 
 def _is_act(request: Request) -> bool:

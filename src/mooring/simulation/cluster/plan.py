@@ -46,6 +46,7 @@ FAULTS: dict[str, str] = {
     "crash": "part",  # just when it has sent its `how`-th request from now
     "freeze": "part",  # and go on where it was
     "stall": "part",  # the same, just when it has sent its `how`-th write from now
+    "doze": "attaching",  # the same, just when it looks at a volume before it asks the storage, until its Lease is over
     "two-leaders": "process",  # paused; a successor works; then both do
     "power-off": "node",  # how=1: a user declares it out of service, and takes that back when it is on again
     "flaps": "node",  # it loses power and boots, again and again; how: for how long it is off, and on
@@ -156,6 +157,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "fence-recounts": {"counts_what_nodes_move": (True,)},
     "kill-service": {"driver": ("csi", "ebs")},
     "driver-leaves": {"driver": ("csi", "ebs")},
+    "doze": {"leases": (True,)},
     "upstream-attaches": {"driver": ("csi",), "workloads": KEEPING},
     "strip-volume": {"driver": ("plugin", "csi"), "workloads": DYNAMIC},
     "hold": {"workloads": CLAIMING},
@@ -185,7 +187,7 @@ RARE: dict[str, float] = dict.fromkeys(
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
         "replace-class",
-        *("expire-watch", "late-kind", "upstream-attaches", "mark"),
+        *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze"),
     ),
     0.0,
 )
@@ -198,6 +200,10 @@ LONG = (
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )
+
+
+DOZES_S = (21.0, 25.0, 60.0)
+"""After the first a Lease is over, by its holder's own clock; after the last another may have had it long."""
 
 
 def make_plan(seed: int, scenario: Scenario) -> Plan:
@@ -298,6 +304,8 @@ def _fault(chance: Random, scenario: Scenario, what: str) -> PlanStep:
     value = min(round(chance.expovariate(1 / longest) + 0.01, 3), _longest(scenario))
     if what == "skew":
         value = float(chance.choice((-3600, -60, 60, 3600)))
+    if what == "doze":
+        value = chance.choice(DOZES_S)
     return PlanStep(
         _moment(chance, scenario), what, on, value, chance.randrange(2 if what == "power-off" else 12)
     )

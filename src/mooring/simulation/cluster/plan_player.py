@@ -190,6 +190,13 @@ class PlanPlayer:
         if (actor := part.actor) is not None:
             await self._until_resumed(part, actor, step.value)
 
+    async def _doze(self, step: PlanStep) -> None:
+        """Where it works under a Lease, that is over meanwhile."""
+        part = self._part(step.on)
+        await part.doze_at(step.how % 3).wait()
+        if (actor := part.actor) is not None:
+            await self._until_resumed(part, actor, step.value)
+
     async def _until_resumed(self, part: Part, actor: Actor, seconds: float) -> None:
         """A part that is paused goes on after so long, unless it was killed meanwhile."""
         self._frozen.append(actor)

@@ -56,7 +56,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 ALSO_DEALT = frozenset({"guarded"})
 """Those of them that are dealt with the others, too."""
-BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 12}
+BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 16, "doze": 16}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import DYNAMIC, UPDATED
+from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, UPDATED, suits, workloads_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
@@ -31,11 +31,19 @@ KEPT_TEMPLATES = (0, 1)
 """How many of their former templates those keep."""
 BETWEEN_UPDATES_S = (2.0, 15.0, 60.0)
 """Seconds between one update of such a workload and the next, on average."""
+STRIPPED_S = (40.0, 160.0)
+"""So long after upstream's controller has begun to attach for a workload do users delete its
+PersistentVolumes: while it does, or when ours has taken over."""
+TAKEOVER_S = 250.0
+"""For so long at the most it is at work, and what comes of it can be seen."""
 
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    steps = (*scenario.steps, *_marks(seed, scenario), *_drains(seed, scenario))
+    steps = (
+        *(*scenario.steps, *_marks(seed, scenario), *_drains(seed, scenario)),
+        *_takeovers(seed, scenario),
+    )
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
 
@@ -61,6 +69,23 @@ def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
         for step, at in steps
         for each in (step, replace(step, what="uncordon", at=round(at + chance.uniform(5, 60), 3)))
     )
+
+
+def _takeovers(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Where upstream's controller attaches for a while, it does so for a workload whose PersistentVolumes are
+    deleted while they are used: all that its VolumeAttachments say of their volumes."""
+    chance, kinds = stream(seed, "swarm takeovers"), ("upstream-attaches", "strip-volume")
+    sets = [name for name, kind in workloads_of(scenario).items() if kind in KEEPING]
+    if not (scenario.actions and sets and kinds[0] in scenario.only and suits(kinds[1], scenario)):
+        return ()
+    steps: list[PlanStep] = []
+    at = chance.uniform(30, TAKEOVER_S)
+    while at + TAKEOVER_S < max(scenario.heal_s, 2 * TAKEOVER_S):
+        how, stripped = chance.randrange(len(sets)), at + chance.uniform(*STRIPPED_S)
+        steps.append(PlanStep(round(at, 3), kinds[0], "attaching", how=how))
+        steps.append(PlanStep(round(stripped, 3), kinds[1], sets[how], how=chance.randrange(3)))
+        at += TAKEOVER_S
+    return tuple(steps)
 
 
 def _with_updates_beside(seed: int, scenario: Scenario) -> Scenario:

@@ -108,6 +108,12 @@ def request_tracer(
     return note_request, answered
 
 
+def looked_at(request: Request) -> str:
+    """The plural of the kind of which it reads one object, by its name; "" if it does not."""
+    read = _READ.search(request.path) if request.method == "GET" and not request.stream else None
+    return read[1] if read is not None and read[2] else ""
+
+
 def _only_erases(body: bytes) -> bool:
     """Whether a merge patch removes fields, and sets none but the precondition."""
     if not body.startswith(b"{"):

@@ -11,6 +11,7 @@ STEPS: Mapping[str, str] = {
     "crash": "{on} crashes upon a request",
     "freeze": "{on} is paused",
     "stall": "{on} is paused upon a write",
+    "doze": "{on} is paused upon a look",
     "two-leaders": "{on} is paused, a successor works",
     "power-off": "{on} loses power",
     "flaps": "{on} loses power again and again",

@@ -7,6 +7,7 @@ is asked as well, of the same. Where both are wrong in the same way nothing is f
 from __future__ import annotations
 
 from mooring.simulation.checks.second_opinions import (
+    adoptions,
     attach_caches,
     attach_states,
     attach_writes,
@@ -33,6 +34,7 @@ from mooring.simulation.checks.second_opinions.question import Question
 __all__ = ["QUESTIONS", "Question", "SecondOpinions", "forget_all", "unheard"]
 
 QUESTIONS: tuple[Question, ...] = (
+    *adoptions.QUESTIONS,
     *attach_caches.QUESTIONS,
     *attach_states.QUESTIONS,
     *attach_writes.QUESTIONS,

@@ -9,32 +9,41 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from mooring.controllers.attacher import requests
-from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.attacher import controller, detaching, requests
 from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import NotAsked, StorageRefused
-from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT
+from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, DETACHED
 
 # --- who asks
 
 
-def asks_while_it_leads(
-    answer: object, leads: bool, asked: Definitions, record: VolumeAttachment
-) -> Iterator[str]:
-    """A holder that has lost its Lease asks the storage for nothing."""
-    if not leads:
-        yield f"the storage is about to be asked to detach {record.name}, and the Lease is not held any more"
+class Holder:
+    """A process that may ask the storage: its client knows whether it holds its Lease."""
+
+    client: Client | None = None
 
 
-def leads_now(asked: Definitions, record: VolumeAttachment) -> bool:
-    client: Client = vars(asked)["_client"]
-    return client.leads is None or client.leads()
+_HOLDERS: Memories[Holder] = Memories(Holder)
+
+
+def begins(answer: None, asked: RememberedDetaches, client: Client) -> tuple[()]:
+    """From now on this process asks by that client."""
+    _HOLDERS.of_this_process().client = client
+    return ()
+
+
+def asks_while_it_leads(answer: object, plugin: str, what: str) -> Iterator[str]:
+    """A holder that has lost its Lease asks the storage for nothing: looked at when it is about to."""
+    client = _HOLDERS.of_this_process().client
+    if client is not None and client.leads is not None and not client.leads():
+        yield f"{plugin} is about to be asked for {what}, and the Lease is not held any more"
 
 
 # --- what is stored
@@ -220,7 +229,10 @@ def detach_asked(
     validity_s: float,
 ) -> Iterator[str]:
     """Each request is known before it is sent and until it is answered: remembered, if the deletion is
-    fresh and no attach may come late; else stored, where requests may come late at all."""
+    fresh and no attach may come late; else stored, where requests may come late at all. What the storage has
+    said to be detached, and no attach can take back, is not asked for again."""
+    if DETACHED in record.metadata.annotations:
+        yield f"{record.name} is detached for good, and is asked for again"
     now = len(_remembered(vars(asked)["_remembered"], record))
     remembers = known.fresh and known.attaches <= 0
     if isinstance(answer, (StorageRefused, NotAsked, VolumeAttachment)):
@@ -235,7 +247,9 @@ def detach_asked(
 
 
 QUESTIONS = (
-    Question(Definitions, "detacher", asks_while_it_leads, before=leads_now, refusals=(Exception,)),
+    Question(RememberedDetaches, "__init__", begins),
+    Question(controller, "operation", asks_while_it_leads),
+    Question(detaching, "operation", asks_while_it_leads),
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
     Question(Detaching, "_note", noted),
     Question(Detaching, "_attach_s", attach_left),

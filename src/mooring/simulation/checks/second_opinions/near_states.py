@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, Policy, VolumeState
-from mooring.kube.objects import AttachedVolume, Condition, Node
+from mooring.kube.objects import AttachedVolume, Condition, Node, Taint
 from mooring.kube.times import format_time
 from mooring.volumes.attachment_lock import Closed, Lock
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
-from mooring.volumes.statements import Evidence
+from mooring.volumes.out_of_service import TAINT
+from mooring.volumes.statements import Evidence, Statement, last_report
 
 T = TypeVar("T")
 SHARE = 0.6
@@ -66,11 +67,19 @@ def _said(chance: Random, state: VolumeState, held: Attachment) -> dict[str, Any
         "absent_since": _timer(chance, state),
         "broken": "" if held.broken else "by hand",
         "evidence": Evidence(uid, boot, absent=node is None) if held.evidence is None else None,
+        "statement": _statement(node) if held.statement is None else None,
     }
     name = chance.choice((*said, "deleting"))
     if name == "deleting":
         return {"deleting": True, "detached": chance.random() < 0.5}
     return {name: said[name]}
+
+
+def _statement(node: NodeState | None) -> Statement:
+    """That the node is dead, as it shows itself now."""
+    if node is None or node.node is None:
+        return Statement(node_uid=ANOTHER, absent=True)
+    return Statement(node.uid, node.node.status.node_info.boot_id, report=last_report(node.node))
 
 
 def _timer(chance: Random, state: VolumeState) -> str:
@@ -133,12 +142,37 @@ def _registration(chance: Random, node: Node, volume: str) -> Node:
     return replace(node, metadata=replace(node.metadata, uid=ANOTHER))
 
 
+def _tainted(chance: Random, node: Node, volume: str) -> Node:
+    """It is declared out of service, and has not reported since; or it is not."""
+    others = tuple(each for each in node.spec.taints if each.key != TAINT)
+    declared = Taint(key=TAINT, effect="NoExecute", time_added=ANOTHER)
+    taints = (*others, declared) if len(others) == len(node.spec.taints) else others
+    return replace(node, spec=replace(node.spec, taints=taints))
+
+
 def _annotation(chance: Random, node: Node, volume: str) -> Node:
     """It has looked for old mounts, or its agent lets a controller attach; or not."""
     name, annotations = chance.choice((CONTROLLER_MANAGED, RECONSTRUCTED)), dict(node.metadata.annotations)
     if annotations.pop(name, None) is None:
         annotations[name] = "true"
     return replace(node, metadata=replace(node.metadata, annotations=annotations))
+
+
+def _machine(chance: Random, state: VolumeState) -> VolumeState:
+    """A machine has taken the name of the one that a VolumeAttachment was made for; or only has a provider's
+    name that the other had not."""
+    at = chance.randrange(len(state.attachments)) if state.attachments else 0
+    known = state.nodes.get(state.attachments[at].node) if state.attachments else None
+    if known is None or known.node is None:
+        return state
+    info = replace(known.node.status.node_info, system_uuid=ANOTHER)
+    node = replace(known.node, status=replace(known.node.status, node_info=info))
+    of_another = replace(state.attachments[at], machine=chance.choice(("former ", " former")))
+    return replace(
+        state,
+        attachments=_with(state.attachments, at, of_another),
+        nodes={**state.nodes, node.name: NodeState.of(node, state.volume)},
+    )
 
 
 # --- pods, lock and policy
@@ -184,8 +218,11 @@ def _with(all_: Sequence[T], at: int, changed: T) -> tuple[T, ...]:
 
 
 NodeFact = Callable[[Random, Node, str], Node]
-NODE_FACTS: tuple[NodeFact, ...] = (_listed, _listed, _used, _used, _ready, _registration, _annotation)
+NODE_FACTS: tuple[NodeFact, ...] = (
+    *(_listed, _listed, _used, _used, _ready, _ready, _registration, _annotation, _tainted),
+)
 Fact = Callable[[Random, VolumeState], VolumeState]
 FACTS: tuple[Fact, ...] = (
-    *(_attachment, _attachment, _second, _node, _node, _demand, _demand, _lock, _storage, _terms),
+    *(_attachment, _attachment, _attachment, _second, _node, _node, _node, _machine),
+    *(_demand, _demand, _lock, _storage, _terms),
 )

@@ -11,7 +11,7 @@ from mooring.simulation.engine.trace import Event, Trace
 CLASSES = "storageclasses.storage.k8s.io"
 PROCESS = "placing"
 """It makes volumes for claims, and remembers the class of each that it has begun, for as long as it lives."""
-ENDING = ("kill", "crash", "freeze", "stall", "two-leaders")
+ENDING = ("kill", "crash", "freeze", "stall", "doze", "two-leaders")
 """Kinds of faults after which another one may be at work."""
 
 
