@@ -26,6 +26,7 @@ from mooring.simulation.checks.second_opinions import (
     releasing,
     statefulsets,
     store,
+    verifying,
 )
 from mooring.simulation.checks.second_opinions.listening import SecondOpinions, unheard
 from mooring.simulation.checks.second_opinions.memories import forget_all
@@ -53,4 +54,5 @@ QUESTIONS: tuple[Question, ...] = (
     *releasing.QUESTIONS,
     *statefulsets.QUESTIONS,
     *store.QUESTIONS,
+    *verifying.QUESTIONS,
 )
