@@ -140,6 +140,14 @@ def held(uid: str = "c", **metadata: Any) -> tuple[str, dict[str, Any]]:
     return written("persistentvolumeclaims", "default/c", {"metadata": {"uid": uid} | metadata})
 
 
+LISTED_BY_ANOTHER: tuple[str, dict[str, Any]] = (
+    "plan.marked",
+    {"resource": "nodes", "name": "n1", "uid": "n", "mark": "volume"},
+)
+TOLD_OF_ANOTHER: tuple[str, dict[str, Any]] = (
+    "told.event",
+    {"about": "n1", "reason": "AnotherAttachDetachController", "_message": ""},
+)
 NUMBERS = ["none", "one", "two", "three"]
 ONE, TWO = {"controller-revision-hash": "one"}, {"controller-revision-hash": "two"}
 
@@ -478,6 +486,10 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S43": (
         [marked("label"), held(labels={})],
         [marked("label"), held(labels={MARK: "yes"})],
+    ),
+    "S43'": (
+        [wait(60), LISTED_BY_ANOTHER, wait(31), held()],
+        [wait(60), LISTED_BY_ANOTHER, TOLD_OF_ANOTHER, LISTED_BY_ANOTHER, wait(31), held()],
     ),
     "S42": (
         [owner(), owned(), collects()],

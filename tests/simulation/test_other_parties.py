@@ -23,6 +23,7 @@ MARKED = {
     4: ["label", "annotation", "taint", "condition"],
     5: ["label", "annotation"],
     7: ["label", "annotation", "owner backup-60-data-own-1"],
+    10: ["label", "annotation", "taint", "volume", "condition"],
     9: ["label", "annotation", "finalizer", "finalizer"],  # of both pods
 }
 
@@ -39,6 +40,7 @@ def test_each_kind_of_object_is_marked_and_keeps_it(how: int):
     outcome = play(0, marked, observe=observe)
     assert (outcome.violations, marks) == ([], MARKED[how])
     assert outcome.guarded["S43"] > 0
+    assert outcome.guarded["S43'"] == ("volume" in marks)
 
 
 def test_a_controller_that_writes_its_owners_in_the_place_of_all_is_found(monkeypatch: pytest.MonkeyPatch):

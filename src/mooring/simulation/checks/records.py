@@ -14,6 +14,7 @@ from mooring.kube.quantity import parse_bytes
 from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.cluster.careless_users import HOLD
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.other_parties import ATTACHED as ANOTHERS
 from mooring.volumes.matching import BIND_COMPLETED, PRE_RESIZE_CAPACITY
 from mooring.volumes.names import (
     CSI_PLUGIN,
@@ -66,7 +67,8 @@ def of_nodes(records: Iterable[VolumeAttachment], nodes: Iterable[Node]) -> Iter
     attached = {(each.spec.node_name, _volume(each)) for each in records if each.status.attached}
     for node in nodes:
         wanted = {volume for name, volume in attached if name == node.name}
-        listed, used = {each.name for each in node.status.volumes_attached}, {*node.status.volumes_in_use}
+        listed = {each.name for each in node.status.volumes_attached} - {ANOTHERS}
+        used = {*node.status.volumes_in_use}
         if listed != wanted:
             yield f"volumesAttached of node {node.name} says {sorted(listed)}, and {sorted(wanted)} is attached"
         if wanted - used:  # what a pod waits for there, which another node rightly has, is in use, too

@@ -31,6 +31,10 @@ from mooring.volumes.claims import claims_of
 
 MARK = "example.com/backup"
 """The key of the label, the annotation and the taint, and the type of the condition."""
+LISTED = "volume"
+"""The mark of a Node that lists a volume of another controller as attached."""
+ATTACHED = f"{MARK}/disk"
+"""That volume: of a plugin that nothing of ours knows."""
 OWNED_S = 40.0
 """After so many seconds the other party's own object goes; the garbage collector then drops what names it."""
 GUARDS_S, KEEPS_S = 90.0, 8.0
@@ -54,8 +58,8 @@ class OtherParties:
 
     async def mark(self, step: PlanStep) -> None:
         """Marks a pod of the workload (`how` 0), its claims (1), volumes (2), VolumeAttachments (3), its node
-        (4) or the workload itself (5); with 7 its claims have another owner for a while, too, and with 9 new
-        VolumeAttachments a finalizer."""
+        (4) or the workload itself (5); with 7 its claims have another owner for a while, too, with 9 new
+        VolumeAttachments a finalizer, and with 10 its node has a volume of another controller attached."""
         pod = await self._users.pod(step)
         if pod is None or pod.deleting:
             return
@@ -65,6 +69,8 @@ class OtherParties:
                 await insist(lambda e=each: self._own(e, f"backup-{step.at:.0f}-{e.name}"), TRIES)
             if isinstance(each, VolumeAttachment) and step.how >= 6:
                 self._guards_until = asyncio.get_running_loop().time() + GUARDS_S
+            if isinstance(each, Node) and step.how >= 6:
+                await insist(lambda e=each: self._list(e), TRIES)
             if isinstance(each, (Pod, Node)):
                 await insist(lambda e=each: self._add_condition(e), TRIES)
 
@@ -129,6 +135,14 @@ class OtherParties:
             kind, name, patch, namespace, subresource="status", uid=found.uid, strategy="strategic"
         )
         self._tell(found, "condition")
+
+    async def _list(self, found: Object) -> None:
+        live = await self._live(found)
+        if not isinstance(live, Node) or any(each.name == ATTACHED for each in live.status.volumes_attached):
+            return
+        listed = [*msgspec.to_builtins(live.status.volumes_attached), {"name": ATTACHED, "devicePath": ""}]
+        await self._api.revise(live, {"status": {"volumesAttached": listed}}, subresource="status")
+        self._tell(live, LISTED)
 
     # --- finalizers
 

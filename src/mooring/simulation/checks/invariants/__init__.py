@@ -22,6 +22,7 @@ from mooring.simulation.checks.invariants import (
     storage_fences,
     timers,
     told_errors,
+    told_others,
     words,
     workloads,
     writes,
@@ -87,6 +88,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     told_errors.ErrorsAreShown,
     collecting.CollectsOnlyWhatIsLeft,
     marks.OthersMarksStay,
+    told_others.OthersAreTold,
     revisions.KeepsWhatIsOfUse,
 )
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from mooring.simulation.checks.invariants.checker import Checker, Found
-from mooring.simulation.checks.invariants.objects import Condition, ObjectKey, Reference, Taint, key_of
+from mooring.simulation.checks.invariants.objects import (
+    Attached,
+    Condition,
+    ObjectKey,
+    Reference,
+    Taint,
+    key_of,
+)
 from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.other_parties import MARK
+from mooring.simulation.cluster.other_parties import ATTACHED, LISTED, MARK
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -23,8 +30,9 @@ class _Spec(msgspec.Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, rename="camel", frozen=True):
     conditions: tuple[Condition, ...] = ()
+    volumes_attached: tuple[Attached, ...] = ()
 
 
 class _Object(msgspec.Struct):
@@ -42,6 +50,7 @@ class _Object(msgspec.Struct):
             "finalizer": HOLD in self.metadata.finalizers,
             "taint": any(each.key == MARK for each in self.spec.taints),
             "condition": any(each.type == MARK for each in self.status.conditions),
+            LISTED: any(each.name == ATTACHED for each in self.status.volumes_attached),
         }
         owners = {f"owner {each.name}" for each in self.metadata.owner_references}
         return {mark for mark, is_there in there.items() if is_there} | owners
@@ -52,7 +61,8 @@ _object = msgspec.json.Decoder(_Object).decode
 
 class OthersMarksStay(Checker):
     """S43: what another party has put on an object stays there: a label, an annotation, a taint, a condition,
-    a finalizer until that party takes it away, and an owner for as long as that is there."""
+    a volume that a Node lists as attached, a finalizer until that party takes it away, and an owner for as
+    long as that is there."""
 
     name = "S43"
 

@@ -25,7 +25,7 @@ from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.statements import Evidence, Statement, last_report
 
 T = TypeVar("T")
-SHARE = 0.6
+SHARE = 0.4
 """Of the states that are reached, in so many one near to it is asked about: the others cost time alone."""
 MOST_FACTS = 3
 ANOTHER = "another"
