@@ -251,4 +251,5 @@ def test_some_seeds_make_classes_anew():
     scenarios = [swarm.drawn(seed, DEFAULT) for seed in range(60)]
     found = [step for each in scenarios for step in each.steps if step.what == "replace-class"]
     assert {step.how for step in found} == {0, 1, 2}
-    assert all(step.value <= each.calm_minutes * 30 for each in scenarios for step in each.steps)
+    lasting = [(each, step) for each in scenarios for step in each.steps if step.what != "read-back"]
+    assert all(step.value <= each.calm_minutes * 30 for each, step in lasting)

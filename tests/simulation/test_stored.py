@@ -10,7 +10,8 @@ import pytest
 from mooring.apiserver.store import object_store
 from mooring.apiserver.store.history import History
 from mooring.apiserver.store.object_store import Collection, Store, decode
-from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.parts.store_log import VolatileLog
 from mooring.simulation.run import play
 
 CALM = Scenario(nodes=1, sets={"db": 2}, minutes=12, faults=0, actions=10, history=40)
@@ -95,3 +96,42 @@ def test_a_store_that_recovers_less_than_was_written_is_found(monkeypatch: pytes
 
     monkeypatch.setattr(Store, "_replay", skips_some)
     assert "D5" in play(1, CALM).invariants
+
+
+ILL = Scenario(
+    nodes=1,
+    sets={"db": 2},
+    minutes=12,
+    faults=0,
+    actions=10,
+    steps=tuple(PlanStep(100.0 + 40 * number, "fail-store", "server", 5.0) for number in range(6)),
+)
+
+
+def test_a_store_whose_log_fails_again_and_again_goes_on_with_what_is_durable():
+    outcome = play(1, ILL)
+    assert outcome.violations == []
+    assert outcome.counts["plan.over"] == 6
+
+
+def accepts_all(store: Any) -> None:
+    return
+
+
+async def learns_nothing(log: Any, after: int) -> Any:
+    await RESUME(log, after)
+    return []
+
+
+RESUME = VolatileLog.resume
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mutant", "invariant"),
+    [(Store, "_check_alive", accepts_all, "D7"), (VolatileLog, "resume", learns_nothing, "D5")],
+)
+def test_a_store_that_goes_on_otherwise_after_a_failure_is_found(
+    owner: type, name: str, mutant: Any, invariant: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(owner, name, mutant)
+    assert invariant in play(1, ILL).invariants

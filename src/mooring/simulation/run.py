@@ -25,6 +25,7 @@ from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaint
 from mooring.simulation.checks.memory import Memory
 from mooring.simulation.checks.node_memory import NodeMemory
 from mooring.simulation.checks.quiet_reads import QuietReads
+from mooring.simulation.checks.read_back import ReadsAreTrue
 from mooring.simulation.checks.recomputed import Recomputed, Restarted
 from mooring.simulation.checks.second_opinions import QUESTIONS, SecondOpinions, forget_all
 from mooring.simulation.checks.settings import Settings
@@ -215,6 +216,7 @@ async def _story(
     checks.follow(CachesAreTrue(cluster.trace, cluster.caches, checks.found))
     holds = StoreHoldsItsLog(cluster.trace, lambda: cluster.store, checks.found)
     checks.follow(holds)
+    checks.follow(ReadsAreTrue(cluster.trace, holds.model, checks.found))
     checks.follow(NodeMemory(cluster, checks.found))
     state.opinions.follow(cluster.trace, checks.found)
     checks.follow(state.opinions)

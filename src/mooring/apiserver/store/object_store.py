@@ -117,7 +117,7 @@ class Store:
         self._log = log
         self._fields = fields
         self.window = window
-        self._window_bytes = window_bytes
+        self.window_bytes = window_bytes
         self._collections: dict[str, Collection] = {}
         self._order: deque[str] = deque()
         self._bytes = 0
@@ -361,7 +361,7 @@ class Store:
         self._bytes += len(change.item.body)
 
     def _evict(self) -> None:
-        while len(self._order) > self.window or (self._bytes > self._window_bytes and len(self._order) > 1):
+        while len(self._order) > self.window or (self._bytes > self.window_bytes and len(self._order) > 1):
             change = self.collection(self._order.popleft()).history.evict()
             self._bytes -= len(change.item.body)
             self.floor = change.item.version

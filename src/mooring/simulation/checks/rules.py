@@ -35,6 +35,7 @@ OTHERS: Mapping[str, str] = {
     "D5": "The store holds what its log has made durable, now and at each version in its window, and no more.",
     "D6": "What an agent remembers of a volume, its record on disk, and what is there, agree.",
     "D7": "What is decided is what the rules say, which are written a second time.",
+    "D8": "What a reader is answered that asks for a version is what was durable at that version.",
     "Deadlock": "Something is always going to happen.",
     "Livelock": "Time goes on.",
     "Escape": "No part leaves the simulation.",

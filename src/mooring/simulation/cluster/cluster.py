@@ -20,7 +20,7 @@ import msgspec
 from mooring.apiserver import Server
 from mooring.apiserver.access.tokens import Tokens
 from mooring.apiserver.store.log import Record
-from mooring.apiserver.store.object_store import WINDOW_CHANGES, Store
+from mooring.apiserver.store.object_store import WINDOW_BYTES, WINDOW_CHANGES, Store
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -353,6 +353,7 @@ class SimulatedCluster:
         kept = changes or self.scenario.history
         if self.store is not None:
             self.store.window = kept or WINDOW_CHANGES
+            self.store.window_bytes = self.scenario.history_bytes or WINDOW_BYTES
 
     def kill_server(self) -> None:
         """Kills the API server, and loses what it had not synced."""

@@ -55,6 +55,7 @@ FAULTS: dict[str, str] = {
     "wrong-taint": "node",  # an operator declares a machine out of service that runs
     "kill-server": "server",
     "cut-store": "server",  # it does not reach its disk
+    "fail-store": "server",  # its disk fails: it is not known what of the last writes is there
     "cut": "part",
     "cut-requests": "part",
     "cut-replies": "part",
@@ -132,6 +133,7 @@ ACTIONS: dict[str, str] = {
     "replace-class": "set",  # the StorageClass of its claims, deleted and made anew, often while one is provisioned
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
+    "read-back": "api",  # a program reads objects as of a version, in pages, or of one that is not there yet
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
 }
 LASTING = ("hold", "shrink-set", "replace-class", "remove-manifest", "break-set")
@@ -187,7 +189,7 @@ RARE: dict[str, float] = dict.fromkeys(
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
         "replace-class",
-        *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze"),
+        *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze", "fail-store", "read-back"),
     ),
     0.0,
 )

@@ -28,6 +28,7 @@ from mooring.simulation.cluster.plan import (
     PlanStep,
     workloads_of,
 )
+from mooring.simulation.cluster.readers import Readers
 from mooring.simulation.cluster.upstream import Upstream
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
@@ -64,7 +65,7 @@ class PlanPlayer:
         self.users = Users(cluster)
         self.careless = CarelessUsers(self.users)
         self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
-        self.others = OtherParties(self.users)
+        self.others, self.readers = OtherParties(self.users), Readers(cluster)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -92,7 +93,10 @@ class PlanPlayer:
         if what in FENCE_ACTIONS:
             return getattr(self.fencing_users, name)
         if what in ACTIONS:
-            known = (self.manifests, self.others, self.classes, self.careless, self.users)
+            known = (
+                *(self.manifests, self.others, self.readers, self.classes),
+                *(self.careless, self.users),
+            )
             return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")
 
@@ -120,7 +124,7 @@ class PlanPlayer:
             self.cluster.peers.heal()
         if self.cloud is not None:
             self.cloud.heal()
-        cluster.log.sync_s = SYNC_S
+        cluster.log.sync_s, cluster.log.broken = SYNC_S, False
         cluster.keep_history()
         if cluster.network.server is None:
             cluster.server.start()
@@ -244,6 +248,9 @@ class PlanPlayer:
     async def _lose_machine(self, step: PlanStep) -> None:
         """It never comes back. An operator declares it dead, or (how odd) none does; but users may delete its
         pods by force."""
+        service = self.cluster.services.get(step.on)
+        if service is not None and not service.registered:
+            return  # what was begun for it could not be asked for again until a user deletes its Node
         if not self._lost(step.on):
             return
         if step.how % 2:
@@ -415,6 +422,13 @@ class PlanPlayer:
         log.sync_s = step.value
         await asyncio.sleep(step.value)
         log.sync_s = SYNC_S
+
+    async def _fail_store(self, step: PlanStep) -> None:
+        """The API server's disk fails: what is being written is there or not, and nothing else is accepted
+        until it works again."""
+        self.cluster.log.broken = True
+        await asyncio.sleep(step.value)
+        self.cluster.log.broken = False
 
     async def _cut(self, step: PlanStep) -> None:
         """In half of the cases its peers do not hear it, either."""

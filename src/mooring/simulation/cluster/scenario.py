@@ -22,6 +22,7 @@ draws its own (`cluster.swarm`).
     zones: 2                     # of the cloud, if the driver is ebs; nodes take turns
     leases: false                # attachdetach and attacher work under Leases, as several instances do
     history: 0                   # so many changes the API server keeps for watches; 0: its own number
+    history_bytes: 0             # and at most so many bytes of them; 0: its own number
     histories: {web: 0}          # the revisionHistoryLimit of a set; default: the API server's own
     collects_nodes: false        # the garbage collector follows Nodes: the CSINode of one that is gone
     disks: tuned                 # what the StorageClass of an ebs driver asks for (`cluster.disk_classes`)
@@ -87,6 +88,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_deletion_confirms_death: bool = False
     calm_minutes: float = 0
     history: int = 0
+    history_bytes: int = 0
     companions: float = 0.3
     policy: str = ""
     """A file with rules of a user in place of ours (`cluster.user_rules`)."""

@@ -56,7 +56,13 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 ALSO_DEALT = frozenset({"guarded"})
 """Those of them that are dealt with the others, too."""
-BESIDE: Mapping[str, int] = {"expire-watch": 7, "late-kind": 9, "upstream-attaches": 16, "doze": 16}
+BESIDE: Mapping[str, int] = {
+    "expire-watch": 7,
+    "late-kind": 9,
+    "upstream-attaches": 16,
+    "doze": 16,
+    "fail-store": 6,
+}
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100
 """In so many seeds each pair of faults comes up."""
@@ -67,7 +73,9 @@ NEED_A_THIRD = frozenset({"lose-machine", "remove-machine"})
 """Faults that can strike only where there are more than two machines."""
 HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
-BESIDE_ACTIONS = ("fill", "restore-volume", "replace-class", "mark")
+HISTORY_BYTES = (0, 0, 0, 100_000)
+"""Bytes of them that it keeps at the most."""
+BESIDE_ACTIONS = ("fill", "restore-volume", "replace-class", "mark", "read-back")
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
 GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",
@@ -140,11 +148,12 @@ def drawn(seed: int, given: Scenario) -> Scenario:
         struck = _that_shuts_out(seed, scenario) if given.shut_out else scenario
         scenario = _with_fencing(seed, struck, policy)
     history = stream(seed, "swarm history").choice(HISTORIES)
+    of_bytes = stream(seed, "swarm history bytes").choice(HISTORY_BYTES)
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)
-    return with_steps_beside(seed, replace(longer, history=history, disks=disks))
+    return with_steps_beside(seed, replace(longer, history=history, history_bytes=of_bytes, disks=disks))
 
 
 def _policy(seed: int, given: Scenario) -> dict[str, Any]:

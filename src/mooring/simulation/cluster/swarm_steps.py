@@ -36,13 +36,17 @@ STRIPPED_S = (40.0, 160.0)
 PersistentVolumes: while it does, or when ours has taken over."""
 TAKEOVER_S = 250.0
 """For so long at the most it is at work, and what comes of it can be seen."""
+READS = 12
+"""So often."""
+WRITES_BACK = (-1000.0, -1.0, 0.0, 1.0, 5.0, 30.0, 300.0)
+"""By so many writes it goes back, or ahead."""
 
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
     steps = (
         *(*scenario.steps, *_marks(seed, scenario), *_drains(seed, scenario)),
-        *_takeovers(seed, scenario),
+        *(*_takeovers(seed, scenario), *_reads(seed, scenario)),
     )
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -54,6 +58,16 @@ def _marks(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
     moments = [chance.uniform(5, scenario.heal_s) for _ in range(number)]
     return tuple(
         PlanStep(round(at, 3), "mark", chance.choice([*scenario.sets]), 0.0, chance.randrange(12))
+        for at in moments
+    )
+
+
+def _reads(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """What a program reads back, in every second seed."""
+    chance = stream(seed, "swarm reads")
+    moments = [chance.uniform(5, scenario.heal_s) for _ in range(chance.choice((0, READS)))]
+    return tuple(
+        PlanStep(round(at, 3), "read-back", "api", chance.choice(WRITES_BACK), chance.randrange(16))
         for at in moments
     )
 

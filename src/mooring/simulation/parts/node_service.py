@@ -44,8 +44,13 @@ class PlayedNodeService:
             self._actor.halted, self._actor = True, None
             self.process.lose()
 
-    def register(self, there: bool) -> None:
+    @property
+    def registered(self) -> bool:
         """Whether its socket is in the registration folder."""
+        return self._has_socket
+
+    def register(self, there: bool) -> None:
+        """Puts its socket into the registration folder, or takes it away."""
         if there != self._has_socket:
             self._has_socket = there
             self._changed.set()

@@ -2,7 +2,7 @@
 need.
 
 A batch becomes durable after a virtual fsync. A crash before that keeps it or loses it, as a whole: chance
-decides.
+decides. So it is with a batch whose fsync fails: what became of it shows when the log has resumed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+from mooring.apiserver.errors import LogFailed
 from mooring.apiserver.store.log import Batch, MemoryLog, Record, Recovery
 
 SYNC_S = 0.0005
@@ -26,6 +27,10 @@ class VolatileLog:
         self._disk = MemoryLog()
         self._unsynced: Batch | None = None
         self.sync_s = sync_s
+        self.broken = False
+        """Its disk fails: no fsync succeeds."""
+        self.failed = False
+        """An fsync has failed, and the log has not resumed since."""
 
     def append(self, batch: Batch) -> Awaitable[None]:
         self._unsynced = batch
@@ -35,8 +40,14 @@ class VolatileLog:
         return durable
 
     def _synced(self, batch: Batch, durable: asyncio.Future[None]) -> None:
-        self._keep(batch)
-        if not durable.done():
+        self.failed = self.failed or self.broken
+        if not self.failed:
+            self._keep(batch)
+        if durable.done():
+            return
+        if self.failed:
+            durable.set_exception(LogFailed("the disk of the store fails"))
+        else:
             durable.set_result(None)
 
     def _keep(self, batch: Batch) -> None:
@@ -47,11 +58,19 @@ class VolatileLog:
 
     def crash(self) -> None:
         """The machine loses power, or the process is killed: what was not synced may be lost."""
+        self._settle()
+        self.failed = False
+
+    def _settle(self) -> None:
         if self._unsynced is not None and self._random.random() < 0.5:
             self._keep(self._unsynced)
         self._unsynced = None
 
     async def resume(self, after: int) -> Sequence[Record]:
+        if self.broken:
+            raise LogFailed("the disk of the store still fails")
+        self._settle()
+        self.failed = False
         return await self._disk.resume(after)
 
     def recover(self) -> Recovery:

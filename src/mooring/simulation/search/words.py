@@ -20,6 +20,7 @@ STEPS: Mapping[str, str] = {
     "wrong-taint": "{on} is declared dead, and runs",
     "kill-server": "the API server is killed",
     "cut-store": "the API server does not reach its disk",
+    "fail-store": "the API server's disk fails, and whether the last writes are on it is not known",
     "cut": "{on} is cut off",
     "cut-requests": "requests of {on} are lost",
     "cut-replies": "answers to {on} are lost",

@@ -1,5 +1,5 @@
-"""What the API server's store answers to its callers, beside what it holds (D5): versions, its window, and
-what a write is computed from.
+"""What the API server's store answers to its callers, beside what it holds (D5): versions, its window, what a
+write is computed from, and what it refuses while its log does not take writes.
 
 Upstream's documentation, "API Concepts": resource versions, 410 Gone, and 504 for those that do not exist
 yet.
@@ -8,15 +8,17 @@ yet.
 from __future__ import annotations
 
 from asyncio import Future
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.apiserver.errors import Expired, TooLargeVersion
-from mooring.apiserver.store.history import Cursor, Item, Key
+from mooring.apiserver.errors import Expired, StoreFailed, TooLargeVersion
+from mooring.apiserver.store.history import Change, Cursor, Item, Key
 from mooring.apiserver.store.object_store import Store
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.parts.store_log import VolatileLog
 
 
 @dataclass
@@ -32,8 +34,25 @@ class Proposed:
 PROPOSED = Memories(Proposed)
 
 
-def of_a_write(answer: Future[Item], store: Store, resource: str, key: Key, obj: Any) -> Iterator[str]:
-    """Each write has a version of its own, above all before it."""
+def takes_writes(store: Store, *asked: object) -> bool | None:
+    """Whether the store's log does; None: a commit is under way, and it is not known how that will end."""
+    log = vars(store)["_log"]
+    if not isinstance(log, VolatileLog) or not log.failed:
+        return True
+    return False if vars(store)["_flush"] is None else None
+
+
+def of_a_write(
+    answer: Future[Item] | StoreFailed, writable: bool | None, store: Store, resource: str, key: Key, obj: Any
+) -> Iterator[str]:
+    """After a commit that failed no write is accepted until the log has resumed, and none is refused else.
+    Each write has a version of its own, above all before it."""
+    if isinstance(answer, StoreFailed):
+        if writable:
+            yield f"a write of {resource} {key[1]} is refused, and the log takes writes: {answer}"
+        return
+    if writable is False:
+        yield f"a write of {resource} {key[1]} is accepted, and the log has failed and not resumed"
     version, known = int(obj["metadata"]["resourceVersion"]), PROPOSED.of(store)
     if version <= max(known.newest, store.version):
         yield f"{resource} {key[1]} gets version {version} after {max(known.newest, store.version)}"
@@ -41,9 +60,30 @@ def of_a_write(answer: Future[Item], store: Store, resource: str, key: Key, obj:
     known.last[resource, key] = version, answer
 
 
-def of_a_removal(answer: Future[Item], store: Store, resource: str, key: Key, last: Any) -> Iterator[str]:
-    yield from of_a_write(answer, store, resource, key, last)
-    PROPOSED.of(store).last[resource, key] = 0, answer
+def of_a_removal(
+    answer: Future[Item] | StoreFailed,
+    writable: bool | None,
+    store: Store,
+    resource: str,
+    key: Key,
+    last: Any,
+) -> Iterator[str]:
+    yield from of_a_write(answer, writable, store, resource, key, last)
+    if not isinstance(answer, StoreFailed):
+        PROPOSED.of(store).last[resource, key] = 0, answer
+
+
+def under_way(store: Store) -> list[Future[Item]]:
+    """The writes that are proposed, and not durable yet."""
+    return [done for _, done in PROPOSED.of(store).last.values() if not done.done()]
+
+
+def of_settling(answer: StoreFailed | None, before: list[Future[Item]], store: Store) -> Iterator[str]:
+    """What was proposed before is durable, or it is said that it may not be."""
+    if not all(done.done() for done in before):
+        yield "writes that were proposed before are still under way"
+    if (answer is None) != (takes_writes(store) is not False):
+        yield f"all that was proposed is said to be durable ({answer}), and whether the log takes writes is not so"
 
 
 def of_a_head(answer: Item | None, store: Store, resource: str, key: Key) -> Iterator[str]:
@@ -54,6 +94,12 @@ def of_a_head(answer: Item | None, store: Store, resource: str, key: Key) -> Ite
     )
     if written is not None and not failed and (answer.version if answer else 0) != version:
         yield f"{resource} {key[1]} was written as version {version}, and the next write is not computed from it"
+
+
+def of_the_future(answer: TooLargeVersion | None, store: Store, version: int) -> Iterator[str]:
+    """What does not exist yet is refused, and nothing else."""
+    if (answer is not None) != (version > store.version):
+        yield f"version {version} is answered so ({store.version} is the newest): {answer!r}"
 
 
 def of_a_version(answer: object, store: Store, resource: str, version: int | None = None) -> Iterator[str]:
@@ -76,15 +122,45 @@ def floor(store: Store) -> int:
     return store.floor
 
 
+@dataclass
+class Kept:
+    """The changes that can be read, each with its version and size, and their bytes."""
+
+    changes: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
+    bytes: int = 0
+
+
+KEPT = Memories(Kept)
+
+
+def of_a_change(answer: None, store: Store, resource: str, change: Change) -> Iterator[str]:
+    """It is the newest of those that can be read."""
+    kept, size = KEPT.of(store), len(change.item.body)
+    kept.changes.append((change.item.version, size))
+    kept.bytes += size
+    if store.version != change.item.version:
+        yield f"the newest change is {change.item.version}, and the store is of version {store.version}"
+
+
 def of_eviction(answer: None, before: int, store: Store) -> Iterator[str]:
-    """As many changes as the window has can be read. Where one was forgotten there are as many, unless that
-    was for their bytes."""
-    held, fields = len(vars(store)["_order"]), vars(store)
-    too_few = (
-        held < store.window and store.floor != before and fields["_bytes"] < fields["_window_bytes"] // 2
-    )
-    if too_few or held > store.window:
-        yield f"{held} changes are kept, and the window has {store.window}"
+    """The last changes can be read, as many as the window has and as many bytes, and at least one; no change
+    is forgotten that had room beside the newer ones."""
+    kept, forgotten = KEPT.of(store), 0
+    while kept.changes and kept.changes[0][0] <= store.floor:
+        forgotten = kept.changes.popleft()[1]
+        kept.bytes -= forgotten
+    number = len(kept.changes)
+    if number > store.window or (kept.bytes > store.window_bytes and number > 1):
+        yield f"{number} changes of {kept.bytes} bytes are kept, {_window(store)}"
+    fits = number + 1 <= store.window and kept.bytes + forgotten <= store.window_bytes
+    if store.floor != before and fits:
+        yield f"only {number} changes of {kept.bytes} bytes are kept, {_window(store)}"
+    if (counted := vars(store)["_bytes"]) != kept.bytes:
+        yield f"{kept.bytes} bytes are kept, and {counted} counted"
+
+
+def _window(store: Store) -> str:
+    return f"and the window has {store.window}, of {store.window_bytes} bytes"
 
 
 def of_skipping(answer: None, cursor: Cursor) -> Iterator[str]:
@@ -105,12 +181,15 @@ def of_a_list(answer: Sequence[Item], store: Store, resource: str) -> Iterator[s
 
 
 QUESTIONS = (
-    Question(Store, "write", of_a_write),
-    Question(Store, "remove", of_a_removal),
+    Question(Store, "write", of_a_write, before=takes_writes, refusals=(StoreFailed,)),
+    Question(Store, "remove", of_a_removal, before=takes_writes, refusals=(StoreFailed,)),
+    Question(Store, "settled", of_settling, before=under_way, refusals=(StoreFailed,)),
+    Question(Store, "check_not_future", of_the_future, refusals=(TooLargeVersion,)),
     Question(Store, "head", of_a_head),
     Question(Store, "heads", of_a_list),
     Question(Store, "list", of_a_version, refusals=(Expired, TooLargeVersion)),
     Question(Store, "watch", of_a_version, refusals=(Expired, TooLargeVersion)),
+    Question(Store, "_apply", of_a_change),
     Question(Store, "_evict", of_eviction, before=floor),
     Question(Cursor, "skip", of_skipping),
 )
