@@ -41,6 +41,33 @@ def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(
     play(story)
 
 
+@pytest.mark.parametrize("scaled_away", [True, False])
+def test_a_pod_that_is_scaled_away_or_ends_gets_no_claim_any_more(play: Play, scaled_away: bool):
+    """A volume would be made that nothing uses: found by the simulation (D7)."""
+
+    async def story(stage: ControllerStage):
+        controller = await staged(stage, replicas=2)
+        claim = await stage.api.get(PersistentVolumeClaim, "data-db-0", "default")
+        await stage.api.patch(
+            PersistentVolumeClaim, claim.name, {"metadata": {"finalizers": None}}, "default"
+        )
+        await stage.api.delete(PersistentVolumeClaim, claim.name, "default")
+        controller.cache(PersistentVolumeClaim).apply(WatchEvent("DELETED", claim, "1000000"))
+        if scaled_away:
+            none = {"spec": {"replicas": 0}}
+            scaled = await stage.api.patch(StatefulSet, "db", none, "default")
+            controller.cache(StatefulSet).accept(scaled)
+        else:
+            held = {"metadata": {"finalizers": ["example.com/hold"]}}
+            await stage.api.patch(Pod, "db-0", held, "default")
+            await stage.api.delete(Pod, "db-0", "default")
+            controller.cache(Pod).accept(await stage.api.get(Pod, "db-0", "default"))
+        await controller.reconcile("default/db")
+        assert await stage.api.find(PersistentVolumeClaim, claim.name, "default") is None
+
+    play(story)
+
+
 def test_a_claim_that_goes_without_having_been_shown_as_being_deleted_has_its_set_looked_at(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ):

@@ -213,9 +213,11 @@ class StatefulSetController(Controller[str]):
 
     async def _create_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
         """Creates claims that are missing although their pod exists: the claim was being deleted when the pod
-        was made, and the cache was stale. The pod would wait for it for ever."""
+        was made, and the cache was stale. The pod would wait for it for ever. For one that ends, or is to
+        end, a volume would be made that nothing uses."""
+        wanted = () if stateful_set.deleting else ordinals(stateful_set)
         for ordinal, pod in pods.items():
-            if pod.status.phase in ("", "Pending") and not pod.deleting and not stateful_set.deleting:
+            if ordinal in wanted and pod.status.phase in ("", "Pending") and not pod.deleting:
                 for body in claim_bodies(stateful_set, ordinal):
                     await self._ensure_claim(stateful_set, body, ordinal)
 
