@@ -584,6 +584,30 @@ def test_an_unreport_that_is_taken_back_disturbs_nothing(play: Play) -> None:
     play(story)
 
 
+def test_of_a_volume_that_nothing_attaches_no_attachment_is_missed(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    """Its device is mounted once for the node, as that of a local volume, or of a CSI driver with
+    `attachRequired: false`: found by the simulation (D3)."""
+    monkeypatch.setattr(played.PlayedDisk, "can_attach", lambda plugin, spec: False)
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_disk_pod()
+        await stage.until(lambda: running(stage))
+        before = list(stage.machine.journal)
+        await stage.report(["another"])
+        await asyncio.sleep(30)
+        assert stage.machine.journal == before
+        await stage.kill()
+        await stage.start()
+        await asyncio.sleep(30)
+        assert "kill" not in stage.machine.journal
+        assert "unmount-device d1" not in stage.machine.journal
+
+    play(story)
+
+
 def test_a_claim_that_does_not_exist_is_named_and_waited_for(play: Play) -> None:
     async def story(stage: Any) -> None:
         await stage.start()

@@ -152,3 +152,14 @@ def test_content_that_is_not_shown_and_what_rests_after_a_change_are_objected_to
     rests.outdated.add("a")
     rests.operations["a"] = PodOperation(Action.SET_UP, under_way=False, again_at=9.0)
     assert [*node_operations.content_shown(None, asked(rests), "a", NAME)]
+
+
+def test_what_is_told_before_an_agent_has_looked_is_objected_to():
+    knows: Any = SimpleNamespace(remembered=lambda: {})
+    knows_nothing: Any = SimpleNamespace(remembered=lambda: None)
+    assert not node_operations.has_looked(knows_nothing)
+    assert not [*node_operations.looked(None, False, knows)]
+    assert [*node_operations.looked(None, True, knows)]
+    assert [*node_operations.looked(None, False, knows_nothing)]
+    assert not [*node_operations.told_in_use((), knows)]
+    assert [*node_operations.told_in_use((), knows_nothing)]

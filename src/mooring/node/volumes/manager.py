@@ -181,11 +181,10 @@ class VolumeManager:
 
     def terminating(self, pod_uid: str) -> None:
         """The pod keeps what it has and gets nothing new."""
+        # Less is to be done than before: no volume needs to be looked at.
         for volume in self._known.of(pod_uid):
-            want = volume.wants.get(pod_uid)
-            if want is not None and want.starting:
+            if (want := volume.wants.get(pod_uid)) is not None:
                 want.starting = False
-                self._queue.add(volume.record.unique_name)
 
     def release(self, pod_uid: str) -> None:
         """The pod's processes are gone: its volumes are to be unmounted."""
@@ -237,8 +236,9 @@ class VolumeManager:
         before, after = _reported(old), _reported(new)
         unreported = _write_token(old) != _write_token(new) or (old and old.uid) != (new and new.uid)
         for unique_name, volume in self._known.volumes.items():
-            held = (volume.busy or volume.record.device is not None) and not self._attaches
-            if held and (unreported or unique_name not in after):
+            held = volume.busy or volume.record.device is not None
+            attached_for_us = volume.record.attachable and not self._attaches
+            if held and attached_for_us and (unreported or unique_name not in after):
                 volume.unverified = True
             if unreported or (unique_name in before) != (unique_name in after):
                 self._queue.add(unique_name)

@@ -21,6 +21,7 @@ from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event
+from mooring.simulation.parts.share_plugin import shares_at
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
 
@@ -35,7 +36,7 @@ Records = Mapping[str, VolumeRecord]
 
 
 class There(NamedTuple):
-    """What is there on a machine: disks that are mounted (`raw`, too), and what is shown to pods."""
+    """What is there on a machine: disks that are mounted (`raw`, too) and shares, and what pods are shown."""
 
     disks: set[str]
     shown: set[Shown]
@@ -83,8 +84,9 @@ class NodeMemory:
     def _there(self, node: str) -> There:
         array, root = self._cluster.array, self._cluster.machines[node].root
         shown_as = array.shown_as.items()
+        shares = {path.name for path in shares_at(root)}
         disks = {wanted for (wanted, at), disk in shown_as if at == node and (disk, node) in array.mounted}
-        return There(disks, set(_shown(root)))
+        return There(disks | shares, set(_shown(root)))
 
     def _disk(self, unique_name: str) -> str:
         """The disk of a volume that has a device: a plugin's, or a CSI driver's by its handle."""

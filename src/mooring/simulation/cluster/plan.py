@@ -147,8 +147,10 @@ DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
 KEEPING = tuple(kind for kind in DYNAMIC if kind != "passing")
 """Those of them whose volumes outlive it that a set is scaled to nothing."""
-UPDATED = (*CLAIMING, "plain", "scratch", "ephemeral", "tenant", "daemons")
+UPDATED = (*CLAIMING, "plain", "scratch", "sharing", "ephemeral", "tenant", "daemons")
 """Workloads whose template users change."""
+STRIPPED = ("ordered", "plain", "disk", "guarded", "scratch", "sharing")
+"""Workloads whose pods lose what their StatefulSet has given them."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
     *("array-lies", "quota", "array-puts-off", "array-full"),
@@ -170,7 +172,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "update-set": {"workloads": UPDATED},
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
-    "strip-labels": {"workloads": ("ordered", "plain", "disk", "guarded", "scratch")},
+    "strip-labels": {"workloads": STRIPPED},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},
     "delete-mirror": {"workloads": ("manifests",)},

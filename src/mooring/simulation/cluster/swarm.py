@@ -50,6 +50,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "dev": {"raw": 4, "raw-shared": 2},
     "own": {"passing": 5},
     "tmp": {"filling": 5},
+    "www": {"sharing": 7},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4},
 }

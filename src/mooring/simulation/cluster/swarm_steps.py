@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, UPDATED, suits, workloads_of
+from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, STRIPPED, UPDATED, suits, workloads_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
@@ -40,14 +40,16 @@ READS = 12
 """So often."""
 WRITES_BACK = (-1000.0, -1.0, 0.0, 1.0, 5.0, 30.0, 300.0)
 """By so many writes it goes back, or ahead."""
+STRIPS_BESIDE = 10
+"""In so many of twenty seeds pods lose their owners while what adopts them has a bad network."""
+STRIPS, STRIPS_S = 8, 60.0
+"""So often, in so many seconds."""
 
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    steps = (
-        *(*scenario.steps, *_marks(seed, scenario), *_drains(seed, scenario)),
-        *(*_takeovers(seed, scenario), *_reads(seed, scenario)),
-    )
+    beside = (_marks, _drains, _takeovers, _reads, _strips)
+    steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
 
@@ -70,6 +72,22 @@ def _reads(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
         PlanStep(round(at, 3), "read-back", "api", chance.choice(WRITES_BACK), chance.randrange(16))
         for at in moments
     )
+
+
+def _strips(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Pods lose their owners, again and again, while the network of the controllers is bad that adopt them:
+    what they try first fails."""
+    cards = [number < STRIPS_BESIDE for number in range(OF)]
+    struck = [name for name, kind in scenario.workloads.items() if kind in STRIPPED]
+    if not (scenario.actions and struck and dealt(seed, cards, "swarm strips")):
+        return ()
+    chance = stream(seed, "swarm strips of it")
+    begins = round(chance.uniform(60, scenario.heal_s - STRIPS_S), 3)
+    moments = [round(begins + chance.uniform(1, STRIPS_S - 5), 3) for _ in range(STRIPS)]
+    strips = [
+        PlanStep(at, "strip-labels", chance.choice(struck), how=2 * chance.randrange(6) + 1) for at in moments
+    ]
+    return (PlanStep(begins, "storm", "placing", STRIPS_S), *strips)
 
 
 def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:

@@ -187,6 +187,14 @@ def _filling(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return made
 
 
+def _sharing(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods have one share: those of a node have one mount of it."""
+    body = _set(name, replicas, {})
+    share = {"name": f"share-{name}", "nfs": {"server": "files", "path": f"/share-{name}"}}
+    body["spec"]["template"]["spec"] |= {"volumes": [share]}
+    return [(StatefulSet, body, NAMESPACE)]
+
+
 def _ephemeral(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     """A StatefulSet whose pods have claims that come and go with them."""
     body = _set(name, replicas, {})
@@ -365,6 +373,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "raw-shared": _raw_shared,
     "passing": _passing,
     "filling": _filling,
+    "sharing": _sharing,
     "named": _named,
     "reserved": _reserved,
 }

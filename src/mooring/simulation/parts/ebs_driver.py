@@ -32,6 +32,8 @@ from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.ec2 import Ec2, Ec2Wire, device_path
 from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
 from mooring.simulation.parts.network import Link
+from mooring.simulation.parts.share_plugin import SharePlugin
+from mooring.simulation.parts.storage import Array
 from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
@@ -98,7 +100,7 @@ def ebs_node_service(ec2: Ec2, node: str) -> Dispatcher:
 
 
 def ebs_plugins(
-    process: EbsProcess, services: Mapping[str, DriverProcess], host: VolumeHost
+    process: EbsProcess, array: Array, services: Mapping[str, DriverProcess], host: VolumeHost
 ) -> PluginManager:
     """The plugins of a process of the cluster: a controller calls the driver's process, a node its own
     service."""
@@ -108,5 +110,5 @@ def ebs_plugins(
 
     assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
     host = replace(host, plugin_settings={CSI_PLUGIN: {} if host.node_name else {DRIVER: PROCESS}})
-    plugins: Sequence[Any] = [CSIPlugin(connect), ScratchPlugin()]
+    plugins: Sequence[Any] = [CSIPlugin(connect), ScratchPlugin(), SharePlugin(array)]
     return PluginManager(plugins, host)

@@ -37,6 +37,7 @@ from mooring.simulation.parts.manifests import ManifestFolder
 from mooring.simulation.parts.peer_wire import PeerWire
 from mooring.simulation.parts.plugins import MakePlugins
 from mooring.simulation.parts.raw_devices import lose_devices
+from mooring.simulation.parts.share_plugin import lose_shares, shares_at
 from mooring.simulation.parts.watchdog import SimulatedWatchdog
 from mooring.volumes.names import CSI_PLUGIN, escape_plugin_name
 from mooring.volumes.plugins.csi.publishing import MOUNT
@@ -240,7 +241,7 @@ class PlayedMounts:
         return sorted(self._point(disk) for disk, node in there if node == self._node)
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
-        points = self._points()
+        points = [*self._points(), *map(str, shares_at(self._root))]
         return tuple(
             Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x")
             for number, point in enumerate(points)
@@ -314,6 +315,7 @@ class Machine:
         self.runtime = PlayedRuntime(self.array, self.name)
         self.array.power_off(self.name)
         lose_devices(self.root)
+        lose_shares(self.root)
         if self.watchdog is not None:
             self.watchdog.off()
         if self.peers is not None:

@@ -13,6 +13,7 @@ from mooring.simulation.parts.ebs_driver import DRIVER as EBS_DRIVER
 from mooring.simulation.parts.ebs_driver import EbsProcess, ebs_node_service, ebs_plugins
 from mooring.simulation.parts.ec2 import Ec2
 from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
+from mooring.simulation.parts.share_plugin import SharePlugin
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -37,8 +38,8 @@ def array_plugins(
     a cloud's volumes by the process of their driver (`ebs`). `services`: the drivers' node services, by
     node."""
     if ebs is not None:
-        return lambda host: ebs_plugins(ebs, services or {}, host)
+        return lambda host: ebs_plugins(ebs, array, services or {}, host)
     if driver == "csi":
         return lambda host: csi_plugins(array, services or {}, host)
     make = GrowingArrayPlugin if array.grows else ArrayPlugin
-    return lambda host: PluginManager([make(array), ScratchPlugin()], host)
+    return lambda host: PluginManager([make(array), ScratchPlugin(), SharePlugin(array)], host)

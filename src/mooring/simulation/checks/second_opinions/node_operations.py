@@ -175,7 +175,28 @@ def let_go(answer: None, asked: VolumeManager, pod_uid: str) -> Iterator[str]:
             yield f"{volume.record.unique_name} is still known as one of pod {pod_uid}, which let it go"
 
 
+def has_looked(asked: VolumeManager) -> bool:
+    return asked.remembered() is not None
+
+
+def looked(answer: None, before: bool, asked: VolumeManager) -> Iterator[str]:
+    """Until an agent has found what earlier ones left, it knows nothing of any volume; nor does it say so."""
+    if before:
+        yield "what an agent knows of its volumes is told before it has looked for what earlier ones left"
+    if not has_looked(asked):
+        yield "an agent has looked for what earlier ones left, and still knows nothing"
+
+
+def told_in_use(answer: tuple[str, ...], asked: VolumeManager) -> Iterator[str]:
+    """A Node without a volume that is mounted there lets it be detached: an agent tells that list when it
+    has looked."""
+    if not has_looked(asked):
+        yield f"volumesInUse is {answer}, before the agent has looked for what earlier ones left"
+
+
 QUESTIONS = (
+    Question(VolumeManager, "reconstruct", looked, before=has_looked),
+    Question(VolumeManager, "volumes_in_use", told_in_use),
     Question(Operations, "set_up", has_been_set_up),
     Question(Operations, "tear_down", has_been_torn_down),
     Question(Operations, "mount_device", device_mounted, before=to_be_mounted),

@@ -65,6 +65,8 @@ def volume_state(
         or (published, reported, one_at_a_time) != (answer.published, answer.reported, answer.one_at_a_time)
     ):
         yield f"{asked} is judged as {answer}"
+    if asked.stale and not record.attachable:
+        yield f"{record.unique_name}, which nothing attaches, has lost its VolumeAttachment"
 
 
 def awaited(answer: int | None, asked: WantedVolume, node_name: str) -> Iterator[str]:
