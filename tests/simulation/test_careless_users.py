@@ -253,3 +253,25 @@ def test_some_seeds_make_classes_anew():
     assert {step.how for step in found} == {0, 1, 2}
     lasting = [(each, step) for each in scenarios for step in each.steps if step.what != "read-back"]
     assert all(step.value <= each.calm_minutes * 30 for each, step in lasting)
+
+
+def test_a_pod_that_is_taken_aside_keeps_its_name_until_it_is_deleted():
+    step = PlanStep(100.0, "take-aside", "web", 60.0)
+    outcome = play(
+        1,
+        Scenario(
+            nodes=2,
+            sets={"web": 2},
+            workloads={"web": "plain"},
+            minutes=8,
+            faults=0,
+            actions=0,
+            steps=(step,),
+        ),
+        lines=True,
+    )
+    assert outcome.violations == []
+    (gone,) = lines(outcome, "store.deleted", "resource=pods", "name=default/web-0")
+    assert 160 < moment(gone) < 165
+    again = lines(outcome, "store.written", "resource=pods", "name=default/web-0")
+    assert 160 < moment(again[-1]) < 175

@@ -155,7 +155,7 @@ def test_content_that_is_not_shown_and_what_rests_after_a_change_are_objected_to
 
 
 def test_what_is_told_before_an_agent_has_looked_is_objected_to():
-    knows: Any = SimpleNamespace(remembered=lambda: {})
+    knows: Any = SimpleNamespace(remembered=dict)
     knows_nothing: Any = SimpleNamespace(remembered=lambda: None)
     assert not node_operations.has_looked(knows_nothing)
     assert not [*node_operations.looked(None, False, knows)]

@@ -309,6 +309,17 @@ class CarelessUsers:
             patch = {"metadata": {"labels": labels} | owners}
             await self._cluster.as_user(lambda: self._api.revise(pod, patch, any_version=True))
 
+    async def take_aside(self, step: PlanStep) -> None:
+        """Takes the label from a pod by which its StatefulSet selects it: to find out what is wrong with it,
+        as upstream's documentation says ("Isolating Pods from a ReplicaSet"). It keeps its name meanwhile."""
+        pod = await self._users.pod(step)
+        if pod is None or pod.deleting:
+            return
+        aside = {"metadata": {"labels": {"app": None}}}
+        await self._cluster.as_user(lambda: self._api.revise(pod, aside, any_version=True))
+        await asyncio.sleep(step.value)
+        await self._cluster.as_user(lambda: self._api.delete(Pod, pod.name, pod.namespace, uid=pod.uid))
+
     async def fill(self, step: PlanStep) -> None:
         """A pod puts more into its emptyDir than that may hold."""
         pod = await self._users.pod(step)

@@ -133,10 +133,11 @@ ACTIONS: dict[str, str] = {
     "replace-class": "set",  # the StorageClass of its claims, deleted and made anew, often while one is provisioned
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
+    "take-aside": "set",  # a pod, out of its StatefulSet, to look at it for a while; then it is deleted
     "read-back": "api",  # a program reads objects as of a version, in pages, or of one that is not there yet
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
 }
-LASTING = ("hold", "shrink-set", "replace-class", "remove-manifest", "break-set")
+LASTING = ("hold", "shrink-set", "replace-class", "remove-manifest", "break-set", "take-aside")
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
@@ -173,6 +174,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
     "strip-labels": {"workloads": STRIPPED},
+    "take-aside": {"workloads": STRIPPED},
     "edit-manifest": {"workloads": ("manifests",)},
     "remove-manifest": {"workloads": ("manifests",)},
     "delete-mirror": {"workloads": ("manifests",)},
@@ -192,6 +194,7 @@ RARE: dict[str, float] = dict.fromkeys(
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
         "replace-class",
         *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze", "fail-store", "read-back"),
+        "take-aside",
     ),
     0.0,
 )

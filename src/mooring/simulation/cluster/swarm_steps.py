@@ -44,11 +44,15 @@ STRIPS_BESIDE = 10
 """In so many of twenty seeds pods lose their owners while what adopts them has a bad network."""
 STRIPS, STRIPS_S = 8, 60.0
 """So often, in so many seconds."""
+ASIDES_BESIDE, ASIDES = 10, 3
+"""In so many of twenty seeds a user takes pods aside, so many."""
+ASIDE_S = (2.0, 15.0, 60.0)
+"""For so many seconds."""
 
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    beside = (_marks, _drains, _takeovers, _reads, _strips)
+    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides)
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -88,6 +92,20 @@ def _strips(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
         PlanStep(at, "strip-labels", chance.choice(struck), how=2 * chance.randrange(6) + 1) for at in moments
     ]
     return (PlanStep(begins, "storm", "placing", STRIPS_S), *strips)
+
+
+def _asides(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Pods that a user takes aside."""
+    cards = [number < ASIDES_BESIDE for number in range(OF)]
+    taken = [name for name, kind in scenario.workloads.items() if kind in STRIPPED]
+    if not (scenario.actions and taken and dealt(seed, cards, "swarm asides")):
+        return ()
+    chance = stream(seed, "swarm asides of it")
+    moments = [round(chance.uniform(60, scenario.heal_s - 5), 3) for _ in range(ASIDES)]
+    return tuple(
+        PlanStep(at, "take-aside", chance.choice(taken), chance.choice(ASIDE_S), chance.randrange(3))
+        for at in moments
+    )
 
 
 def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:

@@ -97,6 +97,8 @@ STEPS: Mapping[str, str] = {
     "update-set": "{on} is updated",
     "break-set": "{on} gets a template that fails",
     "mark": "another party marks what belongs to {on}",
+    "read-back": "a program reads what was so some writes ago, or will be",
+    "take-aside": "a pod of {on} is taken aside, and deleted later",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
     "replace-class": "the StorageClass of {on}'s claims is deleted, and made anew",

@@ -1,9 +1,9 @@
 """What a StatefulSet's controller does for one identity: its claims, and the pod that is made when they are
 there.
 
-https://kubernetes.io/docs/concepts/workloads/controllers/statefulset: "Stable Storage", and
-docs/controllers.md. Claims are for pods that there are to be; nothing that could not be done is left without
-something that has the set looked at again.
+https://kubernetes.io/docs/concepts/workloads/controllers/statefulset: "Stable Storage". Claims are for pods
+that there are to be; nothing that could not be done is left without something that has the set looked at
+again.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ OTHERS = 0.3
 ONLY_NAMED = dict.fromkeys(
     (
         *("array-takes-away", "remove-machine", "old-lists", "slow-mount", "array-puts-off", "kill-service"),
-        *("expire-watch", "late-kind", "upstream-attaches", "doze", "fail-store", "read-back"),
+        *("expire-watch", "late-kind", "upstream-attaches", "doze", "fail-store", "read-back", "take-aside"),
         *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
         *(
             "ec2-puts-off",
