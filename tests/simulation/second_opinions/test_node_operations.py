@@ -23,6 +23,7 @@ from mooring.node.volumes.records import DeviceRecord, PodRecord, VolumeRecord
 from mooring.node.volumes.volume import PodOperation, Want, WantedVolume
 from mooring.simulation.checks.second_opinions import node_operations
 from mooring.volumes.attachment_lock import Closed, Lock, annotation
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import AWAITED
 from mooring.volumes.spec import VolumeSpec
 
@@ -163,3 +164,37 @@ def test_what_is_told_before_an_agent_has_looked_is_objected_to():
     assert [*node_operations.looked(None, False, knows_nothing)]
     assert not [*node_operations.told_in_use((), knows)]
     assert [*node_operations.told_in_use((), knows_nothing)]
+
+
+@pytest.mark.parametrize(
+    ("modes", "options", "other", "refused"),
+    [
+        ((), (), Presence.PRESENT, False),
+        (("ReadWriteOncePod",), (), Presence.PRESENT, True),
+        (("ReadWriteOncePod",), (), Presence.ABSENT, False),
+        ((), ("ro",), Presence.ABSENT, True),
+    ],
+)
+def test_a_refusal_without_a_reason_and_a_reason_without_a_refusal_are_objected_to(
+    modes: tuple[str, ...], options: tuple[str, ...], other: Presence, refused: bool
+):
+    one = volume(access_modes=modes, mount_options=options)
+    one.pods["b"] = other
+    given: Any = (asked(one), one, one.wants["a"], Plugin())
+    for answer in (None, VolumeError("")):
+        right = (answer is not None) == refused
+        assert (not [*node_operations.of_a_refusal(answer, *given)]) is right
+
+
+def test_content_that_others_use_and_is_not_watched_any_more_is_objected_to():
+    source, other = ("v1", "ns", "one"), ("v1", "ns", "two")
+    watches: Any = SimpleNamespace(
+        _users={source: {("a", "v"), ("b", "v")}, other: {("a", "v")}}, _watches={source: None, other: None}
+    )
+    left = node_operations.follows(watches, "a", "v")
+    assert left == {source: {("b", "v")}}
+    assert [*node_operations.unfollowed(None, left, watches, "a", "v")]
+    watches._users = {source: {("b", "v")}}
+    assert [*node_operations.unfollowed(None, left, watches, "a", "v")]
+    del watches._watches[other]
+    assert not [*node_operations.unfollowed(None, left, watches, "a", "v")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.checks.second_opinions.statefulset_steps import (
     begins,
     of_a_claim,
+    of_a_claim_that_is_gone,
     of_a_pod,
     of_missing_claims,
 )
@@ -126,5 +128,27 @@ def test_a_pod_that_was_not_made_is_tried_again(
         if then is not None:
             then(asked.queue)
         return [*of_a_pod(None, asked, SET, 0, "new")]
+
+    assert (not run_in_virtual_time(story())) is right
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "marked", "right"),
+    [
+        (claim(), None, True, True),
+        (claim(), claim(), False, True),
+        (None, claim(), False, True),
+        (claim(), None, False, False),
+    ],
+)
+def test_the_end_of_a_claim_has_its_set_looked_at(
+    old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None, marked: bool, right: bool
+):
+    async def story() -> list[str]:
+        asked: Any = Controller()
+        asked._sets = SimpleNamespace(items=lambda: [SET])
+        if marked:
+            asked.queue.add(KEY)
+        return [*of_a_claim_that_is_gone(None, asked, old, new)]
 
     assert (not run_in_virtual_time(story())) is right

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -282,5 +283,20 @@ def test_what_is_skipped_and_is_still_to_be_taken_is_objected_to() -> None:
         assert [*of_skipping(None, cursor)]
         cursor.skip()
         assert not [*of_skipping(None, cursor)]
+
+    assert heard(story) == []
+
+
+def test_what_has_failed_and_is_published_all_the_same_is_objected_to() -> None:
+    async def story(held: Store) -> None:
+        loop = asyncio.get_running_loop()
+        failed, open_, done = loop.create_future(), loop.create_future(), loop.create_future()
+        failed.set_exception(StoreFailed(""))
+        done.set_result(None)
+        item = held.get(PODS, WEB)
+        change: Any = SimpleNamespace(item=item)
+        writes = [SimpleNamespace(resource=PODS, change=change, done=each) for each in (failed, open_, done)]
+        assert store.failed_before(held, writes) == [writes[0], writes[2]]
+        assert len([*store.of_publishing(None, [writes[0], writes[2]], held, writes)]) == 1
 
     assert heard(story) == []

@@ -40,7 +40,6 @@ from mooring.kube.errors import AlreadyExists, ApiError
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
-from mooring.kube.reason import Reason
 from mooring.kube.rests import Rests
 from mooring.kube.revisions import REVISION, Revisions, template_of
 from mooring.kube.selectors import label_selector_of
@@ -165,7 +164,7 @@ class StatefulSetController(Controller[str]):
                 case Action.CREATE:
                     await self._create(stateful_set, decision.ordinal, revision)
                 case Action.DELETE:
-                    await self._delete(stateful_set, pods[decision.ordinal], decision.reason)
+                    await self._delete(stateful_set, decision, pods[decision.ordinal])
                     going.add(pods[decision.ordinal].uid)
                 case _:
                     assert_never(action)
@@ -174,14 +173,13 @@ class StatefulSetController(Controller[str]):
             self.recorder.event(stateful_set, "Warning", f"Failed{action.value}", f"{what} failed: {error}")
             raise
 
-    async def _delete(self, stateful_set: StatefulSet, pod: Pod, reason: Reason) -> None:
+    async def _delete(self, stateful_set: StatefulSet, decision: PodDecision, pod: Pod) -> None:
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-        ordinal = ordinal_of(stateful_set, pod)
         # It goes as the set wants it, and its successor comes at once.
-        if not pod.finished and ordinal is not None:
-            self._rests[stateful_set.key].end(ordinal)
+        if not pod.finished:
+            self._rests[stateful_set.key].end(decision.ordinal)
         self.recorder.event(
-            stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {reason.message}"
+            stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {decision.reason.message}"
         )
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:

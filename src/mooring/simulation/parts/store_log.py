@@ -16,6 +16,8 @@ from mooring.apiserver.store.log import Batch, MemoryLog, Record, Recovery
 
 SYNC_S = 0.0005
 """How long an fsync takes."""
+GIVES_UP_S = 0.3
+"""And how long one that fails: the operating system tries more than once."""
 
 
 class VolatileLog:
@@ -36,7 +38,7 @@ class VolatileLog:
         self._unsynced = batch
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[None] = loop.create_future()
-        loop.call_later(self.sync_s, self._synced, batch, durable)
+        loop.call_later(self.sync_s + (GIVES_UP_S if self.broken else 0), self._synced, batch, durable)
         return durable
 
     def _synced(self, batch: Batch, durable: asyncio.Future[None]) -> None:

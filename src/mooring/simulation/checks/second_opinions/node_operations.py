@@ -3,15 +3,16 @@ docs/nodes.md and docs/protocol.md, "Mount"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mooring.kube.objects import Pod
+from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.decide import Action, Decision, Presence
 from mooring.node.volumes.handshake import Permission
 from mooring.node.volumes.manager import Publisher, VolumeManager
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
-from mooring.node.volumes.volume import WantedVolume
+from mooring.node.volumes.volume import Want, WantedVolume
 from mooring.simulation.checks.second_opinions.attaching import awaited_on
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import VolumeError
@@ -80,6 +81,38 @@ def device_unmounted(answer: None, asked: Operations, volume: WantedVolume, node
         yield f"{record.unique_name}: its device was unmounted; it is {volume.device}, {record}"
     if volume.stale:
         yield f"{record.unique_name}: its device was unmounted, and counts as stale"
+
+
+def of_a_refusal(
+    answer: VolumeError | None, asked: Operations, volume: WantedVolume, want: Want, plugin: VolumePlugin
+) -> Iterator[str]:
+    """Refused is a second pod of a volume of ReadWriteOncePod, and mount options that a plugin has not."""
+    others = {uid for uid, presence in volume.pods.items() if presence is not Presence.ABSENT} - {
+        want.pod.uid
+    }
+    modes = want.spec.persistent_volume.spec.access_modes if want.spec.persistent_volume is not None else ()
+    taken = list(modes) == ["ReadWriteOncePod"] and bool(others)
+    unknown = bool(want.spec.mount_options) and not plugin.supports_mount_option()
+    if (answer is not None) != (taken or unknown):
+        yield f"{volume.record.unique_name} for pod {want.pod.key}, beside {sorted(others)}: {answer!r}"
+
+
+# --- whose content is watched
+
+
+def follows(asked: ContentWatches, pod_uid: str, unique_name: str) -> dict[object, set[object]]:
+    """What stays of whom when this pod does not use this volume any more."""
+    users: Mapping[object, set[object]] = vars(asked)["_users"]
+    left = {source: each - {(pod_uid, unique_name)} for source, each in users.items()}
+    return {source: each for source, each in left.items() if each}
+
+
+def unfollowed(
+    answer: None, left: dict[object, set[object]], asked: ContentWatches, pod_uid: str, unique_name: str
+) -> Iterator[str]:
+    """What others use is watched still, and nothing else."""
+    if vars(asked)["_users"] != left or not vars(asked)["_watches"].keys() <= left.keys():
+        yield f"pod {pod_uid} leaves {unique_name}: used are {sorted(map(str, left))}, and others are watched"
 
 
 # --- what has changed
@@ -198,6 +231,8 @@ QUESTIONS = (
     Question(VolumeManager, "reconstruct", looked, before=has_looked),
     Question(VolumeManager, "volumes_in_use", told_in_use),
     Question(Operations, "set_up", has_been_set_up),
+    Question(Operations, "_refuse", of_a_refusal, refusals=(VolumeError,)),
+    Question(ContentWatches, "unfollow", unfollowed, before=follows),
     Question(Operations, "tear_down", has_been_torn_down),
     Question(Operations, "mount_device", device_mounted, before=to_be_mounted),
     Question(Operations, "unmount_device", device_unmounted),

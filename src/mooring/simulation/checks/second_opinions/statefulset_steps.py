@@ -112,6 +112,21 @@ def of_a_pod(
         yield f"pod {ordinal} of {stateful_set.name} was not made, and nothing has it tried again"
 
 
+def of_a_claim_that_is_gone(
+    answer: None,
+    asked: StatefulSetController,
+    old: PersistentVolumeClaim | None,
+    new: PersistentVolumeClaim | None,
+) -> Iterator[str]:
+    """Its set is looked at: a pod may wait for it, or may be made now."""
+    if old is None or new is not None:
+        return
+    for each in vars(asked)["_sets"].items():
+        of_set = {name for ordinal in identities_of(each) for name in names_of_claims(each, ordinal)}
+        if each.namespace == old.namespace and old.name in of_set and each.key not in asked.queue:
+            yield f"claim {old.key} is gone, and {each.key} is not looked at"
+
+
 def _goes(claim: PersistentVolumeClaim) -> bool:
     """It is being deleted, or will be with what owns it."""
     return claim.deleting or bool(claim.metadata.owner_references)
@@ -121,4 +136,5 @@ QUESTIONS = (
     Question(StatefulSetController, "_ensure_claim", of_a_claim, before=pod_before, refusals=(KubeError,)),
     Question(StatefulSetController, "_create_missing_claims", of_missing_claims, before=begins),
     Question(StatefulSetController, "_create", of_a_pod),
+    Question(StatefulSetController, "_claim_gone", of_a_claim_that_is_gone),
 )

@@ -73,6 +73,20 @@ def of_a_removal(
         PROPOSED.of(store).last[resource, key] = 0, answer
 
 
+def failed_before(store: Store, writes: Sequence[Any]) -> list[Any]:
+    return [
+        each for each in writes if each.done is not None and each.done.done() and not each.done.cancelled()
+    ]
+
+
+def of_publishing(answer: None, before: list[Any], store: Store, writes: Sequence[Any]) -> Iterator[str]:
+    """Of what has failed only the log says whether it is durable after all; it is not written once more."""
+    for each in before:
+        if each.done.exception() is not None:
+            item = each.change.item
+            yield f"{each.resource} {item.key[1]} of version {item.version} has failed, and is published"
+
+
 def under_way(store: Store) -> list[Future[Item]]:
     """The writes that are proposed, and not durable yet."""
     return [done for _, done in PROPOSED.of(store).last.values() if not done.done()]
@@ -190,6 +204,7 @@ QUESTIONS = (
     Question(Store, "list", of_a_version, refusals=(Expired, TooLargeVersion)),
     Question(Store, "watch", of_a_version, refusals=(Expired, TooLargeVersion)),
     Question(Store, "_apply", of_a_change),
+    Question(Store, "_publish", of_publishing, before=failed_before),
     Question(Store, "_evict", of_eviction, before=floor),
     Question(Cursor, "skip", of_skipping),
 )
