@@ -3,6 +3,7 @@ answers, one about each wrong one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -126,8 +127,17 @@ def test_none_that_is_known_is_objected_to_where_its_node_lists_it(there: Node):
 
 
 def test_one_that_stays_unknown_is_objected_to_when_its_volume_is_known():
-    world = World()
-    world.adoption.volume(record())
-    assert [*adoptions.of_volume([], world.adoption, unique("h"))]
+    world, another = World(), record("another")
+
+    async def story() -> None:
+        with objections(adoptions.QUESTIONS):
+            world.adoption.volume(record())
+            world.adoption.volume(another)
+            world.adoption.forget(another)
+            assert [*adoptions.of_volume([], world.adoption, unique("h"))]
+            assert not [*adoptions.of_volume([record().name], world.adoption, unique("h"))]
+            assert not [*adoptions.of_volume([], world.adoption, unique("another"))]
+
+    asyncio.run(story())
     assert not [*adoptions.of_volume([], world.adoption, unique("other"))]
     assert [*adoptions.of_volume(["a", "a"], world.adoption, unique("other"))]

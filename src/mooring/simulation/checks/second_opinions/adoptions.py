@@ -17,8 +17,18 @@ from mooring.volumes.names import PLUGIN, VOLUME_NAME
 CSI = "kubernetes.io/csi/"
 NO_VOLUME = "^?"
 """In the name that stands for a volume that is not known."""
-_FOUND: Memories[dict[str, str]] = Memories(dict)
-"""What each adoption has found: the VolumeAttachment's uid -> its volume."""
+
+
+class Found:
+    """What one adoption has said of VolumeAttachments that are there: of each its volume, by its uid; and
+    those of which that is not known."""
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, str] = {}
+        self.unknown: dict[str, VolumeAttachment] = {}
+
+
+_FOUND: Memories[Found] = Memories(Found)
 
 
 def stands_for(
@@ -32,7 +42,7 @@ def stands_for(
             yield f"{record.name} names {said[VOLUME_NAME]}, and stands for {answer}"
         return
     found = _FOUND.of(asked)
-    before, is_known = found.get(record.metadata.uid), bool(answer) and NO_VOLUME not in answer
+    before, is_known = found.volumes.get(record.metadata.uid), bool(answer) and NO_VOLUME not in answer
     if before is not None and answer != before:
         yield f"{record.name} stood for {before}, and stands for {answer or 'none of ours'}"
     if is_known and _is_made_of_a_volume(record) and not _is_named_after(record, answer):
@@ -40,7 +50,10 @@ def stands_for(
     if answer and not is_known:
         yield from _in_sight(asked, record, node)
     if is_known and node is None:
-        found[record.metadata.uid] = answer
+        found.volumes[record.metadata.uid] = answer
+        found.unknown.pop(record.metadata.uid, None)
+    elif answer and node is None:
+        found.unknown[record.metadata.uid] = record
 
 
 def _in_sight(asked: Adoption, record: VolumeAttachment, newer: Node | None) -> Iterator[str]:
@@ -64,12 +77,22 @@ def _is_named_after(record: VolumeAttachment, unique: str) -> bool:
 
 
 def of_volume(answer: list[str], asked: Adoption, volume: str) -> Iterator[str]:
-    """All that stand for the volume, also those of which that was not known before; and no others."""
-    for record in vars(asked)["_unknown"].values():
-        if _is_named_after(record, volume):
-            yield f"{record.name} is made of {volume}, and stands for no volume that is known"
+    """All that stand for the volume, also those of which that was not known before."""
+    for record in _FOUND.of(asked).unknown.values():
+        if _is_named_after(record, volume) and record.name not in answer:
+            yield f"{record.name} is made of {volume}, and does not count as its own"
     if len(set(answer)) != len(answer):
         yield f"{volume} has one VolumeAttachment twice: {answer}"
 
 
-QUESTIONS = (Question(Adoption, "volume", stands_for), Question(Adoption, "names", of_volume))
+def is_gone(answer: None, asked: Adoption, record: VolumeAttachment) -> tuple[()]:
+    """Nothing stands for anything that does not exist any more."""
+    _FOUND.of(asked).unknown.pop(record.metadata.uid, None)
+    return ()
+
+
+QUESTIONS = (
+    Question(Adoption, "volume", stands_for),
+    Question(Adoption, "names", of_volume),
+    Question(Adoption, "forget", is_gone),
+)
