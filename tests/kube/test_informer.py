@@ -98,6 +98,22 @@ def test_changes_reach_handlers_in_order_with_old_and_new(play: Play):
     play(story)
 
 
+def test_what_is_gone_is_told_once_and_with_its_uid(play: Play):
+    async def story(api: Any):
+        gone: list[str] = []
+        watched = await Watched(api).synced()
+        watched.informer.when_gone(lambda item: gone.append(item.uid))
+        made = await create(api, "m", "1")
+        await change(api, "m", "2")
+        await asyncio.sleep(1)
+        assert gone == []
+        await remove(api, "m")
+        await asyncio.sleep(1)
+        assert gone == [made.uid]
+
+    play(story)
+
+
 def test_objects_are_found_by_what_indexers_say_of_their_present_state(play: Play):
     async def story(api: Any):
         watched = await Watched(api, indexers={"value": lambda item: [item.data["value"]]}).synced()

@@ -90,6 +90,10 @@ class Informer(Generic[T]):
         the other."""
         self._handlers.append(handler)
 
+    def when_gone(self, forget: Callable[[T], object]) -> None:
+        """Calls `forget(old)` with each object that is gone, whether or not another one is in its place."""
+        self._handlers.append(lambda old, new: forget(old) if old is not None and new is None else None)
+
     def get(self, key: str) -> T | None:
         """The object of "namespace/name" (or "name"), as the cache knows it."""
         return self._objects.get(key)

@@ -92,7 +92,7 @@ class ProvisioningController(Controller[Key]):
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
-        self._claims.add_handler(self._forget)
+        self._claims.when_gone(self._forget)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         attachments = self.watch(
@@ -105,10 +105,9 @@ class ProvisioningController(Controller[Key]):
             client, plugins, self._volumes, attachments, self.recorder, self.log, self._try_again
         )
 
-    def _forget(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        if old is not None and new is None:
-            self._certain.discard(old.uid)
-            self._begun_by.pop(old.uid, None)
+    def _forget(self, claim: PersistentVolumeClaim) -> None:
+        self._certain.discard(claim.uid)
+        self._begun_by.pop(claim.uid, None)
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
@@ -186,16 +185,14 @@ class ProvisioningController(Controller[Key]):
         return begun
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
-        self._certain.discard(claim.uid)
-        self._begun_by.pop(claim.uid, None)
+        self._forget(claim)
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(
         self, claim: PersistentVolumeClaim, finalizers: list[str], **metadata: Any
     ) -> PersistentVolumeClaim:
         answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None, **metadata}})
-        if not (answer.deleting and not finalizers):  # else it is gone by this write
-            self._claims.accept(answer)
+        self._claims.accept(answer)
         return answer
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
@@ -256,7 +253,7 @@ class ProvisioningController(Controller[Key]):
 
     def _can_go_elsewhere(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        return delayed and claim.uid in self._certain and SELECTED_NODE in claim.metadata.annotations
+        return delayed and claim.uid in self._certain
 
     async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
         """Has the scheduler choose another node: the volume cannot be made for this one, and

@@ -62,11 +62,7 @@ class Reclaimer:
         self._deleted: set[str] = set()
         """Uids of PersistentVolumes whose disks are deleted: what keeps the object, or a write that failed,
         is no reason to ask the storage again."""
-        volumes.add_handler(self._forget)
-
-    def _forget(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        if old is not None and new is None:
-            self._deleted.discard(old.uid)
+        volumes.when_gone(lambda pv: self._deleted.discard(pv.uid))
 
     async def delete(self, pv: PersistentVolume) -> None:
         """Deletes the volume from the storage, then from the API."""
@@ -87,8 +83,7 @@ class Reclaimer:
             return pv
         rest = [each for each in pv.metadata.finalizers if each != finalizer_of(made_by(pv))]
         answer = await self._client.revise(pv, {"metadata": {"finalizers": rest or None}})
-        if rest or not answer.deleting:
-            self._volumes.accept(answer)
+        self._volumes.accept(answer)
         return answer
 
     async def recycle(self, pv: PersistentVolume) -> None:

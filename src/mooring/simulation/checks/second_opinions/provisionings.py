@@ -163,9 +163,9 @@ def of_nothing(answer: bool, asked: Any, claim: PersistentVolumeClaim, error: Ex
 def of_elsewhere(
     answer: bool, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
 ) -> Iterator[str]:
-    """A volume may be made for another node if the scheduler chooses nodes for its class, has chosen one, and
-    nothing is there yet."""
-    chosen = storage_class.volume_binding_mode == DELAYED and SELECTED_NODE in claim.metadata.annotations
+    """A volume may be made for another node if the scheduler chooses nodes for its class, and nothing is
+    there yet."""
+    chosen = storage_class.volume_binding_mode == DELAYED
     if answer != (chosen and claim.uid in asked._certain):
         yield f"claim {claim.key} can have a volume elsewhere: {answer}"
 
