@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from mooring.controllers.attachdetach.index import VolumeIndex
 from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.node.registration import Registration
 from mooring.simulation.checks.liveness import is_in_vain
 from mooring.simulation.checks.recomputed import Recomputed
+from mooring.simulation.checks.work_left import is_current
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.run import play
@@ -40,6 +46,38 @@ def test_a_change_that_marks_no_volume_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(VolumeIndex, "_of_record", lambda index, record: [])
     outcome = play(1, CALM)
     assert any(each.startswith("D2 ") and "was missed" in each for each in outcome.violations)
+
+
+@pytest.mark.parametrize(
+    ("owner", "kinds", "missed"),
+    [
+        (BindingController, (PersistentVolumeClaim, Pod), "persistentvolume-controller: letting go of claim"),
+        (
+            BindingController,
+            (PersistentVolumeClaim, PersistentVolume),
+            "persistentvolume-controller: Bind claim",
+        ),
+        (ProvisioningController, (PersistentVolumeClaim,), "mooring-provisioner: Provision claim"),
+    ],
+)
+def test_a_change_that_marks_no_claim_or_volume_is_found(
+    owner: Any, kinds: tuple[Any, ...], missed: str, monkeypatch: pytest.MonkeyPatch
+):
+    watch: Any = Controller.watch  # pyright: ignore[reportUnknownMemberType]
+
+    def marks_nothing(controller: Any, of: Any, touches: Any = None, **how: Any) -> Any:
+        return watch(controller, of, None if of in kinds else touches, **how)
+
+    monkeypatch.setattr(owner, "watch", marks_nothing)
+    outcome = play(1, CALM)
+    assert any(each.startswith("D2 ") and missed in each for each in outcome.violations), outcome.violations
+
+
+def test_what_a_controller_has_not_been_told_yet_it_has_not_missed():
+    cache = Mock(version=7, kind=PersistentVolume)
+    controller: Any = Mock(caches=(cache,))
+    assert is_current(controller, {"persistentvolumes": 7, "pods": 9})
+    assert not is_current(controller, {"persistentvolumes": 8})
 
 
 def test_a_watch_that_loses_changes_is_found(monkeypatch: pytest.MonkeyPatch):

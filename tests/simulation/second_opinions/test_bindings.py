@@ -587,3 +587,21 @@ def test_each_key_that_is_marked_or_missing_by_mistake_is_objected_to(
     for each in right:
         assert len([*opinion(right - {each}, CACHES, *asked)]) == 1
     assert len([*opinion(right | {ClaimKey("ns/bound")}, CACHES, *asked)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("pv", "chosen", "queued", "objected"),
+    [
+        (volume("pv", to="u", phase="Bound"), (), keys("", "pv"), 0),
+        (volume("pv"), (), keys("c names", "pv"), 0),
+        (volume("pv"), (), keys("", "pv"), 2),
+        (volume("pv"), (), keys("c names", ""), 1),
+        (volume("pv"), ("pv",), keys("c names", "pv"), 1),
+    ],
+)
+def test_a_volume_that_stays_free_and_those_that_wait_for_it_are_looked_at_again(
+    pv: PersistentVolume, chosen: tuple[str, ...], queued: set[object], objected: int
+):
+    asked = Mock(_claims=CACHES._claims, _volumes={"pv": pv}, _chosen=chosen, queue=queued)
+    of_it = replace(claim(), metadata=ObjectMeta(name="bound", namespace="ns"))
+    assert len([*binding_writes.of_an_end(None, asked, of_it, pv)]) == objected

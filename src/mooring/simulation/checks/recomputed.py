@@ -1,14 +1,15 @@
 """What is kept up to date change by change, compared with what it would be if it were computed anew.
 
 D2: at any moment the indices of every living controller's caches are those of the objects in them, and
-whatever the attach/detach controller would write about a volume now is in its queue: no change was missed.
+whatever the attach/detach controller would write about a volume now is in its queue, and what the binder and
+the provisioner would do about a claim or a volume: no change was missed.
 D3: in the end every controller and agent is started anew, and none of them finds anything to do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
@@ -18,6 +19,7 @@ from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_in_vain, shares
 from mooring.simulation.checks.looks_again import LooksAgain
+from mooring.simulation.checks.work_left import is_current, may_leave_work, work_left
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -36,22 +38,30 @@ class Recomputed:
 
     def __init__(self, trace: Trace, living: Living, found: Found) -> None:
         self._living, self._found = living, found
+        self._last: dict[str, int] = {}  # kind -> the version of its last change
         self._written = self.guarded = 0
         trace.listen("store.written", self._note)
+        trace.listen("store.deleted", self._note_change)
+
+    def _note_change(self, event: Event) -> None:
+        self._last[event.fields["resource"]] = event.fields["version"]
 
     def _note(self, event: Event) -> None:
+        self._note_change(event)
         self._written += 1
         if self._written % EVERY:
             return
         for controller in self._living():
             self.guarded += 1
-            for difference in _differences(controller):
+            for difference in _differences(controller, self._last):
                 self._found(self.name, f"{controller.name}: {difference}", event)
 
 
-def _differences(controller: Controller[Any]) -> Iterator[str]:
+def _differences(controller: Controller[Any], last: Mapping[str, int]) -> Iterator[str]:
     for cache in controller.caches:
         yield from cache.misplaced()
+    if may_leave_work(controller) and is_current(controller, last) and _leads(controller):
+        yield from work_left(controller)
     if isinstance(controller, AttachDetachController) and _leads(controller):
         for volume in sorted(controller.volumes()):
             if missed := controller.missed(volume):

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import Node, PersistentVolumeClaim, Pod, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
 from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.class_users import ClassUsers
@@ -409,7 +409,7 @@ class PlanPlayer:
 
     async def _conflicts(self, step: PlanStep) -> None:
         """Another client writes to the same objects, again and again."""
-        kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, Pod))[step.how % 3]
+        kinds = ((Node,), (VolumeAttachment,), (PersistentVolumeClaim, PersistentVolume, Pod))[step.how % 3]
         await rival(self.cluster, kinds, step.value)
 
     async def _kill_server(self, step: PlanStep) -> None:

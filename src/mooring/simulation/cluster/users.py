@@ -33,6 +33,7 @@ from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.quantity import format_bytes, parse_bytes
 from mooring.kube.times import format_time
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.late_volumes import LateVolumes
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
     BROKEN,
@@ -107,7 +108,7 @@ class Users:
             elif kind in STATIC:
                 for disk in static_disks(name, replicas, few=scarce(kind)):
                     self.cluster.array.create(disk)
-            await self._create(self._bodies(name))
+            await self._create(LateVolumes(self.cluster, name).left_out(self._bodies(name)))
 
     def _bodies(self, name: str) -> list[tuple[type[Object], dict[str, Any], str]]:
         """All that a workload is made of."""

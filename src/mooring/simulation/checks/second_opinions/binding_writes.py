@@ -11,6 +11,7 @@ from typing import Any
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import ClaimDecision
+from mooring.kube.errors import KubeError
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions.bindings import (
@@ -134,6 +135,20 @@ def of_binding(answer: None, asked: Any, claim: PersistentVolumeClaim, pv: Persi
         yield f"volume {pv.name} is {pv.status.phase} and not bound to claim {claim.key}"
 
 
+def of_an_end(
+    answer: KubeError | None, asked: Any, claim: PersistentVolumeClaim, pv: PersistentVolume
+) -> Iterator[str]:
+    """A volume that one claim was being bound to is kept for no other any longer, and is looked at again: the
+    claim may have gone meanwhile. If it is free still, all that wait for one of its class may have it."""
+    if pv.name in asked._chosen:
+        yield f"{pv.name} is kept for claim {claim.key}, which is not being bound to it"
+    known = asked._volumes.get(pv.name)
+    waiting = _waiting(asked, known.spec.storage_class_name) if known and is_offered(known) else set[object]()
+    for key in {VolumeKey(pv.name), *waiting} - {ClaimKey(claim.key)}:
+        if key not in asked.queue:
+            yield f"{pv.name} was not bound to claim {claim.key}, and {key} is not looked at again"
+
+
 def _of_protection(
     each: PersistentVolume | PersistentVolumeClaim, patch: dict[str, Any], finalizer: str
 ) -> Iterator[str]:
@@ -207,6 +222,7 @@ QUESTIONS = (
     Question(BindingController, "_wait", of_waiting),
     Question(BindingController, "_lose", of_losing),
     Question(BindingController, "_bind", of_binding),
+    Question(BindingController, "_bind_alone", of_an_end, refusals=(KubeError,)),
     Question(BindingController, "_patch_claim", of_written_claim),
     Question(BindingController, "_patch_volume", of_written_volume),
     Question(BindingController, "_touched_by_claim", of_changed_claim),
