@@ -14,7 +14,6 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from mooring.controllers.provisioning import controller
-from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import (
     ClaimAction,
     VolumeAction,
@@ -41,7 +40,6 @@ from mooring.kube.objects.volumes import AWSElasticBlockStoreVolumeSource, CSIPe
 from mooring.kube.reason import Reason
 from mooring.simulation.checks.second_opinions import provisionings, reclaiming
 from mooring.volumes.claims import users_of_claim
-from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
 from mooring.volumes.interfaces import (
     ContentSource,
     DeletableVolumePlugin,
@@ -264,29 +262,6 @@ def test_whether_a_plugin_deletes_a_volume_is_right_and_other_answers_objected_t
     asked = Mock(_static_volumes=static, _plugins=Mock(plugins=plugins))
     for answer in (True, False, None):
         assert bool([*provisionings.of_deletable(answer, asked, pv)]) == (answer is not right)
-
-
-@pytest.mark.parametrize("certain", [set[str](), {"u"}])
-@pytest.mark.parametrize(
-    "error", [StorageFull(""), InvalidSpec(""), NotAsked(""), NodeUnsuited(""), OutcomeUnknown("")]
-)
-def test_whether_nothing_is_there_is_right_and_the_contrary_objected_to(error: Exception, certain: set[str]):
-    asked = Mock(_certain=certain)
-    real = ProvisioningController.__dict__["_is_nothing_there"](asked, claim(), error)
-    assert [*provisionings.of_nothing(real, asked, claim(), error)] == []
-    assert [*provisionings.of_nothing(not real, asked, claim(), error)]
-
-
-@pytest.mark.parametrize("certain", [set[str](), {"u"}])
-@pytest.mark.parametrize("of_class", [NOW, LATE])
-@pytest.mark.parametrize("selected", [True, False])
-def test_whether_another_node_may_do_is_right_and_the_contrary_objected_to(
-    selected: bool, of_class: StorageClass, certain: set[str]
-):
-    asked, given_claim = Mock(_certain=certain), asked_for(EBS, selected=selected)
-    real = ProvisioningController.__dict__["_can_go_elsewhere"](asked, given_claim, of_class)
-    assert [*provisionings.of_elsewhere(real, asked, given_claim, of_class)] == []
-    assert [*provisionings.of_elsewhere(not real, asked, given_claim, of_class)]
 
 
 def made(name: str = "pvc-u", *, maker: str = DISK, size: str = "1Gi", **spec: Any) -> PersistentVolume:

@@ -171,7 +171,7 @@ class ProvisioningController(Controller[Key]):
                 if claim.metadata.annotations.get(STORAGE_PROVISIONER) in self._ours:
                     self.recorder.once(claim, "Warning", decision.reason)
             case ClaimAction.SETTLED:
-                self._begun_by.pop(claim.uid, None)
+                self._forget(claim)
             case _:
                 assert_never(decision.action)
 
@@ -185,7 +185,6 @@ class ProvisioningController(Controller[Key]):
         return begun
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
-        self._forget(claim)
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
 
     async def _set_finalizers(
@@ -260,7 +259,6 @@ class ProvisioningController(Controller[Key]):
         nothing was made."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
         await self._set_finalizers(claim, finalizers, annotations={SELECTED_NODE: None})
-        self._certain.discard(claim.uid)
 
     async def _attributes(
         self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin

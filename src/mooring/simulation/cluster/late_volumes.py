@@ -1,5 +1,5 @@
 """Volumes that are made by hand one after the other, soon after the claims that wait for any of them, while a
-program that keeps an account of all volumes labels each as soon as it can be had: just when it is being bound.
+program that keeps an account of volumes labels each as soon as it can be had: just when it is being bound.
 """
 
 from __future__ import annotations

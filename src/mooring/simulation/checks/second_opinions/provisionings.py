@@ -33,7 +33,6 @@ from mooring.simulation.checks.second_opinions.bindings import (
     size,
 )
 from mooring.simulation.checks.second_opinions.question import Question
-from mooring.volumes.errors import InvalidSpec, StorageRefused
 from mooring.volumes.interfaces import ContentSource, DeletableVolumePlugin
 from mooring.volumes.spec import VolumeSpec
 
@@ -150,24 +149,6 @@ def of_deletable(answer: bool | None, asked: Any, pv: PersistentVolume) -> Itera
         expected = len(able) == 1 and isinstance(able[0], DeletableVolumePlugin)
     if answer is not expected:
         yield f"volume {pv.name} can be deleted: {answer}, and not {expected}"
-
-
-def of_nothing(answer: bool, asked: Any, claim: PersistentVolumeClaim, error: Exception) -> Iterator[str]:
-    """Nothing is there for a claim if its storage, or its own words, say that nothing can be; else only if
-    all that was tried so far is known to have had no effect."""
-    expected = isinstance(error, StorageRefused | InvalidSpec) or claim.uid in asked._certain
-    if answer != expected:
-        yield f"after {type(error).__name__} nothing is there for {claim.key}: {answer}"
-
-
-def of_elsewhere(
-    answer: bool, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
-) -> Iterator[str]:
-    """A volume may be made for another node if the scheduler chooses nodes for its class, and nothing is
-    there yet."""
-    chosen = storage_class.volume_binding_mode == DELAYED
-    if answer != (chosen and claim.uid in asked._certain):
-        yield f"claim {claim.key} can have a volume elsewhere: {answer}"
 
 
 def of_made(
@@ -287,8 +268,6 @@ QUESTIONS = (
     Question(controller, "content_of", of_content),
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),
-    Question(ProvisioningController, "_is_nothing_there", of_nothing),
-    Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
     Question(ProvisioningController, "_make", of_made),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_selected_node", of_selected_node),

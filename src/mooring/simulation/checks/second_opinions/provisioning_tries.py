@@ -1,0 +1,91 @@
+"""What is known to be there for a claim after tries that have failed, and what becomes of the claim then.
+
+Sources: docs/protocol.md, "Reclaim" (a disk is never forgotten); upstream's external-provisioner, which tells
+errors that are final from those after which a volume may be in the making, and gives a claim back to the
+scheduler if its node has no room (ProvisioningReschedule).
+
+For which claims nothing can be there is remembered here as well, from the answers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.errors import KubeError
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
+from mooring.simulation.checks.second_opinions.memories import Memories
+from mooring.simulation.checks.second_opinions.provisionings import BEGUN, DELAYED, wants
+from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
+
+UNTOUCHED: Memories[set[str]] = Memories(set)
+"""Of each provisioner: uids of claims that it has begun, and of which each try had certainly no effect."""
+
+
+def of_a_beginning(answer: PersistentVolumeClaim, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """Who writes first that it has begun knows that nothing is there. What is asked for is written down."""
+    if BEGUN not in claim.metadata.finalizers:
+        UNTOUCHED.of(asked).add(claim.uid)
+    if BEGUN not in answer.metadata.finalizers:
+        yield f"claim {claim.key} is not marked, and its volume is about to be made"
+
+
+def of_a_try(
+    answer: PersistentVolume | Exception, asked: Any, claim: PersistentVolumeClaim, provisioner: Any
+) -> Iterable[str]:
+    """A disk may be there unless the storage was not asked, or has refused."""
+    if not isinstance(answer, StorageRefused | NotAsked | InvalidSpec):
+        UNTOUCHED.of(asked).discard(claim.uid)
+    return ()
+
+
+def _is_nothing_there(asked: Any, claim: PersistentVolumeClaim, error: Exception) -> bool:
+    """Its storage, or its own words, say that nothing can be; or all that was tried so far is known to have
+    had no effect."""
+    return isinstance(error, StorageRefused | InvalidSpec) or claim.uid in UNTOUCHED.of(asked)
+
+
+def of_nothing(answer: bool, asked: Any, claim: PersistentVolumeClaim, error: Exception) -> Iterator[str]:
+    if answer != _is_nothing_there(asked, claim, error):
+        yield f"after {type(error).__name__} nothing is there for {claim.key}: {answer}"
+
+
+def of_elsewhere(
+    answer: bool, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
+) -> Iterator[str]:
+    """A volume may be made for another node if the scheduler chooses nodes for its class, and nothing is
+    there yet."""
+    delayed = storage_class.volume_binding_mode == DELAYED
+    if answer != (delayed and claim.uid in UNTOUCHED.of(asked)):
+        yield f"claim {claim.key} can have a volume elsewhere: {answer}"
+
+
+def of_a_failure(
+    answer: PersistentVolume | Exception, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
+) -> Iterator[str]:
+    """A claim for which nothing is there is let go if it wants nothing any more, and given back to the
+    scheduler if its node cannot have it."""
+    if not isinstance(answer, Exception) or isinstance(answer, KubeError):
+        return
+    known = asked._claims.get(claim.key)
+    if known is None or known.uid != claim.uid:
+        return
+    delayed, untouched = written.volume_binding_mode == DELAYED, claim.uid in UNTOUCHED.of(asked)
+    unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
+    unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
+    if (unsuited or unwanted) and BEGUN in known.metadata.finalizers:
+        yield f"claim {claim.key} is kept, and nothing is there for it ({type(answer).__name__})"
+    if unsuited and SELECTED_NODE in known.metadata.annotations:
+        yield f"claim {claim.key} keeps its node, which cannot have its volume"
+
+
+QUESTIONS = (
+    Question(ProvisioningController, "_begin", of_a_beginning),
+    Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
+    Question(ProvisioningController, "_is_nothing_there", of_nothing),
+    Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
+    Question(ProvisioningController, "_make", of_a_failure, refusals=(Exception,)),
+)

@@ -1,0 +1,110 @@
+"""Second opinions about what is there after tries that failed: none to what is right, one to each wrong answer;
+what is remembered is from the answers alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from claims_and_volumes import claim
+from msgspec.structs import replace
+
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.errors import Conflict
+from mooring.kube.objects import ObjectMeta, PersistentVolumeClaim, StorageClass
+from mooring.simulation.checks.second_opinions import provisioning_tries as tries
+from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
+
+DISK = "example.com/disk"
+NOW, LATE = (
+    StorageClass(metadata=ObjectMeta(name="disk"), provisioner=DISK, volume_binding_mode=mode)
+    for mode in ("Immediate", "WaitForFirstConsumer")
+)
+ERRORS = [StorageFull(""), InvalidSpec(""), NotAsked(""), NodeUnsuited(""), OutcomeUnknown("")]
+
+
+def begun(*, deleting: bool = False) -> PersistentVolumeClaim:
+    annotations = {
+        "volume.kubernetes.io/storage-provisioner": DISK,
+        "volume.kubernetes.io/selected-node": "n",
+    }
+    plain = claim(annotations=annotations)
+    gone = "t" if deleting else None
+    metadata = replace(plain.metadata, finalizers=("mooring.dev/provisioning",), deletion_timestamp=gone)
+    return replace(plain, metadata=metadata)
+
+
+class Provisioner(SimpleNamespace):
+    """One that may be remembered for as long as it lives."""
+
+
+def provisioner(*, certain: bool, known: Any = None) -> Any:
+    """One that has begun the claim, and may have asked the storage in vain."""
+    claims = {known.key: known} if known is not None else {}
+    asked = Provisioner(_certain={"u"} if certain else set(), _claims=claims, _ours={DISK})
+    assert [*tries.of_a_beginning(begun(), asked, claim())] == []
+    if not certain:
+        assert [*tries.of_a_try(OutcomeUnknown(""), asked, begun(), None)] == []
+    return asked
+
+
+def test_a_claim_that_is_not_marked_when_its_volume_is_to_be_made_is_objected_to():
+    assert len([*tries.of_a_beginning(claim(), Provisioner(), claim())]) == 1
+
+
+@pytest.mark.parametrize("error", [StorageFull(""), InvalidSpec(""), NotAsked("")])
+def test_a_try_that_certainly_had_no_effect_leaves_what_was_known(error: Exception):
+    asked = provisioner(certain=True)
+    assert [*tries.of_a_try(error, asked, begun(), None)] == []
+    assert [*tries.of_nothing(True, asked, begun(), NotAsked(""))] == []
+
+
+def test_of_what_another_process_has_begun_nothing_is_known():
+    asked = Provisioner()
+    assert [*tries.of_a_beginning(begun(), asked, begun())] == []
+    assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("error", ERRORS)
+def test_whether_nothing_is_there_is_right_and_the_contrary_objected_to(error: Exception, certain: bool):
+    asked = provisioner(certain=certain)
+    real = ProvisioningController.__dict__["_is_nothing_there"](asked, claim(), error)
+    assert [*tries.of_nothing(real, asked, claim(), error)] == []
+    assert [*tries.of_nothing(not real, asked, claim(), error)]
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("of_class", [NOW, LATE])
+def test_whether_another_node_may_do_is_right_and_the_contrary_objected_to(
+    of_class: StorageClass, certain: bool
+):
+    asked = provisioner(certain=certain)
+    real = ProvisioningController.__dict__["_can_go_elsewhere"](asked, begun(), of_class)
+    assert [*tries.of_elsewhere(real, asked, begun(), of_class)] == []
+    assert [*tries.of_elsewhere(not real, asked, begun(), of_class)]
+
+
+@pytest.mark.parametrize(
+    ("error", "of_class", "deleting", "certain", "objected"),
+    [
+        (StorageFull(""), NOW, True, False, 1),
+        (StorageFull(""), LATE, True, True, 2),
+        (StorageFull(""), LATE, False, True, 2),
+        (NodeUnsuited(""), LATE, False, True, 2),
+        (NodeUnsuited(""), LATE, False, False, 0),
+        (NotAsked(""), NOW, True, True, 1),
+        (NotAsked(""), NOW, True, False, 0),
+        (NotAsked(""), NOW, False, True, 0),
+        (Conflict("", status=409), LATE, True, True, 0),
+    ],
+)
+def test_a_claim_that_is_kept_for_nothing_is_objected_to(
+    error: Exception, of_class: StorageClass, deleting: bool, certain: bool, objected: int
+):
+    kept = begun(deleting=deleting)
+    asked = provisioner(certain=certain, known=kept)
+    assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected
+    let_go = provisioner(certain=certain, known=claim())
+    assert [*tries.of_a_failure(error, let_go, kept, of_class)] == []
