@@ -1,4 +1,4 @@
-"""Second opinions about what is there after tries that failed: none to what is right, one to each wrong answer;
+"""Second opinions about what is there after tries that failed: none to what is right, one to each wrong one;
 what is remembered is from the answers alone."""
 
 from __future__ import annotations
