@@ -12,6 +12,7 @@ from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume
 from mooring.node.volumes.eviction import Evictions
 from mooring.simulation.cluster import swarm
+from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.plan import make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.run import Outcome, play
@@ -275,3 +276,23 @@ def test_a_pod_that_is_taken_aside_keeps_its_name_until_it_is_deleted():
     assert 160 < moment(gone) < 165
     again = lines(outcome, "store.written", "resource=pods", "name=default/web-0")
     assert 160 < moment(again[-1]) < 175
+
+
+@pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])
+def test_a_claim_of_a_class_with_a_mistake_gets_no_volume_and_goes_when_it_is_deleted(driver: str):
+    scenario = Scenario(nodes=2, sets={"db": 1}, driver=driver, minutes=14, faults=0, actions=0)
+    hows = range(len(MISTAKES) if driver == "ebs" else 1)
+    plan = tuple(PlanStep(60.0 + how, "mistake-class", "api", 20.0, how) for how in hows)
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    gone = lines(outcome, "store.deleted", "resource=persistentvolumeclaims", "name=default/mistaken-")
+    assert len(gone) == len(plan)
+    assert all(80 <= moment(each) < 90 for each in gone)
+
+
+def test_every_seed_of_the_ebs_driver_whose_users_do_anything_has_mistakes():
+    scenarios = [swarm.drawn(seed, DEFAULT) for seed in range(60)]
+    of_ebs = [each for each in scenarios if each.driver == "ebs" and each.actions]
+    mistaken = [each for each in scenarios if any(step.what == "mistake-class" for step in each.steps)]
+    assert all(each in mistaken for each in of_ebs)
+    assert len(mistaken) > 12

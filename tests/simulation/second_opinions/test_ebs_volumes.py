@@ -16,7 +16,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service import controller, provisioning
 from mooring.ebs.controller_service.provisioning import Provisioner
 from mooring.ebs.controller_service.tags import TagPolicy
-from mooring.ebs.controller_service.volume_requests import Wanted
+from mooring.ebs.controller_service.volume_requests import Wanted, wanted_volume
 from mooring.ebs.ec2.records import Attachment, Snapshot, Volume
 from mooring.ebs.topology import Place
 from mooring.simulation.checks.second_opinions import ebs_volumes
@@ -30,6 +30,7 @@ from mooring.simulation.checks.second_opinions.ebs_volumes import (
     of_what_is_created,
     of_what_is_wanted,
 )
+from mooring.simulation.cluster.disk_classes import MISTAKES
 
 NOBODY: Any = None
 PARAMETERS = {
@@ -348,3 +349,20 @@ def test_another_message_is_objected_to() -> None:
     assert [*of_a_message(right, one, {"blocksize": "4096"})]
     assert [*of_an_entry(controller.entry(MADE), one)]
     assert [*of_an_entry(controller.entry(replace(one, id="vol-2")), one)]
+
+
+def test_a_volume_that_is_made_in_spite_of_a_mistake_in_its_classes_is_objected_to():
+    for parameters, attributes in MISTAKES:
+        if parameters.get("type") == "gp9":  # of types EC2 has the last word
+            continue
+        fs_type = parameters.get("csi.storage.k8s.io/fstype", "")
+        capability = csi.VolumeCapability(mount=csi.VolumeCapability.MountVolume(fs_type=fs_type))
+        asked = csi.CreateVolumeRequest(
+            name="pvc-1",
+            parameters=parameters,
+            mutable_parameters=attributes,
+            volume_capabilities=[capability],
+        )
+        assert len([*of_what_is_wanted(NOBODY, asked, NOBODY, None)]) == 1, (parameters, attributes)
+        with pytest.raises(CsiError):
+            wanted_volume(asked, TagPolicy(), None)

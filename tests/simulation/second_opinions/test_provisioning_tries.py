@@ -39,10 +39,9 @@ class Provisioner(SimpleNamespace):
     """One that may be remembered for as long as it lives."""
 
 
-def provisioner(*, certain: bool, known: Any = None) -> Any:
+def provisioner(*, certain: bool) -> Any:
     """One that has begun the claim, and may have asked the storage in vain."""
-    claims = {known.key: known} if known is not None else {}
-    asked = Provisioner(_certain={"u"} if certain else set(), _claims=claims, _ours={DISK})
+    asked = Provisioner(_certain={"u"} if certain else set(), _ours={DISK}, _claims={begun().key: begun()})
     assert [*tries.of_a_beginning(begun(), asked, claim())] == []
     if not certain:
         assert [*tries.of_a_try(OutcomeUnknown(""), asked, begun(), None)] == []
@@ -50,7 +49,7 @@ def provisioner(*, certain: bool, known: Any = None) -> Any:
 
 
 def test_a_claim_that_is_not_marked_when_its_volume_is_to_be_made_is_objected_to():
-    assert len([*tries.of_a_beginning(claim(), Provisioner(), claim())]) == 1
+    assert len([*tries.of_a_beginning(claim(), Provisioner(_claims={}), claim())]) == 1
 
 
 @pytest.mark.parametrize("error", [StorageFull(""), InvalidSpec(""), NotAsked("")])
@@ -61,7 +60,7 @@ def test_a_try_that_certainly_had_no_effect_leaves_what_was_known(error: Excepti
 
 
 def test_of_what_another_process_has_begun_nothing_is_known():
-    asked = Provisioner()
+    asked = Provisioner(_claims={})
     assert [*tries.of_a_beginning(begun(), asked, begun())] == []
     assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
 
@@ -103,8 +102,10 @@ def test_whether_another_node_may_do_is_right_and_the_contrary_objected_to(
 def test_a_claim_that_is_kept_for_nothing_is_objected_to(
     error: Exception, of_class: StorageClass, deleting: bool, certain: bool, objected: int
 ):
-    kept = begun(deleting=deleting)
-    asked = provisioner(certain=certain, known=kept)
+    kept, asked = begun(deleting=deleting), provisioner(certain=certain)
     assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected
-    let_go = provisioner(certain=certain, known=claim())
-    assert [*tries.of_a_failure(error, let_go, kept, of_class)] == []
+    without_node = {"annotations": {"volume.kubernetes.io/selected-node": None}}
+    assert [*tries.of_finalizers(claim(), asked, kept, [], **without_node)] == []
+    assert [*tries.of_a_failure(error, asked, kept, of_class)] == []
+    assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers)] == []
+    assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected

@@ -181,7 +181,9 @@ class ProvisioningController(Controller[Key]):
         if BEGUN in claim.metadata.finalizers:
             return claim
         begun = await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
-        self._certain.add(claim.uid)
+        known = self._claims.get(claim.key)
+        if known is not None and known.uid == claim.uid:  # else its end was told already
+            self._certain.add(claim.uid)
         return begun
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
@@ -235,14 +237,15 @@ class ProvisioningController(Controller[Key]):
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: Provisioner) -> PersistentVolume:
         """Asks the storage. From then on something may be there, also if the volume is made, and cannot be
         stored: only an error that certainly had no effect leaves what was certain before."""
-        certain = claim.uid in self._certain
-        self._certain.discard(claim.uid)
         try:
-            return await provisioner.provision()
+            made = await provisioner.provision()
         except CERTAIN:
-            if certain:
-                self._certain.add(claim.uid)
             raise
+        except BaseException:
+            self._certain.discard(claim.uid)
+            raise
+        self._certain.discard(claim.uid)
+        return made
 
     def _is_nothing_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
         """Whether nothing was made: the try certainly had no effect, and the storage says so, or no earlier

@@ -76,3 +76,20 @@ CLASSES: Mapping[str, DiskClass] = {
     "slow": DiskClass({"type": "st1"}, {}, {"type": "st1", "size": 125, "encrypted": False}, OURS),
 }
 """By name; "" is what a class without parameters gives."""
+
+Parameters = Mapping[str, str]
+MISTAKES: tuple[tuple[Parameters, Parameters], ...] = (
+    ({"tpye": "gp3"}, {}),
+    ({"type": "gp9"}, {}),
+    ({"type": "io1", "iops": "100", "iopsPerGB": "10"}, {}),
+    ({"throughput": "fast"}, {}),
+    ({"csi.storage.k8s.io/fstype": "btrfs"}, {}),
+    ({"csi.storage.k8s.io/fstype": "xfs", "ext4BigAlloc": "true"}, {}),
+    ({}, {"iosp": "4000"}),
+    ({}, {"iops": "many"}),
+    ({}, {"iopspergb": "4"}),
+)
+"""What the driver has to refuse, by the documentation of its parameters: those of a StorageClass, and of a
+VolumeAttributesClass. What a claim asks for with them must not become a volume of another kind."""
+UNKNOWN_TO_ALL: tuple[tuple[Parameters, Parameters], ...] = (({"bad": "yes"}, {}),)
+"""What every other driver refuses."""

@@ -131,13 +131,17 @@ ACTIONS: dict[str, str] = {
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "restore-volume": "set",  # that was made for its claim: deleted without its finalizers, and made again
     "replace-class": "set",  # the StorageClass of its claims, deleted and made anew, often while one is provisioned
+    "mistake-class": "api",  # a claim of a class that its driver refuses (how: why), and its end
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
     "take-aside": "set",  # a pod, out of its StatefulSet, to look at it for a while; then it is deleted
     "read-back": "api",  # a program reads objects as of a version, in pages, or of one that is not there yet
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
 }
-LASTING = ("hold", "shrink-set", "replace-class", "remove-manifest", "break-set", "take-aside")
+LASTING = (
+    *("hold", "shrink-set", "replace-class", "mistake-class", "remove-manifest", "break-set"),
+    "take-aside",
+)
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
@@ -192,9 +196,8 @@ RARE: dict[str, float] = dict.fromkeys(
     (
         *("restart-set", "array-overtakes", "array-takes-away", "remove-machine", "old-lists"),
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
-        "replace-class",
+        *("replace-class", "mistake-class", "take-aside"),
         *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze", "fail-store", "read-back"),
-        "take-aside",
     ),
     0.0,
 )

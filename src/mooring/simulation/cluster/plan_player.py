@@ -16,6 +16,7 @@ from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
+from mooring.simulation.cluster.mistaken_users import MistakenUsers
 from mooring.simulation.cluster.other_parties import OtherParties
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.plan import (
@@ -66,6 +67,7 @@ class PlanPlayer:
         self.careless = CarelessUsers(self.users)
         self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.others, self.readers = OtherParties(self.users), Readers(cluster)
+        self.mistaken = MistakenUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -94,7 +96,7 @@ class PlanPlayer:
             return getattr(self.fencing_users, name)
         if what in ACTIONS:
             known = (
-                *(self.manifests, self.others, self.readers, self.classes),
+                *(self.manifests, self.others, self.readers, self.classes, self.mistaken),
                 *(self.careless, self.users),
             )
             return next(getattr(each, name) for each in known if hasattr(each, name))

@@ -76,7 +76,10 @@ HISTORIES = (0, 0, 0, 40, 300)
 """Changes that the API server keeps: a watch that was broken for longer begins anew with a list."""
 HISTORY_BYTES = (0, 0, 0, 100_000)
 """Bytes of them that it keeps at the most."""
-BESIDE_ACTIONS = ("fill", "restore-volume", "replace-class", "mark", "read-back", "take-aside")
+BESIDE_ACTIONS = (
+    *("fill", "restore-volume", "replace-class", "mistake-class", "mark"),
+    *("read-back", "take-aside"),
+)
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
 GIVEN_TO: Mapping[str, str] = {
     "growing": "grow-claim",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, STRIPPED, UPDATED, suits, workloads_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import GUARDED
@@ -25,6 +26,8 @@ ILL: Mapping[str, tuple[str, ...]] = {
     "array": ("array-unanswered", "array-unanswered", "array-fails"),
     "ec2": ("ec2-unanswered", "ec2-fails"),
 }
+MISTAKEN_S = (0.01, 3.0, 20.0, 60.0)
+"""For so many seconds users do not see that they have made a mistake."""
 UPDATES_BESIDE = 9
 """So many of twenty seeds have workloads that keep few of their former templates, and are updated quickly."""
 KEPT_TEMPLATES = (0, 1)
@@ -52,7 +55,7 @@ ASIDE_S = (2.0, 15.0, 60.0)
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides)
+    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes)
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -105,6 +108,23 @@ def _asides(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
     return tuple(
         PlanStep(at, "take-aside", chance.choice(taken), chance.choice(ASIDE_S), chance.randrange(3))
         for at in moments
+    )
+
+
+def _mistakes(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Classes with a mistake, and claims of them: in every third seed where users do anything, and in each of
+    these where the driver is that of EBS volumes, which knows many parameters."""
+    chance, of_ebs = stream(seed, "swarm mistakes"), scenario.driver == "ebs"
+    number = (6 if of_ebs else chance.choice((0, 0, 3))) if scenario.actions else 0
+    return tuple(
+        PlanStep(
+            round(chance.uniform(20, scenario.heal_s), 3),
+            "mistake-class",
+            "api",
+            chance.choice(MISTAKEN_S),
+            how,
+        )
+        for how in chance.sample(range(len(MISTAKES)), number)
     )
 
 

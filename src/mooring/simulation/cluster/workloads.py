@@ -32,6 +32,8 @@ STATIC_CLASS = "made-by-hand"
 RETAINING_CLASS = "kept"
 """Its volumes stay when their claims are gone (reclaim policy Retain)."""
 ONE_NODE_MODE = "ReadWriteOnce"
+MISTAKEN = "mistaken-"
+"""Classes whose names begin so have a mistake: no volume is made by them."""
 NAMED_CLASS = "by-name"
 """Of claims and volumes that are made by hand for each other."""
 BY_HAND = frozenset({STATIC_CLASS, NAMED_CLASS})

@@ -70,6 +70,8 @@ class _Controller(ControllerService):
             self.capabilities = (*self.capabilities, C.EXPAND_VOLUME)
 
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
+        if "bad" in request.parameters:
+            raise CsiError(Code.INVALID_ARGUMENT, "the parameter bad is not known")
         if self._array.failure is not None:
             raise self._array.failure
         self._array.create(request.name)

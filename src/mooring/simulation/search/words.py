@@ -101,6 +101,7 @@ STEPS: Mapping[str, str] = {
     "take-aside": "a pod of {on} is taken aside, and deleted later",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
+    "mistake-class": "a user makes a claim of a class with a mistake, and deletes it again",
     "replace-class": "the StorageClass of {on}'s claims is deleted, and made anew",
     "shrink-set": "{on} shrinks, and grows again",
     "fence-node": "a user asks to fence {on}",

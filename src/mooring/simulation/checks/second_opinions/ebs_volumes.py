@@ -1,7 +1,7 @@
 """Which volume is made for a CreateVolume request, by docs/ebs.md ("Parameters", "Tags"), the EBS User Guide
 ("Amazon EBS volume types"), EC2's API reference (CreateVolume) and CSI's specification.
 
-Of a request that is refused nothing is said here: its claim would stay unbound.
+Of a request that is refused without a reason nothing is said here: its claim would stay unbound.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ OF_A_FORMAT = {
     "blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4clustersize",
     "ext4encryptionsupport", "blockattachuntilinitialized",
 }  # fmt: skip
+TAG = "tagSpecification"
 SWITCHES = {"ext4bigalloc", "ext4encryptionsupport", "blockattachuntilinitialized"}
 
 
@@ -71,9 +72,37 @@ class _Asked:
         return {key: value for key, value in named.items() if key not in SWITCHES or value == "true"}
 
 
+NUMBERS = {"iops", "iopspergb", "throughput", "volumeinitializationrate"}
+FOR_EXT4 = {"ext4bigalloc", "ext4clustersize", "ext4encryptionsupport"}
+OF_A_CLASS = NUMBERS | OF_A_FORMAT | {
+    "type", "allowautoiopspergbincrease", "allowautoiopsincreaseonmodify", "encrypted", "kmskeyid", "fstype",
+    "csi.storage.k8s.io/fstype", "blockexpress", *(f"csi.storage.k8s.io/{each}" for each in CLAIM_TAGS),
+}  # fmt: skip
+OF_ATTRIBUTES = {"type", "volumeType", "iops", "throughput"}
+FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs"}
+
+
+def mistakes(request: csi.CreateVolumeRequest) -> Iterator[str]:
+    """What has to be refused: a typing error must not become a volume of another kind."""
+    asked, mutable = _Asked(request), request.mutable_parameters
+    given = {key.lower(): text for key, text in request.parameters.items() if not key.startswith(TAG)}
+    of_attributes = {key for key in mutable if not key.startswith(TAG)}
+    yield from sorted({*given} - OF_A_CLASS)
+    yield from sorted(of_attributes - OF_ATTRIBUTES)
+    yield from (key for key in sorted(NUMBERS) if asked.text(key) and not asked.text(key).isdecimal())
+    if given.get("iops") and given.get("iopspergb") and "iops" not in mutable:
+        yield "iops and iopsPerGB"
+    kinds = {each.mount.fs_type or "ext4" for each in request.volume_capabilities if each.HasField("mount")}
+    yield from sorted(kinds - FILE_SYSTEMS)
+    yield from sorted(FOR_EXT4 & asked.format.keys() if kinds - {"ext4"} else ())
+
+
 def of_what_is_wanted(
     answer: Wanted, request: csi.CreateVolumeRequest, policy: TagPolicy, source: Snapshot | Volume | None
 ) -> Iterator[str]:
+    if wrong := [*mistakes(request)]:
+        yield f"{request.name} is made, though its classes have mistakes: {', '.join(wrong)}"
+        return
     asked = _Asked(request)
     expected = {
         "name": request.name,

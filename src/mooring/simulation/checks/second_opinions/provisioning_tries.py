@@ -9,7 +9,7 @@ For which claims nothing can be there is remembered here as well, from the answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -25,9 +25,29 @@ UNTOUCHED: Memories[set[str]] = Memories(set)
 """Of each provisioner: uids of claims that it has begun, and of which each try had certainly no effect."""
 
 
+LET_GO: Memories[dict[str, dict[str, Any]]] = Memories(dict)
+"""Of each provisioner: uid of a claim that it has let go last → with what else."""
+
+
+def of_finalizers(
+    answer: PersistentVolumeClaim,
+    asked: Any,
+    claim: PersistentVolumeClaim,
+    finalizers: Sequence[str],
+    **metadata: Any,
+) -> Iterable[str]:
+    """By this write a claim is held, or let go."""
+    LET_GO.of(asked).pop(claim.uid, None)
+    if BEGUN not in finalizers:
+        LET_GO.of(asked)[claim.uid] = metadata
+    return ()
+
+
 def of_a_beginning(answer: PersistentVolumeClaim, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
-    """Who writes first that it has begun knows that nothing is there. What is asked for is written down."""
-    if BEGUN not in claim.metadata.finalizers:
+    """Who writes first that it has begun knows that nothing is there, unless its end is told already. What is
+    asked for is written down."""
+    known = asked._claims.get(claim.key)
+    if BEGUN not in claim.metadata.finalizers and known is not None and known.uid == claim.uid:
         UNTOUCHED.of(asked).add(claim.uid)
     if BEGUN not in answer.metadata.finalizers:
         yield f"claim {claim.key} is not marked, and its volume is about to be made"
@@ -70,19 +90,18 @@ def of_a_failure(
     scheduler if its node cannot have it."""
     if not isinstance(answer, Exception) or isinstance(answer, KubeError):
         return
-    known = asked._claims.get(claim.key)
-    if known is None or known.uid != claim.uid:
-        return
+    let_go = LET_GO.of(asked).get(claim.uid)
     delayed, untouched = written.volume_binding_mode == DELAYED, claim.uid in UNTOUCHED.of(asked)
     unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
     unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
-    if (unsuited or unwanted) and BEGUN in known.metadata.finalizers:
+    if (unsuited or unwanted) and let_go is None:
         yield f"claim {claim.key} is kept, and nothing is there for it ({type(answer).__name__})"
-    if unsuited and SELECTED_NODE in known.metadata.annotations:
+    if unsuited and SELECTED_NODE not in (let_go or {}).get("annotations", {}):
         yield f"claim {claim.key} keeps its node, which cannot have its volume"
 
 
 QUESTIONS = (
+    Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_begin", of_a_beginning),
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
     Question(ProvisioningController, "_is_nothing_there", of_nothing),

@@ -35,6 +35,7 @@ ONLY_NAMED = dict.fromkeys(
             "delete-unbound",
             "replace-claim",
             "replace-class",
+            "mistake-class",
             "shrink-set",
             *WITH_FENCES,
             *FENCE_ACTIONS,

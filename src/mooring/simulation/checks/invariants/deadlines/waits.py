@@ -19,7 +19,7 @@ from mooring.simulation.checks.invariants.deadlines.world import World, is_held
 from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.checks.settings import Settings
 from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.workloads import BROKEN, BY_HAND
+from mooring.simulation.cluster.workloads import BROKEN, BY_HAND, MISTAKEN
 
 Nodes = frozenset[str]
 NONE: Nodes = frozenset()
@@ -183,7 +183,7 @@ def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
 
 def _can_be_bound(world: World, settings: Settings, claim: StoredObject, consumed: bool) -> bool:
     """`consumed`: a pod waits for it before it gets a node, so that one is chosen for both."""
-    if claim.status.phase == "Lost":
+    if claim.status.phase == "Lost" or claim.spec.storage_class_name.startswith(MISTAKEN):
         return False
     if (by_hand := claim.spec.storage_class_name) in BY_HAND:
         free = (v for v in world.volumes.values() if v.status.phase == "Available" and not v.going)
