@@ -12,7 +12,15 @@ from opinions import objections
 
 from mooring.ebs.controller_service.device_names import NAMES, OWN_NAMES, DeviceNames, canonical
 from mooring.simulation.checks.second_opinions import ebs_device_names
-from mooring.simulation.checks.second_opinions.ebs_device_names import ALL, OWN, of_a_name, of_an_end, plain
+from mooring.simulation.checks.second_opinions.ebs_device_names import (
+    ALL,
+    OWN,
+    of_a_name,
+    of_a_refusal,
+    of_an_end,
+    of_success,
+    plain,
+)
 
 steps = st.lists(
     st.tuples(st.sampled_from(["give", "refused", "worked", "end"]), st.integers(0, 9), st.integers(0, 40))
@@ -109,3 +117,13 @@ def test_a_name_that_was_let_go_is_objected_to_for_half_a_minute() -> None:
     let_go = ("give", "vol-1", (), 0.0), ("end", "vol-1", 0.0), ("refused", "/dev/xvdz", 0.0)
     assert told(after(*let_go), "/dev/xvdaa", now=29.0)
     assert not told(after(*let_go), "/dev/xvdaa", now=30.0)
+
+
+def test_a_name_that_works_and_counts_as_refused_is_objected_to() -> None:
+    names = after(("refused", "/dev/xvdba", 0.0))
+    assert len([*of_success(None, names, "i-1", "/dev/xvdba", 5.0)]) == 1
+
+
+def test_a_name_that_is_refused_and_does_not_count_so_is_objected_to() -> None:
+    names = after(("worked", "/dev/xvdba", 0.0))
+    assert len([*of_a_refusal(None, names, "i-1", "/dev/xvdba", 5.0)]) == 1

@@ -477,3 +477,15 @@ def test_who_may_have_the_volume_is_right_and_other_answers_objected_to(
     for each in pods:
         wrong = [other for other in real if other != each] if each in real else [*real, each]
         assert len([*reclaiming.of_former_users(wrong, *asked, attached=attached)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("attached", "delayed", "objected"), [(True, True, 1), (True, False, 0), (False, True, 0)]
+)
+def test_a_volume_that_is_looked_at_again_while_it_is_attached_is_objected_to(
+    attached: bool, delayed: bool, objected: int
+):
+    attachments = Mock(items=Mock(return_value=[record("pv")] if attached else [record("x")]))
+    queue = Mock(is_delayed=Mock(return_value=delayed))
+    asked = Mock(_reclaimer=Mock(_attachments=attachments), queue=queue)
+    assert len([*reclaiming.of_what_is_left(None, asked, volume("pv"))]) == objected

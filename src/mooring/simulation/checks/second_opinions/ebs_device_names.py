@@ -75,15 +75,23 @@ def of_a_name(
         given.reserved[volume] = chosen
 
 
-def of_a_refusal(answer: None, names: DeviceNames, node: str, device: str, now: float) -> Iterable[str]:
+def of_a_refusal(answer: None, names: DeviceNames, node: str, device: str, now: float) -> Iterator[str]:
+    """It is the last choice for an hour."""
     given = NAMES.of(names)[node]
     given.refused[plain(device)], given.last = now + REFUSED_S, ""
-    return ()
+    yield from _of_refused(names, node, now)
 
 
-def of_success(answer: None, names: DeviceNames, node: str, device: str, now: float) -> Iterable[str]:
+def of_success(answer: None, names: DeviceNames, node: str, device: str, now: float) -> Iterator[str]:
+    """A name that works is refused no longer."""
     NAMES.of(names)[node].refused.pop(plain(device), None)
-    return ()
+    yield from _of_refused(names, node, now)
+
+
+def _of_refused(names: DeviceNames, node: str, now: float) -> Iterator[str]:
+    expected = {name: until for name, until in NAMES.of(names)[node].refused.items() if until > now}
+    if expected != (kept := vars(names)["_nodes"][node].bad):
+        yield f"the names {kept} of {node} count as refused, and {expected} are"
 
 
 def of_an_end(answer: None, names: DeviceNames, node: str, volume: str, now: float) -> Iterator[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mooring.controllers.provisioning import reclaim
+from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.checks.second_opinions.provisionings import finalizer, maker_of
 from mooring.simulation.checks.second_opinions.question import Question
@@ -101,6 +103,15 @@ def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> I
         yield f"{pv.name} is attached to {answer}, and not to {expected}"
 
 
+def of_what_is_left(answer: None, asked: Any, pv: PersistentVolume) -> Iterator[str]:
+    """A volume that is attached is looked at again when a VolumeAttachment of it goes, and not before."""
+    attached = any(
+        each.spec.source.persistent_volume_name == pv.name for each in asked._reclaimer._attachments.items()
+    )
+    if attached and asked.queue.is_delayed(VolumeKey(pv.name)):
+        yield f"{pv.name} is attached, and is looked at again before it is detached"
+
+
 QUESTIONS = (
     Question(reclaim, "made_by", of_maker),
     Question(reclaim, "is_held", of_held),
@@ -111,4 +122,5 @@ QUESTIONS = (
     Question(reclaim, "may_have_mounted", of_former_users),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
     Question(Reclaimer, "release", of_release),
+    Question(ProvisioningController, "_reconcile_volume", of_what_is_left),
 )
