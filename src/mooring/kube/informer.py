@@ -92,7 +92,12 @@ class Informer(Generic[T]):
 
     def when_gone(self, forget: Callable[[T], object]) -> None:
         """Calls `forget(old)` with each object that is gone, whether or not another one is in its place."""
-        self._handlers.append(lambda old, new: forget(old) if old is not None and new is None else None)
+
+        def told(old: T | None, new: T | None) -> None:
+            if old is not None and new is None:
+                forget(old)
+
+        self._handlers.append(told)
 
     def get(self, key: str) -> T | None:
         """The object of "namespace/name" (or "name"), as the cache knows it."""

@@ -131,8 +131,8 @@ class Users:
         await self.create_volume(disk)
 
     async def tidy_up(self) -> None:
-        """Where volumes are scarce: workloads are as large as they should be, what is left over of larger ones
-        goes, and what has had a claim is made anew, so that there are enough."""
+        """Where volumes are scarce: workloads are as large as they should be, what is left over of larger
+        ones goes, and what has had a claim is made anew, so that there are enough."""
         for name, replicas in self.cluster.scenario.sets.items():
             if not scarce(self._kind(name)):
                 continue
@@ -143,7 +143,8 @@ class Users:
                 if number.isdigit() and int(number) >= replicas:
                     await self.delete_claim_named(claim.name, step)
             for volume in (await self.api.list(PersistentVolume)).items:
-                if maker_of(volume.name) == name and volume.status.phase == "Released" and not volume.deleting:
+                had = volume.status.phase == "Released" and not volume.deleting
+                if had and maker_of(volume.name) == name:
                     self.replace_volume(volume.name, step)
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
