@@ -184,7 +184,7 @@ def volumes(draw: st.DrawFn) -> WantedVolume:
         adopted=set(draw(subsets)),
         outdated=set(draw(subsets)),
         set_up_at=draw(st.dictionaries(st.sampled_from(PODS), st.sampled_from([10.0, 95.0]))),
-        stale=draw(st.booleans()),
+        stale=record.attachable and draw(st.booleans()),
         mounting=draw(st.booleans()),
         operations=draw(st.dictionaries(st.sampled_from(PODS), operation)),
         to_grow=draw(st.booleans()),
