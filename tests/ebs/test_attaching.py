@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from cloud_api import LateApi, capability, create, create_request, publish, unpublish, world
@@ -12,7 +14,9 @@ from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.attaching import Step, next_step
 from mooring.ebs.controller_service.device_names import NAMES
+from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.records import Attachment, Volume
+from mooring.ebs.errors import Ec2Error
 
 
 async def refusal(call) -> CsiError:
@@ -190,12 +194,41 @@ def test_an_attachment_that_is_stuck_is_undone_and_the_next_try_has_another_name
     run(story())
 
 
+TAKEN = [name for place, name in enumerate(NAMES) if place % 4]
+"""So many that the driver, which begins at a place by chance, meets some of them."""
+
+
 def test_a_name_that_the_image_has_taken_is_passed_over_in_the_same_call(run) -> None:
     async def story() -> None:
-        async with world(hidden_devices=list(NAMES[:3])) as w:
+        async with world(hidden_devices=TAKEN) as w:
             client = w.client()
             made = (await create(client)).volume_id
-            assert await publish(client, made, w.nodes[0]) in NAMES[3:]
+            assert await publish(client, made, w.nodes[0]) not in TAKEN
+
+    run(story())
+
+
+class OtherWords(Ec2Api):
+    """An EC2 that says in another way that a device name is taken: with a code of its own."""
+
+    def __init__(self, api: Ec2Api) -> None:
+        self._api = api
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return await self._api.call(action, request)
+        except Ec2Error as error:
+            if "already in use" in error.message:
+                raise Ec2Error("InvalidDevice.InUse", "the device is taken") from error
+            raise
+
+
+def test_a_name_that_is_taken_may_be_told_with_a_code_of_its_own(run) -> None:
+    async def story() -> None:
+        async with world(hidden_devices=TAKEN) as w:
+            client = w.client(OtherWords(w.api))
+            made = (await create(client)).volume_id
+            assert await publish(client, made, w.nodes[0]) not in TAKEN
 
     run(story())
 

@@ -51,5 +51,5 @@ async def test_a_region_that_is_given_is_not_asked_about():
 
 
 async def test_without_a_region_and_without_metadata_it_says_what_to_set():
-    with pytest.raises(MetadataError, match="AWS_REGION"):
+    with pytest.raises(MetadataError, match="no region: set AWS_REGION"):
         await region_of(Options(metadata_endpoint=""))

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 from cloud_api import DyingApi, create, delete, world
 from csi_answers import code_of
+from msgspec.structs import replace
 
 from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
-from mooring.csi.errors import Code
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 
 
@@ -52,6 +53,22 @@ def test_the_name_on_another_volume_is_refused(run) -> None:
             volumes = [(await create(client, name)).volume_id for name in ("pvc-1", "pvc-2")]
             await take(client, "s", volumes[0])
             assert await code_of(take(client, "s", volumes[1])) is Code.ALREADY_EXISTS
+
+    run(story())
+
+
+def test_a_snapshot_that_went_wrong_is_not_the_one_of_its_name(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client()
+            volume = (await create(client)).volume_id
+            taken = await take(client, "s", volume)
+            store = w.cloud.region.store
+            store.put(replace(store.snapshots.records[taken.snapshot_id], state="error", due=0.0))
+            await asyncio.sleep(60)
+            with pytest.raises(CsiError, match=f"snapshot {taken.snapshot_id} .*went wrong") as refused:
+                await take(client, "s", volume)
+            assert refused.value.code is Code.INTERNAL
 
     run(story())
 

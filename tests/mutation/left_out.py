@@ -32,6 +32,9 @@ TOLD_TO = {"log", "_log", "logger", "metrics", "_metrics", "recorder", "_recorde
 STATED = {"strict"}
 """Keywords that assert what always holds, as `assert` does."""
 
+NEVER = "assert_never"
+"""The function by which type checkers prove that a place is never reached."""
+
 JUMPS = (ast.Return, ast.Continue, ast.Raise, ast.Break)
 
 
@@ -47,6 +50,12 @@ def tells(node: ast.AST) -> bool:
             return True
         called = called.value if isinstance(called, ast.Attribute) else called.func
     return isinstance(called, ast.Name) and called.id in TOLD_TO
+
+
+def is_never(node: ast.AST) -> bool:
+    """Whether a statement says that its place is never reached."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == NEVER
 
 
 def is_text(node: ast.AST) -> bool:
@@ -91,4 +100,6 @@ def children(node: ast.AST) -> list[ast.AST]:
         below = [node.func, *node.args, *(each for each in node.keywords if each.arg not in STATED | FIELDS)]
     else:
         below = [*ast.iter_child_nodes(node)]
-    return [each for each in below if not (tells(each) or is_text(each) or is_docstring(each))]
+    return [
+        each for each in below if not (tells(each) or is_never(each) or is_text(each) or is_docstring(each))
+    ]

@@ -179,8 +179,8 @@ def early_returns(source: Source) -> Iterator[Change]:
 
 
 def _does_nothing(body: list[ast.stmt]) -> bool:
-    """It raises at once, returns a constant, or only tells."""
-    if not body or all(tells(each) or isinstance(each, ast.Pass) for each in body):
+    """It raises at once, returns a constant, only tells, or is declared alone, as in a Protocol."""
+    if not body or all(tells(each) or isinstance(each, ast.Pass) or is_docstring(each) for each in body):
         return True
     first = body[0]
     if isinstance(first, ast.Return) and len(body) == 1:

@@ -121,6 +121,7 @@ def test_a_generator_yields_nothing():
 def test_a_function_that_does_nothing_has_no_early_return():
     assert made(plain.early_returns, "return None") == []
     assert made(plain.early_returns, "raise NotImplementedError") == []
+    assert made(plain.early_returns, '"""What it does."""\n...') == []
 
 
 def test_a_call_is_not_made_and_what_is_remembered_is_not_stored():
@@ -204,6 +205,7 @@ def test_a_handler_that_returns_where_the_function_would_end_is_left_alone():
         "def f(self):\n    metrics.corrected(a or b)",
         "async def f(self):\n    self.recorder.event(a, 'Warning' if b else 'Normal', 'c')",
         "assert a and b == 1",
+        "def f(a):\n    assert_never(a)",
         "def __repr__(self):\n    return f(1) or self.name",
         "@decorated(1, True)\nclass C:\n    pass",
         "import a",
