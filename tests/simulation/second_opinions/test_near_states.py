@@ -3,31 +3,22 @@ production code answers there is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from inspect import signature
 from random import Random
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from volume_states import STATES
 
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.state import VolumeState
-from mooring.simulation.checks.second_opinions import Question, SecondOpinions
-from mooring.simulation.checks.second_opinions import near_states as module
 from mooring.simulation.checks.second_opinions.attaching import QUESTIONS, decisions
-from mooring.simulation.checks.second_opinions.near_states import near
-from mooring.simulation.engine.trace import Trace
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "SHARE", 1.0)
+from mooring.simulation.checks.second_opinions.near_states import DECISIONS
 
 
 def states_near(state: VolumeState, number: int) -> list[VolumeState]:
-    chance = Random(7)
-    return [found for _ in range(number) for (found,) in near(chance, state)]
+    chance, asked = Random(7), signature(decide).bind(state)
+    found = [DECISIONS.drawn(chance, asked) for _ in range(number)]
+    return [each.arguments["state"] for each in found if each is not None]
 
 
 @pytest.mark.parametrize("which", [*STATES])
@@ -64,32 +55,7 @@ def test_without_a_volumeattachment_there_is_none():
 
 def test_the_rules_of_attaching_are_asked_near_to_what_is_reached():
     (question,) = QUESTIONS
-    assert question.near is near
-
-
-def test_what_is_wrong_near_to_what_was_asked_is_objected_to():
-    """The slip shows for 12 alone, and only 2 is asked."""
-
-    def double(number: int) -> int:
-        return 2 * number + (number == 12)
-
-    asker = SimpleNamespace(__name__="asker", double=double)
-    found, opinions = list[str](), SecondOpinions(Random(1))
-    opinions.follow(Trace(lambda: 0.0), lambda name, words, event: found.append(words))
-
-    def judged(answer: int, number: int) -> Iterator[str]:
-        if answer != 2 * number:
-            yield f"{number} is not half of {answer}"
-
-    def ten_more(chance: Random, number: int) -> Iterator[tuple[Any, ...]]:
-        yield (number + 10,)
-
-    with opinions.heard((Question(asker, "double", judged, near=ten_more),)):
-        assert asker.double(2) == 4
-    assert found == ["asker.double: 12 is not half of 25"]
-    with opinions.heard((Question(asker, "double", judged),)):
-        assert asker.double(12) == 25
-    assert opinions.asked["asker.double"] == 3
+    assert question.near is DECISIONS
 
 
 def test_a_state_is_not_changed_by_that_another_is_made_of_it():

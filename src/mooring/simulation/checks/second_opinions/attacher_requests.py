@@ -16,6 +16,7 @@ from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.checks.second_opinions import near_attacher as near
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import NotAsked, StorageRefused
@@ -255,10 +256,10 @@ QUESTIONS = (
     Question(Detaching, "_attach_s", attach_left),
     Question(RequestAges, "note", seen, before=_known),
     Question(RequestAges, "still_valid", valid),
-    Question(requests, "unanswered", unanswered),
-    Question(requests, "begun", begun),
-    Question(requests, "outstanding_for", outstanding),
-    Question(requests, "without", one_answered),
+    Question(requests, "unanswered", unanswered, near=near.UNANSWERED),
+    Question(requests, "begun", begun, near=near.BEGUN),
+    Question(requests, "outstanding_for", outstanding, near=near.OUTSTANDING),
+    Question(requests, "without", one_answered, near=near.ANSWERED),
     Question(RememberedDetaches, "is_fresh", is_fresh),
     Question(RememberedDetaches, "unanswered", ages_remembered),
     Question(RememberedDetaches, "add", remembered, before=remembered_before),

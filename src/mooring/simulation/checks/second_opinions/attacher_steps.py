@@ -14,6 +14,7 @@ from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.simulation.checks.second_opinions import near_attacher as near
 from mooring.simulation.checks.second_opinions.attach_states import lock_said
 from mooring.simulation.checks.second_opinions.attacher_requests import at, times_on
 from mooring.simulation.checks.second_opinions.question import Question
@@ -199,12 +200,12 @@ def cached(answer: bool, asked: Writes, record: VolumeAttachment) -> Iterator[st
 
 
 QUESTIONS = (
-    Question(controller, "decide", step),
-    Question(controller, "_what_matters", what_matters),
-    Question(controller, "_check_lock", lock_checked, refusals=(LockNotHeld,)),
-    Question(controller, "_check_reclaim", reclaim_checked, refusals=(NotAsked,)),
-    Question(controller, "is_verified", verified),
-    Question(controller, "correction", corrected),
+    Question(controller, "decide", step, near=near.STEPS),
+    Question(controller, "_what_matters", what_matters, near=near.MATTERS),
+    Question(controller, "_check_lock", lock_checked, refusals=(LockNotHeld,), near=near.LOCKS),
+    Question(controller, "_check_reclaim", reclaim_checked, refusals=(NotAsked,), near=near.RECLAIMED),
+    Question(controller, "is_verified", verified, near=near.VERIFIED),
+    Question(controller, "correction", corrected, near=near.CORRECTED),
     Question(AttacherController, "__init__", made),
     Question(AttacherController, "_left_behind", left_behind),
     Question(AttacherController, "_store_intent", intended),

@@ -19,7 +19,7 @@ from mooring.controllers.attachdetach.state import (
     VolumeState,
 )
 from mooring.kube.objects import Node
-from mooring.simulation.checks.second_opinions.near_states import near
+from mooring.simulation.checks.second_opinions.near_states import DECISIONS
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.releasing import (
     Verdict,
@@ -266,4 +266,4 @@ def _named(step: Step) -> str:
     return f"{step[0].value} ({step[1]})"
 
 
-QUESTIONS = (Question(controller, "decide", decisions, near=near),)
+QUESTIONS = (Question(controller, "decide", decisions, near=DECISIONS),)

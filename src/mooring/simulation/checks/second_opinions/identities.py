@@ -13,6 +13,7 @@ from mooring.controllers.statefulset import controller
 from mooring.kube import revisions
 from mooring.kube.objects import ControllerRevision, Object, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.revisions import Owner, Revisions
+from mooring.simulation.checks.second_opinions import near_statefulsets as near
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.statefulsets import REVISION, revision_of
 
@@ -236,11 +237,11 @@ def of_revision_body(answer: dict[str, Any], owner: Owner, number: int, salt: in
 
 
 QUESTIONS = (
-    Question(controller.StatefulSetController, "_body", of_pod),
-    Question(controller, "claim_bodies", of_claims),
+    Question(controller.StatefulSetController, "_body", of_pod, near=near.BODIES),
+    Question(controller, "claim_bodies", of_claims, near=near.CLAIMS),
     Question(controller.StatefulSetController, "_ensure_claim", of_claim_there),
-    Question(controller, "is_stale", of_stale),
-    Question(controller, "claim_owners", of_owners),
+    Question(controller, "is_stale", of_stale, near=near.GOES),
+    Question(controller, "claim_owners", of_owners, near=near.OWNERS),
     Question(Revisions, "present", of_present),
     Question(revisions, "revision_body", of_revision_body),
 )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import BoundArguments, iscoroutinefunction, signature
 from random import Random
 from typing import Any, cast
 from unittest.mock import patch
@@ -77,14 +77,25 @@ class SecondOpinions:
                     self._told.add((name, words))
                     self._object(name, words)
 
-        def judge_near(asked: Any) -> None:
-            assert question.near is not None
-            for near in question.near(self._chance, asked):
-                judge(real(*near), near, {})
+        def answer_to(asked: BoundArguments) -> Any:
+            try:
+                return real(*asked.args, **asked.kwargs)
+            except refusals as refusal:
+                return refusal
+
+        def ask_near(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if question.near is None or not (number := question.near.number(self._chance)):
+                return
+            asked = signature(real).bind(*args, **kwargs)
+            asked.apply_defaults()
+            for _ in range(number):
+                if (near := question.near.drawn(self._chance, asked)) is not None:
+                    judge(answer_to(near), near.args, near.kwargs)
 
         @wraps(real)
         def listening(*args: Any, **kwargs: Any) -> Any:
             asked = args if before is None else (before(*args, **kwargs), *args)
+            ask_near(args, kwargs)
             try:
                 answer = real(*args, **kwargs)
             except refusals as refusal:
@@ -95,8 +106,6 @@ class SecondOpinions:
                 judge(answers, asked, kwargs)
                 return iter(answers)
             judge(answer, asked, kwargs)
-            if question.near is not None:
-                judge_near(*asked)
             return answer
 
         @wraps(real)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.node.volumes import handshake, manager
 from mooring.node.volumes.decide import Action, Decision, Presence, VolumeState
+from mooring.simulation.checks.second_opinions import near_node_volumes as near
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.releasing import is_not_machine
 from mooring.volumes.names import DETACHING, NODE_MACHINE
@@ -98,4 +99,7 @@ def hindrance(answer: str, record: VolumeAttachment, node: Node) -> Iterator[str
         yield f"VolumeAttachment {record.name}: {answer or 'a mount is permitted'}"
 
 
-QUESTIONS = (Question(manager, "decide", next_step), Question(handshake, "_problem", hindrance))
+QUESTIONS = (
+    Question(manager, "decide", next_step, near=near.STEPS),
+    Question(handshake, "_problem", hindrance, near=near.LOOKS),
+)

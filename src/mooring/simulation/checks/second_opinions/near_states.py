@@ -1,15 +1,13 @@
 """States of a volume near to one that a run has reached: what another run, or a cluster of another kind,
 would have found in its place.
 
-The rules of attaching hold in every state, and a run reaches few of those that need two or three causes at
-once. So production code is asked about some of them beside: the state that was reached, but for one, two or
-three facts. Facts that belong together change together (what a Node says of itself is in the object, and is
-read from there).
+Facts that belong together change together (what a Node says of itself is in the object, and is read from
+there).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar
@@ -19,27 +17,15 @@ from msgspec.structs import replace
 from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, Policy, VolumeState
 from mooring.kube.objects import AttachedVolume, Condition, Node, Taint
 from mooring.kube.times import format_time
+from mooring.simulation.checks.second_opinions.near import ANOTHER, Near, Values
 from mooring.volumes.attachment_lock import Closed, Lock
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
 from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.statements import Evidence, Statement, last_report
 
 T = TypeVar("T")
-SHARE = 0.4
-"""Of the states that are reached, in so many one near to it is asked about: the others cost time alone."""
-MOST_FACTS = 3
-ANOTHER = "another"
-"""A node, a boot and a uid that no run has."""
 AGES_S = (0.0, 5.0, 45.0, 500.0)
 """Of timers: not begun (0), and before and after each of the periods that count."""
-
-
-def near(chance: Random, state: VolumeState) -> Iterator[tuple[VolumeState]]:
-    """Often none, else one."""
-    if state.attachments and chance.random() < SHARE:
-        for _ in range(chance.randint(1, MOST_FACTS)):
-            state = chance.choice(FACTS)(chance, state)
-        yield (state,)
 
 
 # --- VolumeAttachments
@@ -221,8 +207,15 @@ NodeFact = Callable[[Random, Node, str], Node]
 NODE_FACTS: tuple[NodeFact, ...] = (
     *(_listed, _listed, _used, _used, _ready, _ready, _registration, _annotation, _tainted),
 )
-Fact = Callable[[Random, VolumeState], VolumeState]
-FACTS: tuple[Fact, ...] = (
+FACTS: tuple[Values, ...] = (
     *(_attachment, _attachment, _attachment, _second, _node, _node, _node, _machine),
     *(_demand, _demand, _lock, _storage, _terms),
 )
+
+
+def _attached(state: VolumeState) -> bool:
+    """The rules are about what has a VolumeAttachment: without one there is little to decide."""
+    return state.attachments != ()
+
+
+DECISIONS = Near([("state", values) for values in FACTS], times=0.4, possible=_attached)

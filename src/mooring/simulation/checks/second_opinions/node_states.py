@@ -15,6 +15,7 @@ from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
 from mooring.node.volumes.records import VolumeRecord
 from mooring.node.volumes.volume import PodOperation, Want, WantedVolume
+from mooring.simulation.checks.second_opinions import near_node_volumes as near
 from mooring.simulation.checks.second_opinions.attach_states import lock_said
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.plugin_manager import PluginManager
@@ -338,11 +339,11 @@ def reconstructed(
 
 
 QUESTIONS = (
-    Question(WantedVolume, "state", volume_state),
-    Question(WantedVolume, "awaited_epoch", awaited),
+    Question(WantedVolume, "state", volume_state, near=near.KNOWN),
+    Question(WantedVolume, "awaited_epoch", awaited, near=near.AWAITED),
     Question(WantedVolume, "begin", begun, before=operation_before),
     Question(PodOperation, "failed", failed, before=failures_before),
-    Question(WantedVolume, "rest", rest),
+    Question(WantedVolume, "rest", rest, near=near.RESTS),
     Question(WantedVolume, "age", aged),
     Question(WantedVolume, "drop", dropped, before=was_wanted),
     Question(WantedVolume, "forget_operation", operation_forgotten),

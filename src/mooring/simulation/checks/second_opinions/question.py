@@ -8,15 +8,12 @@ them shows. It is pure, never changes what it is given, and knows nothing of how
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from random import Random
 from typing import Any, NamedTuple
+
+from mooring.simulation.checks.second_opinions.near import Near
 
 Opinion = Callable[..., Iterable[str]]
 """Takes the answer, and what was asked, as production code was given it; returns what is wrong with it."""
-
-
-Near = Callable[[Random, Any], Iterable[tuple[Any, ...]]]
-"""Takes a source of chance, and what was asked; returns what might as well have been asked."""
 
 
 class Question(NamedTuple):
@@ -25,9 +22,9 @@ class Question(NamedTuple):
     one that yields when all is there.
 
     `before`: takes what was asked, before production code answers; what it returns is given to the opinion
-    between answer and question. `refusals`: errors that are answers, too. `near`: of a pure function of one
-    argument, what else is asked of production code, and judged, beside what it was asked: states that are
-    near to those that the run reaches, and that it need not reach itself.
+    between answer and question. `refusals`: errors that are answers, too. `near`: of a pure function that
+    is asked about values alone, what else it is asked, and judged by, beside: what is near to what the run
+    asks, and what it need not ask itself.
     """
 
     owner: Any

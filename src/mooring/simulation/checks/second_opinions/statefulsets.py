@@ -13,6 +13,7 @@ from mooring.controllers.statefulset import controller
 from mooring.controllers.statefulset.decide import Action, PodDecision
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet, StatefulSetStatus
 from mooring.kube.times import parse_time
+from mooring.simulation.checks.second_opinions import near_statefulsets as near
 from mooring.simulation.checks.second_opinions.question import Question
 
 REVISION = "controller-revision-hash"
@@ -231,9 +232,9 @@ def of_status(
 
 
 QUESTIONS = (
-    Question(controller, "decide", of_steps),
-    Question(controller, "revision_for", of_revision),
-    Question(controller, "status_of", of_status),
+    Question(controller, "decide", of_steps, near=near.STEPS),
+    Question(controller, "revision_for", of_revision, near=near.CHOSEN),
+    Question(controller, "status_of", of_status, near=near.STATUS),
     Question(controller.StatefulSetController, "_touched", of_touched),
     Question(controller.StatefulSetController, "_set_of_claim", of_claim_going),
 )
