@@ -15,6 +15,7 @@ from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, ClaimDecision, VolumeAction, VolumeDecision
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.quantity import parse_bytes
+from mooring.simulation.checks.second_opinions import near_claims
 from mooring.simulation.checks.second_opinions.question import Question
 
 BOUND = "pv.kubernetes.io/bind-completed"
@@ -252,10 +253,10 @@ def of_use(answer: bool, asked: Any, claim: PersistentVolumeClaim, pods: Iterabl
 
 
 QUESTIONS = (
-    Question(controller, "decide_claim", of_claim),
-    Question(controller, "decide_volume", of_volume),
-    Question(controller, "resizer_of", of_resizer),
-    Question(controller, "default_class", of_default),
-    Question(controller, "_bound_status", of_bound_status),
+    Question(controller, "decide_claim", of_claim, near=near_claims.OF_CLAIM),
+    Question(controller, "decide_volume", of_volume, near=near_claims.OF_VOLUME),
+    Question(controller, "resizer_of", of_resizer, near=near_claims.OF_RESIZER),
+    Question(controller, "default_class", of_default, near=near_claims.OF_DEFAULT),
+    Question(controller, "_bound_status", of_bound_status, near=near_claims.OF_STATUS),
     Question(BindingController, "_used", of_use),
 )

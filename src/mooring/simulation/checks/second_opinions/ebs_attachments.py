@@ -14,6 +14,7 @@ from mooring.ebs.controller_service.attachment_steps import Step
 from mooring.ebs.controller_service.detaches import Detach, PendingDetaches
 from mooring.ebs.ec2.records import Attachment, Instance, Volume
 from mooring.ebs.errors import EbsError
+from mooring.simulation.checks.second_opinions import near_ebs
 from mooring.simulation.checks.second_opinions.ebs_device_names import NAMES, plain
 from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES, Changes
 from mooring.simulation.checks.second_opinions.memories import Memories, now
@@ -183,7 +184,7 @@ def _age(known: Changes, requested_at: float, volume_id: str) -> float:
 
 
 QUESTIONS = (
-    Question(attaching, "next_step", of_the_next_step, refusals=(CsiError,)),
+    Question(attaching, "next_step", of_the_next_step, refusals=(CsiError,), near=near_ebs.OF_A_STEP),
     Question(attaching, "shown", of_what_is_shown),
     Question(Attacher, "attach", of_an_attach, refusals=(CsiError, EbsError)),
     Question(Attacher, "_attaching_s", of_how_long),

@@ -11,6 +11,7 @@ from mooring.ebs.ec2 import paced
 from mooring.ebs.ec2.buckets import Bucket, Quota
 from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable
+from mooring.simulation.checks.second_opinions import near_ebs
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 
@@ -149,9 +150,15 @@ def of_an_outcome(answer: Any, api: PacedApi, action: str, request: Mapping[str,
 
 
 QUESTIONS = (
-    Question(paced, "bucket_name", of_a_bucket),
-    Question(paced, "quota", of_a_quota),
-    Question(paced, "_check_repeatable", of_another_try, refusals=(Ec2Error, Ec2Unreachable)),
+    Question(paced, "bucket_name", of_a_bucket, near=near_ebs.OF_A_BUCKET),
+    Question(paced, "quota", of_a_quota, near=near_ebs.OF_A_QUOTA),
+    Question(
+        paced,
+        "_check_repeatable",
+        of_another_try,
+        refusals=(Ec2Error, Ec2Unreachable),
+        near=near_ebs.OF_ANOTHER_TRY,
+    ),
     Question(Bucket, "wait_s", of_a_wait),
     Question(Bucket, "take", of_a_call),
     Question(Bucket, "refused", of_a_refusal),

@@ -16,6 +16,7 @@ from mooring.ebs.controller_service.tags import TagPolicy
 from mooring.ebs.controller_service.volume_requests import Wanted
 from mooring.ebs.ec2.records import Snapshot, Volume
 from mooring.ebs.topology import Place
+from mooring.simulation.checks.second_opinions import near_ebs
 from mooring.simulation.checks.second_opinions.question import Question
 
 GIB = 1 << 30
@@ -290,5 +291,5 @@ QUESTIONS = (
     Question(Provisioner, "_request", of_the_request),
     Question(Provisioner, "_lookup", of_a_look_up),
     Question(Provisioner, "create", of_what_is_created),
-    Question(provisioning, "conflict", of_a_conflict),
+    Question(provisioning, "conflict", of_a_conflict, near=near_ebs.OF_A_CONFLICT),
 )

@@ -34,14 +34,21 @@ def _always(*args: Any, **kwargs: Any) -> bool:
     return True
 
 
+def _as_it_is(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    return arguments
+
+
 class Near(NamedTuple):
     """Of a pure function. `facts`: those that may be others; what is there more than once is drawn more
     often. `times`: how often something is asked beside a question of a run, on average: it costs time.
-    `possible`: takes what is asked; whether the function can be asked that, and the rule is about it."""
+    `possible`: takes what is asked; whether the function can be asked that, and the rule is about it.
+    `agree`: what follows from what was changed, as one argument is often looked up by another; None: nothing
+    that could be asked."""
 
     facts: Sequence[Fact]
     times: float
     possible: Callable[..., bool] = _always
+    agree: Callable[[dict[str, Any]], dict[str, Any] | None] = _as_it_is
 
     def number(self, chance: Random) -> int:
         """How often something is asked beside one question."""
@@ -54,6 +61,9 @@ class Near(NamedTuple):
         arguments: Any = asked.arguments
         for _ in range(chance.randint(1, MOST_FACTS)):
             arguments = changed(chance, arguments, *chance.choice(self.facts))
+        arguments = self.agree(arguments)
+        if arguments is None:
+            return None
         near = BoundArguments(asked.signature, arguments)
         return near if self.possible(*near.args, **near.kwargs) else None
 

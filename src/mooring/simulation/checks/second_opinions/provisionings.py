@@ -25,6 +25,7 @@ from mooring.kube.objects import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.simulation.checks.second_opinions import near_reclaims
 from mooring.simulation.checks.second_opinions.bindings import (
     BOUND,
     OWNERS_OF_SOURCES,
@@ -261,8 +262,8 @@ def of_selected_node(answer: Node | None, asked: Any, claim: PersistentVolumeCla
 
 
 QUESTIONS = (
-    Question(controller, "decide_claim", of_claim),
-    Question(controller, "decide_volume", of_volume),
+    Question(controller, "decide_claim", of_claim, near=near_reclaims.OF_REQUEST),
+    Question(controller, "decide_volume", of_volume, near=near_reclaims.OF_RECLAIM),
     Question(controller, "volume_name", of_name),
     Question(controller, "body_of", of_body),
     Question(controller, "content_of", of_content),

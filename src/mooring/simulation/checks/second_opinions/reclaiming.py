@@ -13,6 +13,7 @@ from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.checks.second_opinions import near_reclaims
 from mooring.simulation.checks.second_opinions.provisionings import finalizer, maker_of
 from mooring.simulation.checks.second_opinions.question import Question
 
@@ -113,13 +114,13 @@ def of_what_is_left(answer: None, asked: Any, pv: PersistentVolume) -> Iterator[
 
 
 QUESTIONS = (
-    Question(reclaim, "made_by", of_maker),
-    Question(reclaim, "is_held", of_held),
+    Question(reclaim, "made_by", of_maker, near=near_reclaims.OF_MAKER),
+    Question(reclaim, "is_held", of_held, near=near_reclaims.OF_HOLD),
     Question(reclaim, "finalizer_of", of_finalizer),
-    Question(reclaim, "to_be_reclaimed", of_mark),
-    Question(reclaim, "has_no_claim", of_end),
-    Question(reclaim, "users_of_claim", of_users),
-    Question(reclaim, "may_have_mounted", of_former_users),
+    Question(reclaim, "to_be_reclaimed", of_mark, near=near_reclaims.OF_MARK),
+    Question(reclaim, "has_no_claim", of_end, near=near_reclaims.OF_END),
+    Question(reclaim, "users_of_claim", of_users, near=near_reclaims.OF_USERS),
+    Question(reclaim, "may_have_mounted", of_former_users, near=near_reclaims.OF_FORMER_USERS),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
     Question(Reclaimer, "release", of_release),
     Question(ProvisioningController, "_reconcile_volume", of_what_is_left),
