@@ -16,7 +16,6 @@ from mooring.node.volumes.decide import Action
 from mooring.node.volumes.volume import PodOperation
 from mooring.simulation.checks.second_opinions import Question, SecondOpinions
 from mooring.simulation.checks.second_opinions.near import (
-    MOST_FACTS,
     Near,
     Values,
     changed,
@@ -88,13 +87,14 @@ def test_a_refusal_near_to_what_was_asked_is_an_answer():
     ] * 1 + [ValueError]
 
 
-def test_up_to_three_facts_are_others():
+@pytest.mark.parametrize("more", [{}, {"most": 2}, {"most": 4}])
+def test_up_to_three_facts_are_others_or_as_many_as_is_said(more: dict[str, int]):
     def of(a: int, b: int, c: int, d: int) -> None: ...
 
-    near, chance = Near([(name, (1,)) for name in "abcd"], 1.0), Random(1)
+    near, chance = Near([(name, (1,)) for name in "abcd"], 1.0, **more), Random(1)
     asked = signature(of).bind(0, 0, 0, 0)
     drawn = [near.drawn(chance, asked) for _ in range(200)]
-    assert {sum(each.args) for each in drawn if each is not None} == {*range(1, MOST_FACTS + 1)}
+    assert {sum(each.args) for each in drawn if each is not None} == {*range(1, more.get("most", 3) + 1)}
     assert asked.args == (0, 0, 0, 0)
 
 

@@ -22,6 +22,7 @@ Fact = tuple[str, Values]
 """A place, and what may be there. A place is a path of names, separated by dots, that begins with an
 argument's; "" is all arguments, by their names."""
 MOST_FACTS = 3
+"""That are others, where nothing else is said."""
 ANOTHER = "another"
 """A name, or a uid, that no run has."""
 LONG_AGO, FAR_OFF = "2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
@@ -42,12 +43,13 @@ class Near(NamedTuple):
     """Of a pure function. `facts`: those that may be others; what is there more than once is drawn more
     often. `times`: how often something is asked beside a question of a run, on average: it costs time.
     `possible`: takes what is asked; whether the function can be asked that, and the rule is about it.
-    `agree`: what follows from what was changed, as one argument is often looked up by another; None: nothing
-    that could be asked."""
+    `most`: facts that are others; more where a rule needs more causes at once. `agree`: what follows from
+    what was changed, as one argument is often looked up by another; None: nothing that could be asked."""
 
     facts: Sequence[Fact]
     times: float
     possible: Callable[..., bool] = _always
+    most: int = MOST_FACTS
     agree: Callable[[dict[str, Any]], dict[str, Any] | None] = _as_it_is
 
     def number(self, chance: Random) -> int:
@@ -55,11 +57,11 @@ class Near(NamedTuple):
         return int(self.times + chance.random())
 
     def drawn(self, chance: Random, asked: BoundArguments) -> BoundArguments | None:
-        """One to three facts away from what was asked; None if that is not possible."""
+        """A few facts away from what was asked; None if that is not possible."""
         if not self.possible(*asked.args, **asked.kwargs):
             return None
         arguments: Any = asked.arguments
-        for _ in range(chance.randint(1, MOST_FACTS)):
+        for _ in range(chance.randint(1, self.most)):
             arguments = changed(chance, arguments, *chance.choice(self.facts))
         arguments = self.agree(arguments)
         if arguments is None:

@@ -92,7 +92,7 @@ def _of_now(chance: Random, asked: Arguments) -> Arguments:
     return {**asked, "sent": stamps[: chance.randint(0, 3)]}
 
 
-BEGUN = Near((("", _of_now),), times=0.6)
+BEGUN = Near((("", _of_now),), times=0.4)
 
 
 def _known(chance: Random, asked: Arguments) -> Arguments:

@@ -77,8 +77,20 @@ def _operation(chance: Random, volume: VolumeState, uid: str) -> VolumeState:
     )
 
 
+def _stuck(chance: Random, volume: VolumeState, uid: str) -> VolumeState:
+    """It has it and does not want it, and could not be rid of it."""
+    return replace(
+        volume,
+        wanted_by=among(volume.wanted_by, uid, False),
+        starting=among(volume.starting, uid, False),
+        pods={**volume.pods, uid: Presence.UNCERTAIN},
+        under_way=among(volume.under_way, uid, False),
+        resting={**volume.resting, uid: Action.TEAR_DOWN},
+    )
+
+
 POD_FACTS: tuple[Callable[[Random, VolumeState, str], VolumeState], ...] = (
-    *(_wish, _mount, _content, _operation),
+    *(_wish, _mount, _content, _operation, _stuck),
 )
 STEPS = Near(
     (
@@ -92,8 +104,9 @@ STEPS = Near(
         ("volume.stale", BOTH),
         ("volume.one_at_a_time", BOTH),
     ),
-    times=0.3,
+    times=0.25,
     possible=possible,
+    most=5,
 )
 # --- the same, as the agent keeps it
 
@@ -149,7 +162,7 @@ def _taken(chance: Random, asked: dict[str, Any]) -> dict[str, Any]:
     return changed(chance, asked, "self.wants", one((place, (said,))))
 
 
-AWAITED = Near((*_LEFT, *_OPERATIONS, *(("", _taken),) * 3, ("self.mounting", BOTH)), times=0.1)
+AWAITED = Near((*_LEFT, *_OPERATIONS, *(("", _taken),) * 3, ("self.mounting", BOTH)), times=0.05)
 RESTS = Near((*_OPERATIONS, ("now", (0.0, 1e3, 1e6))), times=0.05)
 
 
@@ -180,5 +193,5 @@ LOOKS = Near(
         ("node.status.node_info.system_uuid", _UUIDS),
         ("node.spec.provider_id", _PROVIDED),
     ),
-    times=1.5,
+    times=1.0,
 )

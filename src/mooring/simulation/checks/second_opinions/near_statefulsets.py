@@ -75,6 +75,20 @@ def _fewer_or_more(chance: Random, pods: Mapping[int, Pod]) -> Mapping[int, Pod]
     return {**pods, number: replace(like, metadata=replace(like.metadata, name=name, uid=ANOTHER))}
 
 
+def _scaled_down(chance: Random, pods: Mapping[int, Pod]) -> Mapping[int, Pod]:
+    """There are two more than there were, one of which may end already."""
+    if not pods:
+        return pods
+    first, like = max(pods) + 1, pods[max(pods)]
+    heads = [
+        replace(like.metadata, name=f"{like.name.rpartition('-')[0]}-{number}", uid=f"{ANOTHER}-{number}")
+        for number in (first, first + 1)
+    ]
+    ends = chance.randint(0, 1)
+    heads[ends] = replace(heads[ends], deletion_timestamp=chance.choice(ENDS))
+    return {**pods, **{first + at: replace(like, metadata=head) for at, head in enumerate(heads)}}
+
+
 def _just_available(chance: Random, asked: Arguments) -> Arguments:
     """One of its pods has been ready for just long enough, or for a second less."""
     pods: Mapping[int, Pod] | Sequence[Pod] = asked["by_ordinal" if "by_ordinal" in asked else "pods"]
@@ -107,17 +121,27 @@ _SET: tuple[Fact, ...] = (
     (f"{_UPDATE}.rolling_update.max_unavailable", (None, 1, 2, "1%", "50%", "100%")),
     ("revision", (ANOTHER,)),
 )
+_SCALED: tuple[Fact, ...] = (
+    ("stateful_set.spec.replicas", (0, 1, 2)),
+    ("stateful_set.spec.pod_management_policy", ("OrderedReady", "Parallel")),
+    (f"{_UPDATE}.rolling_update.max_unavailable", (2, 3)),
+    ("revision", (ANOTHER,)),
+)
+"""Once more: what is scaled down, or updated, is decided about only where nothing else is to be done."""
 STEPS = Near(
     (
         *_SET,
+        *_SCALED,
         *_REVISIONS[:3],
         *(("by_ordinal", one(*_POD)),) * 6,
-        *(("by_ordinal", _fewer_or_more),) * 3,
+        *(("by_ordinal", _fewer_or_more),) * 2,
+        *(("by_ordinal", _scaled_down),) * 3,
         ("", _just_available),
     ),
     times=0.3,
+    most=5,
 )
-CHOSEN = Near((*_REVISIONS, ("ordinal", (0, 1, 2, 3))), times=1.5)
+CHOSEN = Near((*_REVISIONS, ("ordinal", (0, 1, 2, 3))), times=1.0)
 
 
 def _deleted(chance: Random, asked: Arguments) -> Arguments:
