@@ -6,11 +6,9 @@ Of a volume that is to go the claim is the one of that name, whatever its uid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from random import Random
-from typing import Any
 
-from mooring.controllers.provisioning import controller, reclaim
 from mooring.kube.objects import (
     EphemeralVolumeSource,
     ObjectMeta,
@@ -19,6 +17,7 @@ from mooring.kube.objects import (
     PodSpec,
     Volume,
 )
+from mooring.simulation.checks.second_opinions.near import Near
 from mooring.simulation.checks.second_opinions.near_arguments import (
     Arguments,
     Change,
@@ -64,7 +63,7 @@ RECLAIMED: tuple[Change, ...] = (
 )
 
 
-def near_volume(function: Callable[..., Any], *facts: Fact, share: float = OF_FEW) -> near_to:
+def near_volume(*facts: Fact, share: float = OF_FEW) -> Near:
     """What is asked of a volume alone."""
     return near_to((*of("pv", *VOLUME, *RECLAIMED), *facts), share)
 
@@ -109,7 +108,6 @@ OF_REQUEST = near_to(
     SHARE,
 )
 OF_RECLAIM = near_volume(
-    controller.decide_volume,
     _ours,
     _made_here,
     _written,
@@ -144,7 +142,7 @@ def _of_its_own(chance: Random, asked: Arguments) -> Arguments:
     return {"pods": [*asked["pods"], owner]}
 
 
-OF_MAKER, OF_HOLD = near_volume(reclaim.made_by), near_volume(reclaim.is_held)
+OF_VOLUME_ALONE = near_volume()
 OF_MARK = near_to(of("persistent_volume", *RECLAIMED, *VOLUME), OF_FEW)
 OF_USERS = near_to(
     (

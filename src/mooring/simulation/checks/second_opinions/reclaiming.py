@@ -114,8 +114,8 @@ def of_what_is_left(answer: None, asked: Any, pv: PersistentVolume) -> Iterator[
 
 
 QUESTIONS = (
-    Question(reclaim, "made_by", of_maker, near=near_reclaims.OF_MAKER),
-    Question(reclaim, "is_held", of_held, near=near_reclaims.OF_HOLD),
+    Question(reclaim, "made_by", of_maker, near=near_reclaims.OF_VOLUME_ALONE),
+    Question(reclaim, "is_held", of_held, near=near_reclaims.OF_VOLUME_ALONE),
     Question(reclaim, "finalizer_of", of_finalizer),
     Question(reclaim, "to_be_reclaimed", of_mark, near=near_reclaims.OF_MARK),
     Question(reclaim, "has_no_claim", of_end, near=near_reclaims.OF_END),
