@@ -405,3 +405,25 @@ def test_a_detach_that_is_not_known_of_or_for_ever_is_objected_to(
     asked = Asking(under_a_lease())
     found = [*attacher_requests.detach_asked(answer, known, asked, None, record(), [], 60.0)]  # type: ignore[arg-type]
     assert (found != []) == objected
+
+
+@pytest.mark.parametrize(("known_for_s", "objects"), [(59.0, True), (61.0, False)])
+def test_a_request_is_forgotten_when_it_is_known_for_as_long_as_it_counts(known_for_s: float, objects: bool):
+    """Whatever clock has stamped it: here one that was an hour ahead."""
+
+    def as_of(*times: str) -> VolumeAttachment:
+        annotations = {ATTACH_REQUESTED_AT: ",".join(times)}
+        metadata = ObjectMeta(name="va", finalizers=("ours",), annotations=annotations)
+        return VolumeAttachment(metadata=metadata, spec=VolumeAttachmentSpec(attacher="d"))
+
+    plugin = SimpleNamespace(capabilities=lambda spec: SimpleNamespace(request_validity_s=60.0))
+    plugins = SimpleNamespace(find_attachable_plugin_by_name=lambda name: plugin)
+    asked: Any = SimpleNamespace(_ours={"d": "ours"}, _plugins=plugins)
+    before, after = as_of("2030-01-01T01:00:00.000000Z"), as_of("2030-01-01T00:10:00.000000Z")
+
+    async def judged() -> list[str]:
+        since = asyncio.get_running_loop().time() - known_for_s
+        known = {"2030-01-01T01:00:00.000000Z": since}
+        return [*attacher_steps.intended(after, known, asked, before)]
+
+    assert bool(asyncio.run(judged())) == objects

@@ -94,7 +94,7 @@ def attach_left(
     answer: float, asked: Detaching, record: VolumeAttachment, validity_s: float
 ) -> Iterator[str]:
     """For how long an attach that was not answered may take effect, since it is known."""
-    known, now = _known(vars(asked)["_ages"], record), get_running_loop().time()
+    known, now = known_since(vars(asked)["_ages"], record), get_running_loop().time()
     sent = times_on(record, ATTACH_REQUESTED_AT)
     pending = sent[: len(sent) - record.status.attached]
     left = [validity_s - (now - known.get(each, now)) for each in pending]
@@ -105,7 +105,8 @@ def attach_left(
 # --- since when they are known
 
 
-def _known(asked: RequestAges, record: VolumeAttachment) -> dict[str, float]:
+def known_since(asked: RequestAges, record: VolumeAttachment) -> dict[str, float]:
+    """Since when each request of the VolumeAttachment is known, in the event loop's time."""
     return dict(vars(asked)["_since"].get(record.metadata.uid, {}))
 
 
@@ -115,7 +116,7 @@ def seen(
     """A request is as old as it is known here, whatever clock has stamped it; what is over is not kept."""
     now = get_running_loop().time()
     named = {*times_on(record, ATTACH_REQUESTED_AT), *times_on(record, DETACH_REQUESTED_AT)}
-    if (known := _known(asked, record)) != {each: before.get(each, now) for each in named}:
+    if (known := known_since(asked, record)) != {each: before.get(each, now) for each in named}:
         yield f"{record.name}: of {sorted(named)} these are known: {known}, before {before}"
 
 
@@ -123,7 +124,7 @@ def valid(
     answer: list[str], asked: RequestAges, record: VolumeAttachment, sent: Iterable[str], validity_s: float
 ) -> Iterator[str]:
     """Those that were not known for so long."""
-    known, now = _known(asked, record), get_running_loop().time()
+    known, now = known_since(asked, record), get_running_loop().time()
     if answer != [each for each in sent if now - known.get(each, now) < validity_s]:
         yield f"{record.name}: of {sent}, known since {known}, these are valid at {now}: {answer}"
 
@@ -254,7 +255,7 @@ QUESTIONS = (
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
     Question(Detaching, "_note", noted),
     Question(Detaching, "_attach_s", attach_left),
-    Question(RequestAges, "note", seen, before=_known),
+    Question(RequestAges, "note", seen, before=known_since),
     Question(RequestAges, "still_valid", valid),
     Question(requests, "unanswered", unanswered, near=near.UNANSWERED),
     Question(requests, "begun", begun, near=near.BEGUN),

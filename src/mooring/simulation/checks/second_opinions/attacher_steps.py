@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
 from collections.abc import Container, Iterator, Mapping
 from math import floor
 from typing import Any
@@ -16,7 +17,7 @@ from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.simulation.checks.second_opinions import near_attacher as near
 from mooring.simulation.checks.second_opinions.attach_states import lock_said
-from mooring.simulation.checks.second_opinions.attacher_requests import at, times_on
+from mooring.simulation.checks.second_opinions.attacher_requests import known_since, times_on
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import LockNotHeld, NotAsked, VolumeError
 from mooring.volumes.names import (
@@ -103,8 +104,16 @@ def left_behind(answer: list[Any], asked: AttacherController, pv: PersistentVolu
         yield f"PersistentVolume {pv.name} {'waits' if waits else 'does not wait'} for us: {answer}"
 
 
-def intended(answer: VolumeAttachment, asked: AttacherController, record: VolumeAttachment) -> Iterator[str]:
-    """Our finalizer, beside all others, and the time of this request, after those that may be in flight."""
+def known_before(asked: AttacherController, record: VolumeAttachment) -> dict[str, float]:
+    """Since when its requests are known."""
+    return known_since(vars(asked)["_ages"], record)
+
+
+def intended(
+    answer: VolumeAttachment, known: Mapping[str, float], asked: AttacherController, record: VolumeAttachment
+) -> Iterator[str]:
+    """Our finalizer, beside all others, and the time of this request, after those that may be in flight: a
+    request is as old as it is known, whatever clock has stamped it."""
     ours = vars(asked)["_ours"][record.spec.attacher]
     others = [each for each in record.metadata.finalizers if each != ours]
     if list(answer.metadata.finalizers) != [*others, ours]:
@@ -113,7 +122,8 @@ def intended(answer: VolumeAttachment, asked: AttacherController, record: Volume
     if not sent or len(sent) > len(before) + 1:
         yield f"{record.name}: requests at {sent}, before {before}"
     if before and len(sent) == 1 and record.spec.attacher != ATTACHER:
-        age_s, valid_s = (at(sent[0]) - at(before[-1])).total_seconds(), _validity_s(asked, record)
+        now = get_running_loop().time()
+        age_s, valid_s = now - known.get(before[-1], now), _validity_s(asked, record)
         if age_s < valid_s:
             yield f"{record.name}: a request of {age_s} s ago is forgotten, which counts for {valid_s} s"
 
@@ -208,7 +218,7 @@ QUESTIONS = (
     Question(controller, "correction", corrected, near=near.CORRECTED),
     Question(AttacherController, "__init__", made),
     Question(AttacherController, "_left_behind", left_behind),
-    Question(AttacherController, "_store_intent", intended),
+    Question(AttacherController, "_store_intent", intended, before=known_before),
     Question(Slots, "take", slot_taken, before=slots_taken),
     Question(Slots, "free", slot_freed, before=slots_taken),
     Question(Writes, "shows", cached),
