@@ -74,7 +74,7 @@ class PacedApi(Ec2Api):
 
     def _throttled(self, lane: _Lane, name: str) -> None:
         if self._pacing and lane.refused():
-            _log.info("EC2 throttles us: calls are made more slowly", action=name)
+            _log.info("EC2 throttles us: calls are made more slowly", action=name, per_second=lane.rate)
 
     def _backoff_s(self, attempt: int) -> float:
         """Exponential backoff in seconds with jitter: evenly from the upper half of a span that doubles with
@@ -112,6 +112,11 @@ class _Lane:
     def refused(self) -> bool:
         """Notes that EC2 throttled a call. Returns whether the rate was the full one until now."""
         return self._bucket.refused(asyncio.get_running_loop().time())
+
+    @property
+    def rate(self) -> float:
+        """Calls per second."""
+        return self._bucket.rate
 
     def _serve(self) -> None:
         loop = asyncio.get_running_loop()
