@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from inspect import BoundArguments, iscoroutinefunction, signature
+from inspect import BoundArguments, Signature, iscoroutinefunction, signature
 from random import Random
 from typing import Any, cast
 from unittest.mock import patch
@@ -68,6 +68,7 @@ class SecondOpinions:
 
     def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
         name, before, refusals = str(question), question.before, question.refusals
+        given = signature(real) if question.near is not None else Signature()
 
         def judge(answer: Any, asked: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.guarded += 1
@@ -86,7 +87,7 @@ class SecondOpinions:
         def ask_near(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if question.near is None or not (number := question.near.number(self._chance)):
                 return
-            asked = signature(real).bind(*args, **kwargs)
+            asked = given.bind(*args, **kwargs)
             asked.apply_defaults()
             for _ in range(number):
                 if (near := question.near.drawn(self._chance, asked)) is not None:
