@@ -28,6 +28,7 @@ from mooring.kube.objects.volumes import (
     CSIPersistentVolumeSource,
     GCEPersistentDiskVolumeSource,
 )
+from mooring.simulation.checks.second_opinions.near import ANOTHER, FAR_OFF, LONG_AGO
 from mooring.simulation.checks.second_opinions.near_arguments import (
     Arguments,
     Change,
@@ -43,9 +44,6 @@ from mooring.simulation.checks.second_opinions.near_arguments import (
 )
 from mooring.volumes.free_volumes import FreeVolumes
 
-ANOTHER = "another"
-"""A name and a uid that no run has."""
-LONG_AGO, MUCH_LATER = "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 IN_TREE, ITS_DRIVER = "kubernetes.io/aws-ebs", "ebs.csi.aws.com"
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 BETA_DEFAULT = "storageclass.beta.kubernetes.io/is-default-class"
@@ -241,7 +239,7 @@ OF_DEFAULT = near_to(
         "classes",
         keyed("metadata.annotations", DEFAULT, "true", "false"),
         keyed("metadata.annotations", BETA_DEFAULT, "true", "false"),
-        said("metadata.creation_timestamp", None, LONG_AGO, MUCH_LATER),
+        said("metadata.creation_timestamp", None, LONG_AGO, FAR_OFF),
     ),
     OF_MANY,
 )

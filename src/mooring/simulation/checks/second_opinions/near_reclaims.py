@@ -17,7 +17,7 @@ from mooring.kube.objects import (
     PodSpec,
     Volume,
 )
-from mooring.simulation.checks.second_opinions.near import Near
+from mooring.simulation.checks.second_opinions.near import ANOTHER, FAR_OFF, LONG_AGO, Near
 from mooring.simulation.checks.second_opinions.near_arguments import (
     Arguments,
     Change,
@@ -32,13 +32,10 @@ from mooring.simulation.checks.second_opinions.near_arguments import (
     said,
 )
 from mooring.simulation.checks.second_opinions.near_claims import (
-    ANOTHER,
     CLAIM,
     CLASS,
     IN_TREE,
     ITS_DRIVER,
-    LONG_AGO,
-    MUCH_LATER,
     OF_FEW,
     SHARE,
     VOLUME,
@@ -124,7 +121,7 @@ OF_RECLAIM = near_volume(
 def _successor(chance: Random, asked: Arguments) -> Arguments:
     """A claim of the same name: the volume's, or one that came later."""
     pods = asked["pods"]
-    born = chance.choice([LONG_AGO, MUCH_LATER, *(pod.metadata.creation_timestamp for pod in pods)])
+    born = chance.choice([LONG_AGO, FAR_OFF, *(pod.metadata.creation_timestamp for pod in pods)])
     named = asked["pv"].spec.claim_ref
     uid = named.uid if named is not None and chance.random() < 0.3 else ANOTHER
     claim = PersistentVolumeClaim(metadata=ObjectMeta(name=ANOTHER, uid=uid, creation_timestamp=born))
@@ -159,7 +156,7 @@ OF_USERS = near_to(
 )
 OF_FORMER_USERS = near_to(
     (
-        *of_one("pods", said("metadata.creation_timestamp", LONG_AGO, MUCH_LATER)),
+        *of_one("pods", said("metadata.creation_timestamp", LONG_AGO, FAR_OFF)),
         *(_successor, _successor, given("attached", True, False)),
     ),
     OF_FEW,
