@@ -21,6 +21,8 @@ from tests.machines.machines import (
 )
 
 from mooring.cluster.layout import ClusterError
+from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.uml.io_helpers import io_helpers
 from mooring.cluster.stage import Stage
 from mooring.kube.objects import Event, Node, PersistentVolumeClaim, Pod
 from mooring.mounts.blocking import blocking
@@ -144,6 +146,19 @@ async def test_io_that_hangs_waits_in_d_state_and_the_rest_goes_on(stage: Stage)
     await order(stage, "heal", NODE)
     await stage.until("the write has ended", lambda: _exists(stage, "/run/done"))
     assert "I/O hangs" not in (await stage.command("status"))[1]
+
+
+async def test_of_its_processes_only_that_which_does_its_io_is_found_while_others_start_and_end(
+    stage: Stage,
+) -> None:
+    group = cgroup.of(stage.layout.root, NODE)
+    assert group is not None
+    alone = await blocking(io_helpers, group)
+    await inside(stage, "(while test ! -e /run/enough; do (true); true | true; done) > /dev/null 2>&1 &")
+    found = await blocking(lambda: {each for _ in range(3000) for each in io_helpers(group)})
+    await inside(stage, "touch /run/enough")
+    assert len(alone) == 1
+    assert found == set(alone)
 
 
 async def _exists(stage: Stage, path: str) -> bool:

@@ -7,7 +7,6 @@ devices of the host, plugged in while it runs; its kernel refuses to give one ba
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 
@@ -18,6 +17,7 @@ from mooring.cluster.machines.uml import mconsole
 from mooring.cluster.machines.uml.io_helpers import io_helpers
 from mooring.cluster.machines.uml.kernel import MOST_DISKS, Kernel
 from mooring.cluster.machines.view import FIRST_PROCESS
+from mooring.cluster.processes import Running
 from mooring.mounts.blocking import blocking
 
 LETTERS = "bcdefghijklmnop"
@@ -30,7 +30,7 @@ class UmlMachine(OwnKernelMachine):
     fittings = Fittings(
         ("hostfs", "none", "/share"), "/dev/ttyS0", "/usr/lib/uml/modules/RELEASE", "/dev/ubda", "vec0"
     )
-    _helpers: tuple[int, ...] = ()
+    _helpers: tuple[Running, ...] = ()
 
     def _prepare(self) -> None:
         shutil.rmtree(self._directory / self.name, ignore_errors=True)  # of the kernel before
@@ -77,12 +77,12 @@ class UmlMachine(OwnKernelMachine):
 
     async def hang(self) -> None:
         self._helpers = tuple(await blocking(io_helpers, self._group))
-        for pid in self._helpers:
-            os.kill(pid, signal.SIGSTOP)
+        for helper in self._helpers:
+            helper.send(signal.SIGSTOP)
 
     async def _let_io_go_on(self) -> None:
-        for pid in self._helpers:
-            os.kill(pid, signal.SIGCONT)
+        for helper in self._helpers:
+            helper.send(signal.SIGCONT)
         self._helpers = ()
 
     def _io_hangs(self) -> bool:
