@@ -100,7 +100,7 @@ MUTANTS: dict[str, Mutant] = {
     "B39": Mutant(
         "a node that a cache does not show yet counts as gone, and its pods as orphans",
         "kubernetes/kubernetes#22545, #32495",
-        ("S1",),
+        ("S1", "S24"),
         scenarios.YOUNG,
         (Patch(PodGCController, "reconcile", _believe_the_cache),),
     ),
