@@ -1016,6 +1016,15 @@ def test_the_storage_gets_the_same_request_no_faster_than_its_backoff():
         assert found([*refused, *tries]) == violated
 
 
+def test_a_nodes_status_is_written_no_faster_than_its_pods_come_and_go():
+    of_pod = asks()
+    of_node = of_pod[0], of_pod[1] | {"resource": "nodes", "name": "n1", "sub": "status"}
+    assert found([*([of_node, wait(0.1)] * 80)]) == ["S30"]
+    assert found([*([of_node, of_node, of_pod, wait(0.25)] * 40)]) == []
+    assert found([*([of_node] * 8), of_pod, wait(0.5)] * 10) == ["S30"]
+    assert found([*([of_pod, wait(0.1)] * 20), wait(10), *([of_node, wait(0.1)] * 80)]) == ["S30"]
+
+
 def test_the_sweep_may_find_a_timer_of_a_clock_that_has_jumped():
     skew = ("plan.step", {"what": "skew", "on": "attaching", "value": -3600.0, "how": 0})
     assert found([skew, ("told.swept", {"by": 1, "volume": "v", "node": "n1", "action": "Detach"})]) == []

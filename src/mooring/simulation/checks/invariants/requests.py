@@ -76,7 +76,7 @@ class AskedForAReason(Checker):
 class NotTooOften(Checker):
     """S30: nothing is asked for faster than its backoff: not the storage, and not the API server. Of two
     processes that work at once without a Lease, of which one sees late what is, each may tell it by turns: a
-    status is no more than told."""
+    status is no more than told. A Node's status tells of its pods, each when it comes and when it goes."""
 
     name = "S30"
 
@@ -103,18 +103,26 @@ class NotTooOften(Checker):
         if fields["sub"] == "status" and self._faults.in_force("two-leaders", event.actor):
             return
         key = fields["life"], fields["method"], fields["resource"], fields["name"]
-        if self._often(key, event, WRITES, WRITES_IN_S):
+        pods = fields["life"], "pods"
+        if fields["resource"] == "pods":
+            self._times[pods].append(event.time)
+        of_pods = 2 * self._within(pods, event, WRITES_IN_S) if fields["resource"] == "nodes" else 0
+        if self._often(key, event, WRITES + of_pods, WRITES_IN_S):
             what = f"{fields['method']} of {fields['resource']} {fields['name']}"
             self._tell(key, f"{event.actor} sends {what} {WRITES} times in {WRITES_IN_S:.0f} s", event)
 
     def _often(self, key: Hashable, event: Event, most: int, seconds: float) -> bool:
-        """Whether this is the last of so many within that time."""
+        """Whether so many, or more, are within that time."""
+        self._times[key].append(event.time)
+        number = self._within(key, event, seconds)
+        self.guarded += number > 1
+        return number >= most
+
+    def _within(self, key: Hashable, event: Event, seconds: float) -> int:
         times = self._times[key]
-        times.append(event.time)
-        self.guarded += len(times) > 1
-        if len(times) < most:
-            return False
-        return event.time - times.popleft() < seconds
+        while times and event.time - times[0] >= seconds:
+            times.popleft()
+        return len(times)
 
     def _tell(self, key: Hashable, message: str, event: Event) -> None:
         if key not in self._told:
