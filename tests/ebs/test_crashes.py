@@ -148,6 +148,7 @@ def test_an_unpublish_that_dies_anywhere_can_be_repeated_or_undone(run, lag, aft
     st.sampled_from(LAGS),
     st.integers(0, 3),
 )
+@example([(False, 0.05), (True, 0.0), (False, 0.0)], 0.0, 0)  # the last comes while the first still ends
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_publish_and_unpublish_cancel_each_other_at_any_moment_and_the_last_one_counts(
     run, wishes, lag, seed

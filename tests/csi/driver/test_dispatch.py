@@ -214,6 +214,55 @@ async def test_an_operation_gives_way_to_another_method_where_the_driver_says_so
     await client.controller.create_volume(create, timeout_s=5)
 
 
+async def test_of_operations_that_give_way_to_each_other_the_last_one_counts_also_while_one_winds_up(
+    driver: Driver, capability: csi.VolumeCapability
+) -> None:
+    began: list[str] = []
+    done: list[str] = []
+    working, ended = asyncio.Event(), asyncio.Event()
+
+    class Thorough(PlayController):
+        async def controller_publish_volume(
+            self, request: csi.ControllerPublishVolumeRequest
+        ) -> csi.ControllerPublishVolumeResponse:
+            began.append("publish")
+            done.append("publish")
+            return csi.ControllerPublishVolumeResponse()
+
+        async def controller_unpublish_volume(
+            self, request: csi.ControllerUnpublishVolumeRequest
+        ) -> csi.ControllerUnpublishVolumeResponse:
+            began.append("unpublish")
+            if len(began) == 1:
+                try:
+                    working.set()
+                    await asyncio.Event().wait()
+                finally:
+                    await ended.wait()
+            done.append("unpublish")
+            return csi.ControllerUnpublishVolumeResponse()
+
+    gives_way = {
+        "ControllerPublishVolume": ["ControllerUnpublishVolume"],
+        "ControllerUnpublishVolume": ["ControllerPublishVolume"],
+    }
+    client = Client(LocalChannel(Dispatcher(replace(driver, controller=Thorough(), gives_way=gives_way), [])))
+    there = csi.ControllerPublishVolumeRequest(volume_id="v1", node_id="n1", volume_capability=capability)
+    gone = csi.ControllerUnpublishVolumeRequest(volume_id="v1", node_id="n1")
+    first = asyncio.ensure_future(client.controller.controller_unpublish_volume(gone, timeout_s=5))
+    await working.wait()
+    second = asyncio.ensure_future(client.controller.controller_publish_volume(there, timeout_s=5))
+    await asyncio.sleep(0.01)
+    third = asyncio.ensure_future(client.controller.controller_unpublish_volume(gone, timeout_s=5))
+    await asyncio.sleep(0.01)
+    again = client.controller.controller_unpublish_volume(gone, timeout_s=5)
+    assert await code_of(again) is Code.ABORTED
+    ended.set()
+    assert [await code_of(call) for call in (first, second)] == [Code.ABORTED, Code.ABORTED]
+    await third
+    assert (began, done) == (["unpublish", "unpublish"], ["unpublish"])
+
+
 async def test_a_node_of_its_own_is_an_object_of_its_own_if_the_driver_says_so(
     driver: Driver, capability: csi.VolumeCapability
 ) -> None:

@@ -6,7 +6,8 @@ Guarantees:
   operations on one object at once.
 - A deadline or a caller that goes away ends the call, not the operation. The operation runs to its end, and
   until then other calls for the object are ABORTED. An exception are the methods of `Driver.gives_way`: a
-  call for one of them cancels the operation, and begins when it has ended.
+  call for one of them cancels the operation, and begins when it has ended. Of several such calls the last one
+  counts, also while the first still ends.
 - Every exception of a driver is answered with a code: a CsiError's own, or that of `Driver.codes`.
 - Observers see every call, without its secrets.
 """
@@ -26,7 +27,7 @@ from google.protobuf.message import Message
 from mooring.csi.client import Exchange, Observer
 from mooring.csi.driver.in_flight import InFlight, Key
 from mooring.csi.driver.paths import check_paths
-from mooring.csi.driver.progress import due_in
+from mooring.csi.driver.progress import UnderWay, due_in
 from mooring.csi.driver.services import Driver
 from mooring.csi.driver.validation import validate
 from mooring.csi.errors import Code, CsiError
@@ -46,7 +47,6 @@ class Dispatcher:
         self._observers = tuple(observers)
         self._in_flight = InFlight()
         self._operations: set[asyncio.Task[Any]] = set()
-        self._holders: dict[Key, asyncio.Task[Any]] = {}
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
         """The driver's reply. Raises CsiError."""
@@ -99,14 +99,13 @@ class Dispatcher:
         remembers, and the retry would run beside it.
         """
 
+        def gives_way(method: str) -> bool:
+            return rpc.name in self.driver.gives_way.get(method, ())
+
         async def operation() -> Reply:
-            await self._make_way(rpc.name, key)
-            with self._in_flight.claim(key, rpc.name):
-                self._holders[key] = task
-                try:
-                    return await _run(self.driver, rpc, handler, request)
-                finally:
-                    del self._holders[key]
+            with self._in_flight.claim(key, rpc.name, gives_way) as before:
+                await _ended(before)
+                return await _run(self.driver, rpc, handler, request)
 
         task = asyncio.ensure_future(operation())
         self._operations.add(task)
@@ -121,17 +120,19 @@ class Dispatcher:
                 Code.ABORTED, f"a later call for {key[1]} took its place: see what that one says"
             ) from None
 
-    async def _make_way(self, method: str, key: Key) -> None:
-        """Cancels the operations on the object that give way to the method, and waits for their end."""
-        conflicting = self._in_flight.conflicting(key)
-        giving_way = [
-            other for other, theirs in conflicting.items() if method in self.driver.gives_way.get(theirs, ())
-        ]
-        tasks = [self._holders[other] for other in giving_way]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+
+async def _ended(before: Sequence[UnderWay]) -> None:
+    """Cancels operations, and waits until they have ended, also when this is cancelled in turn: who takes the
+    place of an operation that waits here, and waits for that one alone, is alone on the object."""
+    tasks = [each.task for each in before if each.task is not None]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        ending = asyncio.ensure_future(asyncio.wait(tasks))
+        try:
+            await asyncio.shield(ending)
+        finally:
+            await ending
 
 
 def _log_late(method: str, key: Key, task: asyncio.Task[Any]) -> None:

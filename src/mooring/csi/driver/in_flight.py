@@ -6,7 +6,8 @@ conflict if one tuple begins with the other: a volume conflicts with each of its
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from mooring.csi.driver import progress
@@ -16,38 +17,50 @@ from mooring.csi.errors import Code, CsiError
 Key = tuple[str, ...]
 
 
+def _never(_: str) -> bool:
+    return False
+
+
 class InFlight:
-    """The operations of one process in flight. A look-up costs the same however many there are."""
+    """The operations of one process in flight. Of those on an object of which one gives way to the other, the
+    last one holds it. A look-up costs the same however many there are."""
 
     def __init__(self) -> None:
         self._held: dict[Key, UnderWay] = {}
         self._within: dict[Key, set[Key]] = {}
         """For each prefix of a held key: the held keys that begin with it."""
 
-    def conflicting(self, key: Key) -> dict[Key, str]:
-        """The operations that hold the object, a part of it, or what it is a part of: their keys and
-        methods."""
-        around = {prefix for prefix in _prefixes(key) if prefix in self._held}
-        return {held: self._held[held].method for held in around | self._within.get(key, set())}
-
     @contextmanager
-    def claim(self, key: Key, method: str) -> Generator[None]:
-        """Holds the object while entered. Raises CsiError, ABORTED, if another operation holds it."""
-        for other in self.conflicting(key):
-            raise _under_way(key, self._held[other])
-        operation = self._held[key] = UnderWay(method)
+    def claim(
+        self, key: Key, method: str, gives_way: Callable[[str], bool] = _never
+    ) -> Generator[list[UnderWay]]:
+        """The current task holds the object while entered; gives the operations that held it, a part of it,
+        or what it is a part of: their methods give way, they are still to end. Raises CsiError, ABORTED, if
+        one does not."""
+        before = [self._held[other] for other in sorted(self._conflicting(key))]
+        for other in before:
+            if not gives_way(other.method):
+                raise _under_way(key, other)
+        operation = self._held[key] = UnderWay(method, asyncio.current_task())
         for prefix in _prefixes(key):
             self._within.setdefault(prefix, set()).add(key)
         token = progress.current.set(operation)
         try:
-            yield
+            yield before
         finally:
             progress.current.reset(token)
-            del self._held[key]
-            for prefix in _prefixes(key):
-                self._within[prefix].discard(key)
-                if not self._within[prefix]:
-                    del self._within[prefix]
+            if self._held.get(key) is operation:
+                self._let_go(key)
+
+    def _conflicting(self, key: Key) -> set[Key]:
+        return {prefix for prefix in _prefixes(key) if prefix in self._held} | self._within.get(key, set())
+
+    def _let_go(self, key: Key) -> None:
+        del self._held[key]
+        for prefix in _prefixes(key):
+            self._within[prefix].discard(key)
+            if not self._within[prefix]:
+                del self._within[prefix]
 
 
 def _prefixes(key: Key) -> list[Key]:

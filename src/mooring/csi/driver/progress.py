@@ -12,13 +12,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
 class UnderWay:
-    """An operation in flight: its method, and what it waits for, as text."""
+    """An operation in flight: its method, its task, and what it waits for, as text."""
 
     method: str
+    task: asyncio.Task[Any] | None
     waits_for: str = ""
 
 
