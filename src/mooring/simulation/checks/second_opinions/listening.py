@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from functools import wraps
-from inspect import BoundArguments, Signature, iscoroutinefunction, signature
+from functools import cache, wraps
+from inspect import iscoroutinefunction, signature
 from random import Random
+from types import GeneratorType
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -18,6 +19,8 @@ from mooring.simulation.engine.trace import Event, Trace
 
 _silent: list[None] = []
 """One for each context of `unheard` that is entered."""
+_hearing: list[SecondOpinions] = []
+"""Those that are being told; the last one is."""
 
 
 @contextmanager
@@ -38,11 +41,14 @@ class SecondOpinions:
     name = "D7"
 
     def __init__(self, chance: Random | None = None) -> None:
-        self._chance = chance or Random(0)  # nosec B311 # what is drawn is no secret
-        self.guarded = 0
+        self.chance = chance or Random(0)  # nosec B311 # what is drawn is no secret
         self.asked: Counter[str] = Counter()
         self._told: set[tuple[str, str]] = set()
         self._object: Callable[[str, str], None] = lambda question, words: None
+
+    @property
+    def guarded(self) -> int:
+        return self.asked.total()
 
     def follow(self, trace: Trace, found: Found) -> None:
         """What is wrong is told of there from now on, once."""
@@ -63,61 +69,89 @@ class SecondOpinions:
         with ExitStack() as stack:
             for each in () if _silent else questions:
                 real = each.owner.__dict__[each.name]
-                stack.enter_context(patch.object(each.owner, each.name, self._listening(each, real)))
+                stack.enter_context(patch.object(each.owner, each.name, _listener(each, real)))
+            _hearing.append(self)
+            stack.callback(_hearing.pop)
             yield
 
-    def _listening(self, question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
-        name, before, refusals = str(question), question.before, question.refusals
-        given = signature(real) if question.near is not None else Signature()
+    def judge(
+        self, question: Question, name: str, answer: Any, asked: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Objects to what is wrong with the answer."""
+        self.asked[name] += 1
+        for words in question.opinion(answer, *asked, **kwargs):
+            if (name, words) not in self._told:
+                self._told.add((name, words))
+                self._object(name, words)
 
-        def judge(answer: Any, asked: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self.guarded += 1
-            self.asked[name] += 1
-            for words in question.opinion(answer, *asked, **kwargs):
-                if (name, words) not in self._told:
-                    self._told.add((name, words))
-                    self._object(name, words)
 
-        def answer_to(asked: BoundArguments) -> Any:
-            try:
-                return real(*asked.args, **asked.kwargs)
-            except refusals as refusal:
-                return refusal
+@cache
+def _listener(question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
+    """What is asked in place of production code, for whatever run that is: to make it takes as long as what
+    hundreds of questions take."""
+    return _answering_later(question, real) if iscoroutinefunction(real) else _answering(question, real)
 
-        def ask_near(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if question.near is None or not (number := question.near.number(self._chance)):
-                return
+
+def _answering(question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
+    name, before, refusals = str(question), question.before, question.refusals
+    beside = _beside(question, real) if question.near is not None else None
+
+    @wraps(real)
+    def listening(*args: Any, **kwargs: Any) -> Any:
+        opinions = _hearing[-1]
+        asked = args if before is None else (before(*args, **kwargs), *args)
+        if beside is not None:
+            beside(opinions, args, kwargs)
+        try:
+            answer = real(*args, **kwargs)
+        except refusals as refusal:
+            opinions.judge(question, name, refusal, asked, kwargs)
+            raise
+        if isinstance(answer, GeneratorType):  # what it yields is judged when all is there
+            answers = [*cast("Generator[Any]", answer)]
+            opinions.judge(question, name, answers, asked, kwargs)
+            return iter(answers)
+        opinions.judge(question, name, answer, asked, kwargs)
+        return answer
+
+    return listening
+
+
+def _answering_later(question: Question, real: Callable[..., Any]) -> Callable[..., Any]:
+    name, before, refusals = str(question), question.before, question.refusals
+
+    @wraps(real)
+    async def listening(*args: Any, **kwargs: Any) -> Any:
+        opinions = _hearing[-1]
+        asked = args if before is None else (before(*args, **kwargs), *args)
+        try:
+            answer = await real(*args, **kwargs)
+        except refusals as refusal:
+            opinions.judge(question, name, refusal, asked, kwargs)
+            raise
+        opinions.judge(question, name, answer, asked, kwargs)
+        return answer
+
+    return listening
+
+
+def _beside(
+    question: Question, real: Callable[..., Any]
+) -> Callable[[SecondOpinions, tuple[Any, ...], dict[str, Any]], None]:
+    """Asks what is near to a question, and has it judged."""
+    name, near, given, refusals = str(question), question.near, signature(real), question.refusals
+    assert near is not None
+
+    def ask(opinions: SecondOpinions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for _ in range(near.number(opinions.chance)):
             asked = given.bind(*args, **kwargs)
             asked.apply_defaults()
-            for _ in range(number):
-                if (near := question.near.drawn(self._chance, asked)) is not None:
-                    judge(answer_to(near), near.args, near.kwargs)
-
-        @wraps(real)
-        def listening(*args: Any, **kwargs: Any) -> Any:
-            asked = args if before is None else (before(*args, **kwargs), *args)
-            ask_near(args, kwargs)
+            if (drawn := near.drawn(opinions.chance, asked)) is None:
+                continue
             try:
-                answer = real(*args, **kwargs)
+                answer = real(*drawn.args, **drawn.kwargs)
             except refusals as refusal:
-                judge(refusal, asked, kwargs)
-                raise
-            if isinstance(answer, Generator):  # what it yields is judged when all is there
-                answers = [*cast("Generator[Any]", answer)]
-                judge(answers, asked, kwargs)
-                return iter(answers)
-            judge(answer, asked, kwargs)
-            return answer
+                answer = refusal
+            opinions.judge(question, name, answer, drawn.args, drawn.kwargs)
 
-        @wraps(real)
-        async def listening_until_answered(*args: Any, **kwargs: Any) -> Any:
-            asked = args if before is None else (before(*args, **kwargs), *args)
-            try:
-                answer = await real(*args, **kwargs)
-            except refusals as refusal:
-                judge(refusal, asked, kwargs)
-                raise
-            judge(answer, asked, kwargs)
-            return answer
-
-        return listening_until_answered if iscoroutinefunction(real) else listening
+    return ask

@@ -34,5 +34,8 @@ class Question(NamedTuple):
     refusals: tuple[type[Exception], ...] = ()
     near: Near | None = None
 
+    def __hash__(self) -> int:
+        return id(self)
+
     def __str__(self) -> str:
         return f"{self.owner.__name__}.{self.name}"
