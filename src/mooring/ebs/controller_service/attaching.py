@@ -78,7 +78,7 @@ class Attacher:
 
     # --- attaching
 
-    async def attach(self, volume_id: str, node: str, wait_initialized: bool = False) -> str:
+    async def attach(self, volume_id: str, node: str, wait_initialized: bool) -> str:
         """Returns the device name when the volume is attached to the node. Raises CsiError, EbsError."""
         work = _Attaching(wait_initialized=wait_initialized)
         try:

@@ -1,0 +1,451 @@
+"""The attacher before an EC2 that shows and answers what a story says: what it asks for, when, and why it
+gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mooring.csi.driver import progress
+from mooring.csi.driver.progress import UnderWay
+from mooring.csi.errors import Code, CsiError
+from mooring.ebs.controller_service.attaching import Attacher
+from mooring.ebs.controller_service.detaches import PendingDetaches
+from mooring.ebs.controller_service.device_names import NAMES, DeviceNames
+from mooring.ebs.ec2.records import Attachment, BlockDevice, Instance, Volume
+from mooring.ebs.ec2.settling import Settling
+from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
+
+VOLUME, NODE = "vol-0123456789abcdef0", "i-0123456789abcdef0"
+START = datetime(2030, 1, 1, tzinfo=UTC)
+FIRST, SECOND = NAMES[:2]
+Looks = Callable[[float], Volume | None]
+
+
+def volume(state: str = "available", *attachments: Attachment, **more: Any) -> Volume:
+    return Volume(VOLUME, state, 10, "gp3", "us-east-1a", attachments=attachments, **more)
+
+
+def on(state: str, device: str = FIRST, since: datetime | None = None, node: str = NODE) -> Volume:
+    return volume("in-use", Attachment(node, device, state, since))
+
+
+class PlayedEc2:
+    """Answers calls by a list for each action (None: done; the last one again and again), and shows what
+    `looks` says for the time of the question, in seconds since the start. It is both what is called and what
+    describes."""
+
+    batching = False
+
+    def __init__(self, looks: Looks, **answers: list[Exception | None]) -> None:
+        self._looks, self._answers = looks, answers
+        self.calls: list[tuple[float, str, Mapping[str, Any]]] = []
+        self.at: list[float] = []
+        self.there: Instance | None = Instance(NODE, "running", "m5.large", (), "/dev/xvda")
+        self.initialized_at = 0.0
+        self.cards_of: dict[str, int | EbsError] = {"m5.large": 1}
+        self.types: list[str] = []
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.calls.append((self._now(), action, request))
+        answers = self._answers.get(action, [None])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if answer is not None:
+            raise answer
+        return {}
+
+    async def volume(self, id: str) -> Volume | None:
+        assert id == VOLUME
+        self.at.append(self._now())
+        return self._looks(self._now())
+
+    async def instance(self, id: str) -> Instance | None:
+        assert id == NODE
+        return self.there
+
+    async def initialized(self, id: str) -> bool:
+        self.at.append(self._now())
+        return self._now() >= self.initialized_at
+
+    async def cards(self, instance_type: str) -> int:
+        self.types.append(instance_type)
+        found = self.cards_of[instance_type]
+        if isinstance(found, EbsError):
+            raise found
+        return found
+
+    def names(self) -> list[str]:
+        """The device names with which the volume was to be attached."""
+        return [request["Device"] for _, action, request in self.calls if action == "AttachVolume"]
+
+
+def attacher(ec2: PlayedEc2, names: DeviceNames | None = None) -> Attacher:
+    played: Any = ec2
+
+    def now() -> datetime:
+        return START + timedelta(seconds=asyncio.get_running_loop().time())
+
+    names = names or DeviceNames(lambda: 0.0)
+    return Attacher(played, played, names, Settling(), PendingDetaches(), now)
+
+
+async def refusal(call: Awaitable[object]) -> CsiError:
+    with pytest.raises(CsiError) as caught:
+        await call
+    return caught.value
+
+
+@contextmanager
+def under_way():
+    """What the operation within says that it waits for."""
+    operation = UnderWay("ControllerPublishVolume", None)
+    token = progress.current.set(operation)
+    try:
+        yield operation
+    finally:
+        progress.current.reset(token)
+
+
+def test_a_volume_is_asked_for_once_and_polled_ever_more_slowly_until_ec2_shows_it(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume() if at < 3 else on("attaching") if at < 30 else on("attached"))
+        with under_way() as operation:
+            assert await attacher(ec2).attach(VOLUME, NODE, False) == FIRST
+        assert ec2.calls == [(0.0, "AttachVolume", {"VolumeId": VOLUME, "InstanceId": NODE, "Device": FIRST})]
+        pauses = [round(after - before, 2) for before, after in itertools.pairwise(ec2.at)]
+        assert pauses == sorted(pauses)
+        assert 0 < pauses[0] < pauses[-1] <= 15
+        assert operation.waits_for == f"EC2 shows it as attaching on {NODE} as {FIRST}"
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("since_s", "given_up_s"), [(-91.0, 0.0), (-60.0, 30.0), (None, 90.0)], ids=["stuck", "long", "unknown"]
+)
+def test_what_a_predecessor_has_begun_to_attach_is_given_up_ninety_seconds_after_that(
+    run, since_s: float | None, given_up_s: float
+) -> None:
+    async def story() -> None:
+        since = None if since_s is None else START + timedelta(seconds=since_s)
+        ec2, names = PlayedEc2(lambda at: on("attaching", since=since)), DeviceNames(lambda: 0.0)
+        error = await refusal(attacher(ec2, names).attach(VOLUME, NODE, False))
+        ((moment, action, request),) = ec2.calls
+        assert (action, request) == ("DetachVolume", {"VolumeId": VOLUME, "InstanceId": NODE})
+        assert given_up_s <= moment <= given_up_s + 15
+        assert error.code is Code.INTERNAL
+        assert f"volume {VOLUME} has been attaching to {NODE} as {FIRST} for more than 90 s" in error.message
+        assert names.give(NODE, VOLUME, [], moment) not in (FIRST, None)
+
+    run(story())
+
+
+def test_what_was_asked_for_here_counts_from_when_ec2_shows_it_attaching_whatever_ec2s_clock_says(
+    run,
+) -> None:
+    async def story() -> None:
+        long_ago = START - timedelta(hours=1)
+        ec2 = PlayedEc2(lambda at: volume() if at < 1 else on("attaching", since=long_ago))
+        await refusal(attacher(ec2).attach(VOLUME, NODE, False))
+        moment, action, _ = ec2.calls[-1]
+        assert action == "DetachVolume"
+        assert 90 < moment < 120
+
+    run(story())
+
+
+def test_an_attach_that_ec2_has_taken_back_meanwhile_is_not_stuck(run) -> None:
+    async def story() -> None:
+        def looks(at: float) -> Volume:
+            if 60 < at < 80:
+                return volume()
+            return on("attached", SECOND) if at > 165 else on("attaching", FIRST if at < 70 else SECOND)
+
+        ec2 = PlayedEc2(looks)
+        assert await attacher(ec2).attach(VOLUME, NODE, False) == SECOND
+        assert [action for _, action, _ in ec2.calls] == ["AttachVolume"]
+
+    run(story())
+
+
+def test_a_volume_that_ec2_refuses_by_its_state_is_tried_five_times_and_then_told(run) -> None:
+    async def story() -> None:
+        refused = Ec2Error("IncorrectState", "vol is not 'available'.", "AttachVolume")
+        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[refused])
+        error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
+        assert len(ec2.calls) == 5
+        moments = [moment for moment, _, _ in ec2.calls]
+        assert all(after - before >= 5 for before, after in itertools.pairwise(moments))
+        assert error.code is Code.FAILED_PRECONDITION
+        assert error.message == (
+            f"EC2 does not attach volume {VOLUME} to {NODE}, though it shows it as available: {refused}"
+        )
+
+    run(story())
+
+
+def test_what_is_told_of_a_volume_that_ec2_accepts_and_does_not_attach_names_no_former_refusal(run) -> None:
+    async def story() -> None:
+        refused = Ec2Error("VolumeInUse", "it is attached", "AttachVolume")
+        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[refused, None])
+        error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
+        assert (
+            error.message == f"EC2 does not attach volume {VOLUME} to {NODE}, though it shows it as available"
+        )
+
+    run(story())
+
+
+def test_an_attach_without_an_answer_is_repeated_only_when_descriptions_prove_that_it_came_to_nothing(
+    run,
+) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(
+            lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) == 2 else volume(),
+            AttachVolume=[Ec2Unreachable("no answer"), None],
+        )
+        assert await attacher(ec2).attach(VOLUME, NODE, False) == SECOND
+        (first, _, _), (second, _, _) = ec2.calls
+        assert second - first >= 5
+
+    run(story())
+
+
+def test_other_refusals_end_the_attach_at_once(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
+            await attacher(ec2).attach(VOLUME, NODE, False)
+        assert len(ec2.calls) == 1
+
+    run(story())
+
+
+def test_a_name_that_ec2_refuses_is_followed_by_another_one_at_once_and_not_given_again(run) -> None:
+    async def story() -> None:
+        taken = Ec2Error("InvalidParameterValue", f"{FIRST} is already in use")
+        names = DeviceNames(lambda: 0.0)
+        ec2 = PlayedEc2(
+            lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume(), AttachVolume=[taken, None]
+        )
+        given = await attacher(ec2, names).attach(VOLUME, NODE, False)
+        assert [moment for moment, _, _ in ec2.calls] == [0.0, 0.0]
+        assert ec2.names() == [FIRST, given]
+        assert given != FIRST
+        after = [names.give(NODE, f"other {number}", [], ec2.at[-1]) for number in range(len(NAMES) - 2)]
+        assert {FIRST, given}.isdisjoint(after)
+
+    run(story())
+
+
+def test_a_name_that_works_again_counts_as_any_other(run) -> None:
+    async def story() -> None:
+        names = DeviceNames(lambda: 0.0)
+        names.refused(NODE, FIRST, 0.0)
+        assert (
+            await attacher(PlayedEc2(lambda at: on("attached")), names).attach(VOLUME, NODE, False) == FIRST
+        )
+        assert names.give(NODE, "other", [], 60.0) == FIRST
+
+    run(story())
+
+
+def test_an_attachment_without_a_device_name_is_an_error(run) -> None:
+    async def story() -> None:
+        error = await refusal(attacher(PlayedEc2(lambda at: on("attached", ""))).attach(VOLUME, NODE, False))
+        assert error.code is Code.INTERNAL
+        assert error.message == f"EC2 does not say as which device {VOLUME} is attached to {NODE}"
+
+    run(story())
+
+
+def test_the_names_that_ec2_shows_and_that_of_the_root_device_are_not_given(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
+        used = [BlockDevice(name, "vol-1", 0) for name in NAMES[:3]]
+        ec2.there = Instance(NODE, "running", "m5.large", tuple(used), NAMES[3])
+        assert await attacher(ec2).attach(VOLUME, NODE, False) == NAMES[4]
+
+    run(story())
+
+
+def test_when_all_names_are_in_use_the_instance_is_exhausted(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume())
+        used = [BlockDevice(name, "vol-1", 0) for name in NAMES]
+        ec2.there = Instance(NODE, "running", "m5.large", tuple(used), "/dev/xvda")
+        error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
+        assert (error.code, error.message) == (
+            Code.RESOURCE_EXHAUSTED, f"all device names of {NODE} are in use"
+        )  # fmt: skip
+        assert ec2.calls == []
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("there", "code", "words"),
+    [
+        (None, Code.NOT_FOUND, f"there is no instance {NODE}"),
+        (Instance(NODE, "shutting-down", "m5.large"), Code.FAILED_PRECONDITION, "is shutting down"),
+    ],
+)
+def test_an_instance_that_is_gone_or_goes_gets_no_volume(run, there, code: Code, words: str) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume())
+        ec2.there = there
+        error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
+        assert error.code is code
+        assert words in error.message
+        assert ec2.calls == []
+
+    run(story())
+
+
+def test_the_cards_of_an_instance_type_are_asked_for_once_and_again_where_ec2_did_not_answer(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) > done else volume())
+        at_work, done = attacher(ec2), 0
+
+        async def card(instance_type: str, *used: int) -> int | None:
+            nonlocal done
+            done = len(ec2.calls)
+            devices = tuple(BlockDevice(f"/dev/sd{number}", "v", card) for number, card in enumerate(used))
+            ec2.there = Instance(NODE, "running", instance_type, devices, "/dev/xvda")
+            await at_work.attach(VOLUME, NODE, False)
+            await asyncio.sleep(60)
+            return ec2.calls[-1][2].get("EbsCardIndex")
+
+        ec2.cards_of = {"two": 2, "down": Ec2Unreachable("no answer"), "one": 1}
+        assert [await card("two"), await card("two", 0), await card("two", 0, 1, 1)] == [0, 1, 0]
+        assert [await card("one"), await card("down"), await card("down"), await card("")] == [None] * 4
+        assert ec2.types == ["two", "one", "down", "down"]
+
+    run(story())
+
+
+def test_a_place_without_a_volume_does_not_count_for_its_card(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
+        ec2.cards_of = {"two": 2}
+        ec2.there = Instance(NODE, "running", "two", (BlockDevice("/dev/sdb", "", 0),), "/dev/xvda")
+        await attacher(ec2).attach(VOLUME, NODE, False)
+        assert ec2.calls[0][2]["EbsCardIndex"] == 0
+
+    run(story())
+
+
+def test_all_data_is_waited_for_once_and_before_the_first_request(run) -> None:
+    async def story() -> None:
+        refused = Ec2Error("IncorrectState", "not yet")
+        ec2 = PlayedEc2(
+            lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) == 2 else volume(),
+            AttachVolume=[refused, None],
+        )
+        ec2.initialized_at = 100.0
+        await attacher(ec2).attach(VOLUME, NODE, True)
+        assert [action for _, action, _ in ec2.calls] == ["AttachVolume"] * 2
+        first, second = (moment for moment, _, _ in ec2.calls)
+        assert 100 <= first <= 115
+        assert second - first < 20
+        assert len([at for at in ec2.at if at < 100]) < 20
+
+    run(story())
+
+
+def test_a_name_is_held_a_while_when_an_attach_has_ended_in_whatever_way(run) -> None:
+    async def story() -> None:
+        names = DeviceNames(lambda: 0.0)
+        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        with pytest.raises(Ec2Error):
+            await attacher(ec2, names).attach(VOLUME, NODE, False)
+        others = [name for name in NAMES if name != FIRST]
+        assert names.give(NODE, "other", others, 0.0) == FIRST  # nothing else is free
+
+    run(story())
+
+
+def test_a_detach_is_asked_for_once_and_again_when_descriptions_prove_that_it_is_attached_still(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached") if len(ec2.calls) < 3 else volume())
+        await attacher(ec2).detach(VOLUME, NODE)
+        moments = [moment for moment, _, _ in ec2.calls]
+        assert [action for _, action, _ in ec2.calls] == ["DetachVolume"] * 3
+        assert moments[0] == 0
+        assert all(after - before >= 5 for before, after in itertools.pairwise(moments))
+
+    run(story())
+
+
+@pytest.mark.parametrize("state", ["detaching", "busy"])
+def test_a_detach_that_is_under_way_is_not_asked_for(run, state: str) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on(state) if at < 30 else volume())
+        with under_way() as operation:
+            await attacher(ec2).detach(VOLUME, NODE)
+        assert [action for _, action, _ in ec2.calls] in ([], ["DetachVolume"])
+        assert all(moment >= 30 for moment, _, _ in ec2.calls)
+        assert operation.waits_for.startswith(f"EC2 shows it as {state} on {NODE} as {FIRST}")
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Ec2Error("InvalidVolume.NotFound", "no volume"),
+        Ec2Error("InvalidInstanceID.NotFound", "no instance"),
+        Ec2Error("InvalidAttachment.NotFound", "not attached"),
+        Ec2Error("IncorrectState", "Volume is in the 'available' state."),
+    ],
+    ids=lambda error: error.code,
+)
+def test_a_detach_of_what_ec2_says_is_not_attached_has_ended(run, answer: Ec2Error) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[answer])
+        await attacher(ec2).detach(VOLUME, NODE)
+        assert len(ec2.calls) == 1
+
+    run(story())
+
+
+def test_a_detach_that_ec2_refuses_for_a_state_on_the_way_is_waited_for(run) -> None:
+    async def story() -> None:
+        refused = Ec2Error("IncorrectState", "it is 'detaching'")
+        ec2 = PlayedEc2(
+            lambda at: on("attached") if at < 1 else on("detaching") if at < 20 else volume(),
+            DetachVolume=[refused],
+        )
+        await attacher(ec2).detach(VOLUME, NODE)
+        assert len(ec2.calls) == 1
+        assert ec2.at[-1] >= 20
+
+    run(story())
+
+
+def test_other_refusals_end_the_detach(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
+            await attacher(ec2).detach(VOLUME, NODE)
+
+    run(story())
+
+
+@pytest.mark.parametrize(("volume_id", "node"), [("vol-x", NODE), (VOLUME, "a-node")])
+def test_what_ec2_cannot_have_is_detached_without_a_question(run, volume_id: str, node: str) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached"))
+        await attacher(ec2).detach(volume_id, node)
+        assert ec2.calls == []
+
+    run(story())
