@@ -48,7 +48,8 @@ class PlayedEc2:
         self.calls: list[tuple[float, str, Mapping[str, Any]]] = []
         self.at: list[float] = []
         self.there: Instance | None = Instance(NODE, "running", "m5.large", (), "/dev/xvda")
-        self.initialized_at = 0.0
+        self.initialized_at: float | EbsError = 0.0
+        self.looked_whether_initialized: list[float] = []
         self.cards_of: dict[str, int | EbsError] = {"m5.large": 1}
         self.types: list[str] = []
 
@@ -73,7 +74,9 @@ class PlayedEc2:
         return self.there
 
     async def initialized(self, id: str) -> bool:
-        self.at.append(self._now())
+        self.looked_whether_initialized.append(self._now())
+        if isinstance(self.initialized_at, EbsError):
+            raise self.initialized_at
         return self._now() >= self.initialized_at
 
     async def cards(self, instance_type: str) -> int:
@@ -159,6 +162,27 @@ def test_what_was_asked_for_here_counts_from_when_ec2_shows_it_attaching_whateve
         moment, action, _ = ec2.calls[-1]
         assert action == "DetachVolume"
         assert 90 < moment < 120
+
+    run(story())
+
+
+def test_what_ec2_detaches_first_counts_from_when_it_is_attaching(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(
+            lambda at: on("detaching") if at < 60 else on("attaching") if at < 135 else on("attached")
+        )
+        assert await attacher(ec2).attach(VOLUME, NODE, False) == FIRST
+        assert ec2.calls == []
+
+    run(story())
+
+
+def test_a_stuck_volume_is_not_told_as_being_detached_where_ec2_refused_that(run) -> None:
+    async def story() -> None:
+        refused = Ec2Error("UnauthorizedOperation", "no")
+        ec2 = PlayedEc2(lambda at: on("attaching"), DetachVolume=[refused])
+        with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
+            await attacher(ec2).attach(VOLUME, NODE, False)
 
     run(story())
 
@@ -357,7 +381,21 @@ def test_all_data_is_waited_for_once_and_before_the_first_request(run) -> None:
         first, second = (moment for moment, _, _ in ec2.calls)
         assert 100 <= first <= 115
         assert second - first < 20
-        assert len([at for at in ec2.at if at < 100]) < 20
+        *before, last = ec2.looked_whether_initialized
+        assert last == first
+        assert len(before) < 20
+        assert all(at < 100 for at in before)
+
+    run(story())
+
+
+def test_a_volume_whose_data_cannot_be_asked_about_is_not_attached(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume())
+        ec2.initialized_at = Ec2Unreachable("no answer")
+        with pytest.raises(Ec2Unreachable):
+            await attacher(ec2).attach(VOLUME, NODE, True)
+        assert ec2.calls == []
 
     run(story())
 

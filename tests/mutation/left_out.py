@@ -52,6 +52,12 @@ def tells(node: ast.AST) -> bool:
     return isinstance(called, ast.Name) and called.id in TOLD_TO
 
 
+def pauses(node: ast.Await) -> bool:
+    """Whether it is `asyncio.sleep` that is awaited: that has no errors of its own."""
+    called = node.value.func if isinstance(node.value, ast.Call) else None
+    return isinstance(called, (ast.Name, ast.Attribute)) and ast.unparse(called).split(".")[-1] == "sleep"
+
+
 def is_never(node: ast.AST) -> bool:
     """Whether a statement says that its place is never reached."""
     call = node.value if isinstance(node, ast.Expr) else None

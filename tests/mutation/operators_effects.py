@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.mutation.left_out import tells
+from tests.mutation.left_out import pauses, tells
 from tests.mutation.source import Change, Source, lines_of
 
 PRECONDITIONS = {"uid", "resource_version", "resourceVersion"}
@@ -152,6 +152,6 @@ def swallowed_errors(source: Source) -> Iterator[Change]:
         ):
             yield source.block_replaced("swallow-error", node.body, "pass")
     for node in source.nodes(ast.Expr):
-        if isinstance(node.value, ast.Await):
+        if isinstance(node.value, ast.Await) and not pauses(node.value):
             text = f'with __import__("contextlib").suppress(Exception): {source.text_of(node)}'
             yield source.replaced("swallow-call", node, text)

@@ -196,6 +196,13 @@ def test_a_handler_that_returns_where_the_function_would_end_is_left_alone():
 
 
 @pytest.mark.parametrize(
+    ("awaited", "number"), [("sleep(1)", 0), ("asyncio.sleep(1)", 0), ("sleep", 1), ("f(1)", 1)]
+)
+def test_a_pause_has_no_errors_that_could_be_swallowed(awaited: str, number: int) -> None:
+    assert len(made(effects.swallowed_errors, f"async def g():\n    await {awaited}\n")) == number
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "def f(a: int | None = None) -> bool | None: ...",

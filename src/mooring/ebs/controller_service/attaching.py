@@ -44,15 +44,15 @@ _log = structlog.get_logger(__name__)
 class _Attaching:
     """What one operation knows beyond EC2's descriptions."""
 
+    wait_initialized: bool
+    """Whether all of the volume's data must be there before the first AttachVolume."""
+    attaching_since: float
+    """Since when, in the loop's time, the volume may have been attaching."""
     device: str = ""
     """The device name in the AttachVolume call that EC2 accepted, or may have accepted."""
     tries: int = 0
     refusal: str = ""
     """EC2's message of the last refusal because of the volume's state."""
-    first_seen: float = -1.0
-    """The loop's time when the volume was first seen attaching."""
-    wait_initialized: bool = False
-    """Whether all of the volume's data must be there before the first AttachVolume."""
 
 
 class Attacher:
@@ -80,7 +80,7 @@ class Attacher:
 
     async def attach(self, volume_id: str, node: str, wait_initialized: bool) -> str:
         """Returns the device name when the volume is attached to the node. Raises CsiError, EbsError."""
-        work = _Attaching(wait_initialized=wait_initialized)
+        work = _Attaching(wait_initialized, attaching_since=self._settling.now())
         try:
             return await self._attach(volume_id, node, work)
         finally:
@@ -111,16 +111,13 @@ class Attacher:
         raise AssertionError("unreachable: the questions have no end")
 
     def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
-        attachment = volume.attachment(node)
+        attachment, now = volume.attachment(node), self._settling.now()
         if attachment is None or attachment.state != "attaching":
-            work.first_seen = -1.0
-            return 0.0
-        now = self._settling.now()
-        work.first_seen = now if work.first_seen < 0 else work.first_seen
-        since = (
-            (self._now() - attachment.since).total_seconds() if attachment.since and not work.device else 0.0
-        )
-        return max(since, now - work.first_seen)
+            work.attaching_since = now
+        elif attachment.since and not work.device:
+            age_s = (self._now() - attachment.since).total_seconds()
+            work.attaching_since = min(work.attaching_since, now - age_s)
+        return now - work.attaching_since
 
     def _done(self, volume: Volume, node: str) -> str:
         attachment = volume.attachment(node)
@@ -194,6 +191,7 @@ class Attacher:
             work.device, work.refusal = device, str(error)
         finally:
             self._settling.note(_attach(volume_id))
+            work.attaching_since = self._settling.now()
         return True
 
     def _name(self, instance: Instance, volume: Volume) -> str:
