@@ -487,3 +487,33 @@ def test_what_ec2_cannot_have_is_detached_without_a_question(run, volume_id: str
         assert ec2.calls == []
 
     run(story())
+
+
+def test_to_detach_from_all_instances_what_ec2_shows_must_be_proven(run) -> None:
+    async def story() -> None:
+        other = "i-0123456789abcdef1"
+        shown = [Attachment(NODE, FIRST, "attached", None), Attachment(other, FIRST, "attached", None)]
+        ec2 = PlayedEc2(lambda at: volume("in-use", *shown[len(ec2.calls) :]) if at >= 5 else volume())
+        await attacher(ec2).detach(VOLUME, "")
+        assert [request["InstanceId"] for _, _, request in ec2.calls] == [NODE, other]
+        assert ec2.at[0] >= 5
+
+    run(story())
+
+
+def test_of_a_volume_that_is_gone_nothing_is_to_be_detached(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: None)
+        await attacher(ec2).detach(VOLUME, "")
+        assert ec2.calls == []
+
+    run(story())
+
+
+def test_a_volume_that_cannot_be_detached_from_one_of_all_instances_is_an_error(run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
+            await attacher(ec2).detach(VOLUME, "")
+
+    run(story())
