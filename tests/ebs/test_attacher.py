@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from played_ec2 import Looks, PlayedEc2
 
 from mooring.csi.driver import progress
 from mooring.csi.driver.progress import UnderWay
@@ -20,12 +21,11 @@ from mooring.ebs.controller_service.detaches import PendingDetaches
 from mooring.ebs.controller_service.device_names import NAMES, DeviceNames
 from mooring.ebs.ec2.records import Attachment, BlockDevice, Instance, Volume
 from mooring.ebs.ec2.settling import Settling
-from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
+from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 
 VOLUME, NODE = "vol-0123456789abcdef0", "i-0123456789abcdef0"
 START = datetime(2030, 1, 1, tzinfo=UTC)
 FIRST, SECOND = NAMES[:2]
-Looks = Callable[[float], Volume | None]
 
 
 def volume(state: str = "available", *attachments: Attachment, **more: Any) -> Volume:
@@ -36,59 +36,10 @@ def on(state: str, device: str = FIRST, since: datetime | None = None, node: str
     return volume("in-use", Attachment(node, device, state, since))
 
 
-class PlayedEc2:
-    """Answers calls by a list for each action (None: done; the last one again and again), and shows what
-    `looks` says for the time of the question, in seconds since the start. It is both what is called and what
-    describes."""
-
-    batching = False
-
-    def __init__(self, looks: Looks, **answers: list[Exception | None]) -> None:
-        self._looks, self._answers = looks, answers
-        self.calls: list[tuple[float, str, Mapping[str, Any]]] = []
-        self.at: list[float] = []
-        self.there: Instance | None = Instance(NODE, "running", "m5.large", (), "/dev/xvda")
-        self.initialized_at: float | EbsError = 0.0
-        self.looked_whether_initialized: list[float] = []
-        self.cards_of: dict[str, int | EbsError] = {"m5.large": 1}
-        self.types: list[str] = []
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.calls.append((self._now(), action, request))
-        answers = self._answers.get(action, [None])
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if answer is not None:
-            raise answer
-        return {}
-
-    async def volume(self, id: str) -> Volume | None:
-        assert id == VOLUME
-        self.at.append(self._now())
-        return self._looks(self._now())
-
-    async def instance(self, id: str) -> Instance | None:
-        assert id == NODE
-        return self.there
-
-    async def initialized(self, id: str) -> bool:
-        self.looked_whether_initialized.append(self._now())
-        if isinstance(self.initialized_at, EbsError):
-            raise self.initialized_at
-        return self._now() >= self.initialized_at
-
-    async def cards(self, instance_type: str) -> int:
-        self.types.append(instance_type)
-        found = self.cards_of[instance_type]
-        if isinstance(found, EbsError):
-            raise found
-        return found
-
-    def names(self) -> list[str]:
-        """The device names with which the volume was to be attached."""
-        return [request["Device"] for _, action, request in self.calls if action == "AttachVolume"]
+def ec2_that(looks: Looks, **answers: list[Exception | None]) -> PlayedEc2:
+    played = PlayedEc2(looks, **answers)
+    played.there = Instance(NODE, "running", "m5.large", (), "/dev/xvda")
+    return played
 
 
 def attacher(ec2: PlayedEc2, names: DeviceNames | None = None) -> Attacher:
@@ -120,7 +71,7 @@ def under_way():
 
 def test_a_volume_is_asked_for_once_and_polled_ever_more_slowly_until_ec2_shows_it(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume() if at < 3 else on("attaching") if at < 30 else on("attached"))
+        ec2 = ec2_that(lambda at: volume() if at < 3 else on("attaching") if at < 30 else on("attached"))
         with under_way() as operation:
             assert await attacher(ec2).attach(VOLUME, NODE, False) == FIRST
         assert ec2.calls == [(0.0, "AttachVolume", {"VolumeId": VOLUME, "InstanceId": NODE, "Device": FIRST})]
@@ -140,7 +91,7 @@ def test_what_a_predecessor_has_begun_to_attach_is_given_up_ninety_seconds_after
 ) -> None:
     async def story() -> None:
         since = None if since_s is None else START + timedelta(seconds=since_s)
-        ec2, names = PlayedEc2(lambda at: on("attaching", since=since)), DeviceNames(lambda: 0.0)
+        ec2, names = ec2_that(lambda at: on("attaching", since=since)), DeviceNames(lambda: 0.0)
         error = await refusal(attacher(ec2, names).attach(VOLUME, NODE, False))
         ((moment, action, request),) = ec2.calls
         assert (action, request) == ("DetachVolume", {"VolumeId": VOLUME, "InstanceId": NODE})
@@ -157,7 +108,7 @@ def test_what_was_asked_for_here_counts_from_when_ec2_shows_it_attaching_whateve
 ) -> None:
     async def story() -> None:
         long_ago = START - timedelta(hours=1)
-        ec2 = PlayedEc2(lambda at: volume() if at < 1 else on("attaching", since=long_ago))
+        ec2 = ec2_that(lambda at: volume() if at < 1 else on("attaching", since=long_ago))
         await refusal(attacher(ec2).attach(VOLUME, NODE, False))
         moment, action, _ = ec2.calls[-1]
         assert action == "DetachVolume"
@@ -168,7 +119,7 @@ def test_what_was_asked_for_here_counts_from_when_ec2_shows_it_attaching_whateve
 
 def test_what_ec2_detaches_first_counts_from_when_it_is_attaching(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(
+        ec2 = ec2_that(
             lambda at: on("detaching") if at < 60 else on("attaching") if at < 135 else on("attached")
         )
         assert await attacher(ec2).attach(VOLUME, NODE, False) == FIRST
@@ -180,7 +131,7 @@ def test_what_ec2_detaches_first_counts_from_when_it_is_attaching(run) -> None:
 def test_a_stuck_volume_is_not_told_as_being_detached_where_ec2_refused_that(run) -> None:
     async def story() -> None:
         refused = Ec2Error("UnauthorizedOperation", "no")
-        ec2 = PlayedEc2(lambda at: on("attaching"), DetachVolume=[refused])
+        ec2 = ec2_that(lambda at: on("attaching"), DetachVolume=[refused])
         with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
             await attacher(ec2).attach(VOLUME, NODE, False)
 
@@ -194,7 +145,7 @@ def test_an_attach_that_ec2_has_taken_back_meanwhile_is_not_stuck(run) -> None:
                 return volume()
             return on("attached", SECOND) if at > 165 else on("attaching", FIRST if at < 70 else SECOND)
 
-        ec2 = PlayedEc2(looks)
+        ec2 = ec2_that(looks)
         assert await attacher(ec2).attach(VOLUME, NODE, False) == SECOND
         assert [action for _, action, _ in ec2.calls] == ["AttachVolume"]
 
@@ -204,7 +155,7 @@ def test_an_attach_that_ec2_has_taken_back_meanwhile_is_not_stuck(run) -> None:
 def test_a_volume_that_ec2_refuses_by_its_state_is_tried_five_times_and_then_told(run) -> None:
     async def story() -> None:
         refused = Ec2Error("IncorrectState", "vol is not 'available'.", "AttachVolume")
-        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[refused])
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[refused])
         error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
         assert len(ec2.calls) == 5
         moments = [moment for moment, _, _ in ec2.calls]
@@ -220,7 +171,7 @@ def test_a_volume_that_ec2_refuses_by_its_state_is_tried_five_times_and_then_tol
 def test_what_is_told_of_a_volume_that_ec2_accepts_and_does_not_attach_names_no_former_refusal(run) -> None:
     async def story() -> None:
         refused = Ec2Error("VolumeInUse", "it is attached", "AttachVolume")
-        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[refused, None])
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[refused, None])
         error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
         assert (
             error.message == f"EC2 does not attach volume {VOLUME} to {NODE}, though it shows it as available"
@@ -233,7 +184,7 @@ def test_an_attach_without_an_answer_is_repeated_only_when_descriptions_prove_th
     run,
 ) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(
+        ec2 = ec2_that(
             lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) == 2 else volume(),
             AttachVolume=[Ec2Unreachable("no answer"), None],
         )
@@ -246,7 +197,7 @@ def test_an_attach_without_an_answer_is_repeated_only_when_descriptions_prove_th
 
 def test_other_refusals_end_the_attach_at_once(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
         with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
             await attacher(ec2).attach(VOLUME, NODE, False)
         assert len(ec2.calls) == 1
@@ -258,7 +209,7 @@ def test_a_name_that_ec2_refuses_is_followed_by_another_one_at_once_and_not_give
     async def story() -> None:
         taken = Ec2Error("InvalidParameterValue", f"{FIRST} is already in use")
         names = DeviceNames(lambda: 0.0)
-        ec2 = PlayedEc2(
+        ec2 = ec2_that(
             lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume(), AttachVolume=[taken, None]
         )
         given = await attacher(ec2, names).attach(VOLUME, NODE, False)
@@ -275,9 +226,7 @@ def test_a_name_that_works_again_counts_as_any_other(run) -> None:
     async def story() -> None:
         names = DeviceNames(lambda: 0.0)
         names.refused(NODE, FIRST, 0.0)
-        assert (
-            await attacher(PlayedEc2(lambda at: on("attached")), names).attach(VOLUME, NODE, False) == FIRST
-        )
+        assert await attacher(ec2_that(lambda at: on("attached")), names).attach(VOLUME, NODE, False) == FIRST
         assert names.give(NODE, "other", [], 60.0) == FIRST
 
     run(story())
@@ -285,7 +234,7 @@ def test_a_name_that_works_again_counts_as_any_other(run) -> None:
 
 def test_an_attachment_without_a_device_name_is_an_error(run) -> None:
     async def story() -> None:
-        error = await refusal(attacher(PlayedEc2(lambda at: on("attached", ""))).attach(VOLUME, NODE, False))
+        error = await refusal(attacher(ec2_that(lambda at: on("attached", ""))).attach(VOLUME, NODE, False))
         assert error.code is Code.INTERNAL
         assert error.message == f"EC2 does not say as which device {VOLUME} is attached to {NODE}"
 
@@ -294,7 +243,7 @@ def test_an_attachment_without_a_device_name_is_an_error(run) -> None:
 
 def test_the_names_that_ec2_shows_and_that_of_the_root_device_are_not_given(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
+        ec2 = ec2_that(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
         used = [BlockDevice(name, "vol-1", 0) for name in NAMES[:3]]
         ec2.there = Instance(NODE, "running", "m5.large", tuple(used), NAMES[3])
         assert await attacher(ec2).attach(VOLUME, NODE, False) == NAMES[4]
@@ -304,7 +253,7 @@ def test_the_names_that_ec2_shows_and_that_of_the_root_device_are_not_given(run)
 
 def test_when_all_names_are_in_use_the_instance_is_exhausted(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume())
+        ec2 = ec2_that(lambda at: volume())
         used = [BlockDevice(name, "vol-1", 0) for name in NAMES]
         ec2.there = Instance(NODE, "running", "m5.large", tuple(used), "/dev/xvda")
         error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
@@ -325,7 +274,7 @@ def test_when_all_names_are_in_use_the_instance_is_exhausted(run) -> None:
 )
 def test_an_instance_that_is_gone_or_goes_gets_no_volume(run, there, code: Code, words: str) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume())
+        ec2 = ec2_that(lambda at: volume())
         ec2.there = there
         error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
         assert error.code is code
@@ -337,7 +286,7 @@ def test_an_instance_that_is_gone_or_goes_gets_no_volume(run, there, code: Code,
 
 def test_the_cards_of_an_instance_type_are_asked_for_once_and_again_where_ec2_did_not_answer(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) > done else volume())
+        ec2 = ec2_that(lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) > done else volume())
         at_work, done = attacher(ec2), 0
 
         async def card(instance_type: str, *used: int) -> int | None:
@@ -359,7 +308,7 @@ def test_the_cards_of_an_instance_type_are_asked_for_once_and_again_where_ec2_di
 
 def test_a_place_without_a_volume_does_not_count_for_its_card(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
+        ec2 = ec2_that(lambda at: on("attached", ec2.names()[-1]) if ec2.calls else volume())
         ec2.cards_of = {"two": 2}
         ec2.there = Instance(NODE, "running", "two", (BlockDevice("/dev/sdb", "", 0),), "/dev/xvda")
         await attacher(ec2).attach(VOLUME, NODE, False)
@@ -371,7 +320,7 @@ def test_a_place_without_a_volume_does_not_count_for_its_card(run) -> None:
 def test_all_data_is_waited_for_once_and_before_the_first_request(run) -> None:
     async def story() -> None:
         refused = Ec2Error("IncorrectState", "not yet")
-        ec2 = PlayedEc2(
+        ec2 = ec2_that(
             lambda at: on("attached", ec2.names()[-1]) if len(ec2.calls) == 2 else volume(),
             AttachVolume=[refused, None],
         )
@@ -391,7 +340,7 @@ def test_all_data_is_waited_for_once_and_before_the_first_request(run) -> None:
 
 def test_a_volume_whose_data_cannot_be_asked_about_is_not_attached(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume())
+        ec2 = ec2_that(lambda at: volume())
         ec2.initialized_at = Ec2Unreachable("no answer")
         with pytest.raises(Ec2Unreachable):
             await attacher(ec2).attach(VOLUME, NODE, True)
@@ -403,7 +352,7 @@ def test_a_volume_whose_data_cannot_be_asked_about_is_not_attached(run) -> None:
 def test_a_name_is_held_a_while_when_an_attach_has_ended_in_whatever_way(run) -> None:
     async def story() -> None:
         names = DeviceNames(lambda: 0.0)
-        ec2 = PlayedEc2(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
         with pytest.raises(Ec2Error):
             await attacher(ec2, names).attach(VOLUME, NODE, False)
         others = [name for name in NAMES if name != FIRST]
@@ -414,7 +363,7 @@ def test_a_name_is_held_a_while_when_an_attach_has_ended_in_whatever_way(run) ->
 
 def test_a_detach_is_asked_for_once_and_again_when_descriptions_prove_that_it_is_attached_still(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached") if len(ec2.calls) < 3 else volume())
+        ec2 = ec2_that(lambda at: on("attached") if len(ec2.calls) < 3 else volume())
         await attacher(ec2).detach(VOLUME, NODE)
         moments = [moment for moment, _, _ in ec2.calls]
         assert [action for _, action, _ in ec2.calls] == ["DetachVolume"] * 3
@@ -427,7 +376,7 @@ def test_a_detach_is_asked_for_once_and_again_when_descriptions_prove_that_it_is
 @pytest.mark.parametrize("state", ["detaching", "busy"])
 def test_a_detach_that_is_under_way_is_not_asked_for(run, state: str) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on(state) if at < 30 else volume())
+        ec2 = ec2_that(lambda at: on(state) if at < 30 else volume())
         with under_way() as operation:
             await attacher(ec2).detach(VOLUME, NODE)
         assert [action for _, action, _ in ec2.calls] in ([], ["DetachVolume"])
@@ -449,7 +398,7 @@ def test_a_detach_that_is_under_way_is_not_asked_for(run, state: str) -> None:
 )
 def test_a_detach_of_what_ec2_says_is_not_attached_has_ended(run, answer: Ec2Error) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[answer])
+        ec2 = ec2_that(lambda at: on("attached"), DetachVolume=[answer])
         await attacher(ec2).detach(VOLUME, NODE)
         assert len(ec2.calls) == 1
 
@@ -459,7 +408,7 @@ def test_a_detach_of_what_ec2_says_is_not_attached_has_ended(run, answer: Ec2Err
 def test_a_detach_that_ec2_refuses_for_a_state_on_the_way_is_waited_for(run) -> None:
     async def story() -> None:
         refused = Ec2Error("IncorrectState", "it is 'detaching'")
-        ec2 = PlayedEc2(
+        ec2 = ec2_that(
             lambda at: on("attached") if at < 1 else on("detaching") if at < 20 else volume(),
             DetachVolume=[refused],
         )
@@ -472,7 +421,7 @@ def test_a_detach_that_ec2_refuses_for_a_state_on_the_way_is_waited_for(run) -> 
 
 def test_other_refusals_end_the_detach(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        ec2 = ec2_that(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
         with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
             await attacher(ec2).detach(VOLUME, NODE)
 
@@ -482,7 +431,7 @@ def test_other_refusals_end_the_detach(run) -> None:
 @pytest.mark.parametrize(("volume_id", "node"), [("vol-x", NODE), (VOLUME, "a-node")])
 def test_what_ec2_cannot_have_is_detached_without_a_question(run, volume_id: str, node: str) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached"))
+        ec2 = ec2_that(lambda at: on("attached"))
         await attacher(ec2).detach(volume_id, node)
         assert ec2.calls == []
 
@@ -493,7 +442,7 @@ def test_to_detach_from_all_instances_what_ec2_shows_must_be_proven(run) -> None
     async def story() -> None:
         other = "i-0123456789abcdef1"
         shown = [Attachment(NODE, FIRST, "attached", None), Attachment(other, FIRST, "attached", None)]
-        ec2 = PlayedEc2(lambda at: volume("in-use", *shown[len(ec2.calls) :]) if at >= 5 else volume())
+        ec2 = ec2_that(lambda at: volume("in-use", *shown[len(ec2.calls) :]) if at >= 5 else volume())
         await attacher(ec2).detach(VOLUME, "")
         assert [request["InstanceId"] for _, _, request in ec2.calls] == [NODE, other]
         assert ec2.at[0] >= 5
@@ -503,7 +452,7 @@ def test_to_detach_from_all_instances_what_ec2_shows_must_be_proven(run) -> None
 
 def test_of_a_volume_that_is_gone_nothing_is_to_be_detached(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: None)
+        ec2 = ec2_that(lambda at: None)
         await attacher(ec2).detach(VOLUME, "")
         assert ec2.calls == []
 
@@ -512,7 +461,7 @@ def test_of_a_volume_that_is_gone_nothing_is_to_be_detached(run) -> None:
 
 def test_a_volume_that_cannot_be_detached_from_one_of_all_instances_is_an_error(run) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        ec2 = ec2_that(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
         with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
             await attacher(ec2).detach(VOLUME, "")
 

@@ -1,0 +1,70 @@
+"""An EC2 that shows and answers what a story says, for what calls it and waits for what it shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.ebs.ec2.records import Instance, Modification, Volume
+from mooring.ebs.errors import EbsError
+
+Looks = Callable[[float], Volume | None]
+
+
+class PlayedEc2:
+    """Answers calls by a list for each action (None: done; the last one again and again), and shows what
+    `looks` says for the time of the question, in seconds since the start. It is both what is called and what
+    describes."""
+
+    batching = False
+
+    def __init__(self, looks: Looks, **answers: list[Exception | None]) -> None:
+        self._looks, self._answers = looks, answers
+        self.calls: list[tuple[float, str, Mapping[str, Any]]] = []
+        self.at: list[float] = []
+        self.there: Instance | None = None
+        self.modifications: Callable[[float], Modification | None] = lambda at: None
+        self.initialized_at: float | EbsError = 0.0
+        self.looked_whether_initialized: list[float] = []
+        self.cards_of: dict[str, int | EbsError] = {"m5.large": 1}
+        self.types: list[str] = []
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.calls.append((self._now(), action, request))
+        answers = self._answers.get(action, [None])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if answer is not None:
+            raise answer
+        return {}
+
+    async def volume(self, id: str) -> Volume | None:
+        self.at.append(self._now())
+        return self._looks(self._now())
+
+    async def instance(self, id: str) -> Instance | None:
+        return self.there
+
+    async def initialized(self, id: str) -> bool:
+        self.looked_whether_initialized.append(self._now())
+        if isinstance(self.initialized_at, EbsError):
+            raise self.initialized_at
+        return self._now() >= self.initialized_at
+
+    async def cards(self, instance_type: str) -> int:
+        self.types.append(instance_type)
+        found = self.cards_of[instance_type]
+        if isinstance(found, EbsError):
+            raise found
+        return found
+
+    async def modification(self, volume_id: str) -> Modification | None:
+        self.at.append(self._now())
+        return self.modifications(self._now())
+
+    def names(self) -> list[str]:
+        """The device names with which the volume was to be attached."""
+        return [request["Device"] for _, action, request in self.calls if action == "AttachVolume"]
