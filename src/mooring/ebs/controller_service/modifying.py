@@ -174,16 +174,11 @@ class Modifier:
             gathering.task = asyncio.get_running_loop().create_task(self._gather(volume_id, gathering))
             self._gathering[volume_id] = gathering
             self._tasks.add(gathering.task)
-            gathering.task.add_done_callback(self._ended)
+            gathering.task.add_done_callback(self._tasks.discard)
         else:
             gathering.target = gathering.target.merged(target)
         assert gathering.task is not None
         return await asyncio.shield(gathering.task)
-
-    def _ended(self, task: asyncio.Task[Volume]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # its callers get it; without any, it is not reported as "never retrieved"
 
     async def _gather(self, volume_id: str, gathering: _Gathering) -> Volume:
         try:
