@@ -195,6 +195,28 @@ def test_an_attach_without_an_answer_is_repeated_only_when_descriptions_prove_th
     run(story())
 
 
+def test_an_attachment_by_another_name_than_asked_for_counts_when_it_is_proven(run) -> None:
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: on("attached", SECOND) if ec2.calls else volume())
+        at_work = attacher(ec2)
+        await asyncio.sleep(100)
+        assert await at_work.attach(VOLUME, NODE, False) == SECOND
+        assert ec2.calls[0][0] == 100
+        assert ec2.at[-1] >= 105
+
+    run(story())
+
+
+def test_the_time_for_which_a_volumes_data_was_waited_for_does_not_count_as_attaching(run) -> None:
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: volume() if not ec2.calls else on("attaching" if at < 250 else "attached"))
+        ec2.initialized_at = 200.0
+        assert await attacher(ec2).attach(VOLUME, NODE, True) == FIRST
+        assert [action for _, action, _ in ec2.calls] == ["AttachVolume"]
+
+    run(story())
+
+
 def test_other_refusals_end_the_attach_at_once(run) -> None:
     async def story() -> None:
         ec2 = ec2_that(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
