@@ -403,6 +403,7 @@ def test_a_detach_that_is_under_way_is_not_asked_for(run, state: str) -> None:
             await attacher(ec2).detach(VOLUME, NODE)
         assert [action for _, action, _ in ec2.calls] in ([], ["DetachVolume"])
         assert all(moment >= 30 for moment, _, _ in ec2.calls)
+        assert ec2.at[-1] >= 30
         assert operation.waits_for.startswith(f"EC2 shows it as {state} on {NODE} as {FIRST}")
 
     run(story())
@@ -446,6 +447,50 @@ def test_other_refusals_end_the_detach(run) -> None:
         ec2 = ec2_that(lambda at: on("attached"), DetachVolume=[Ec2Error("UnauthorizedOperation", "no")])
         with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
             await attacher(ec2).detach(VOLUME, NODE)
+
+    run(story())
+
+
+def test_a_detach_is_asked_for_once_also_where_ec2_shows_no_attachment(run) -> None:
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: volume())
+        at_work = attacher(ec2)
+        await asyncio.sleep(100)
+        await at_work.detach(VOLUME, NODE)
+        assert [action for _, action, _ in ec2.calls] == ["DetachVolume"]
+
+    run(story())
+
+
+def test_an_attach_that_was_asked_for_before_is_waited_out_until_a_detach_has_ended(run) -> None:
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
+        at_work = attacher(ec2)
+        await asyncio.sleep(100)
+        with pytest.raises(Ec2Error):
+            await at_work.attach(VOLUME, NODE, False)
+        await at_work.detach(VOLUME, NODE)
+        assert ec2.at[-1] >= 105
+
+    run(story())
+
+
+def test_what_ec2_goes_on_showing_when_a_detach_has_ended_is_not_attached(run) -> None:
+    async def story() -> None:
+        ended = float("inf")
+
+        def looks(at: float) -> Volume:
+            if ec2.names() or ended <= at < ended + 4:
+                return on("attached")
+            return on("detaching") if at < 120 else volume()
+
+        ec2 = ec2_that(looks)
+        at_work = attacher(ec2)
+        await asyncio.sleep(100)
+        await at_work.detach(VOLUME, NODE)
+        ended = asyncio.get_running_loop().time()
+        await at_work.attach(VOLUME, NODE, False)
+        assert len(ec2.names()) == 1
 
     run(story())
 
