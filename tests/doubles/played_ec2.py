@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mooring.ebs.ec2.records import Instance, Modification, Volume
 from mooring.ebs.errors import EbsError
 
 Looks = Callable[[float], Volume | None]
+Answer = Exception | Mapping[str, Any] | None
 
 
 class PlayedEc2:
-    """Answers calls by a list for each action (None: done; the last one again and again), and shows what
-    `looks` says for the time of the question, in seconds since the start. It is both what is called and what
-    describes."""
+    """Answers calls by a list for each action (None: with nothing; the last one again and again), and shows
+    what `looks` says for the time of the question, in seconds since the start. It is both what is called and
+    what describes."""
 
     batching = False
 
-    def __init__(self, looks: Looks, **answers: list[Exception | None]) -> None:
+    def __init__(self, looks: Looks, **answers: list[Answer]) -> None:
         self._looks, self._answers = looks, answers
         self.calls: list[tuple[float, str, Mapping[str, Any]]] = []
         self.at: list[float] = []
         self.there: Instance | None = None
         self.modifications: Callable[[float], Modification | None] = lambda at: None
+        self.named: Callable[[float], list[Volume]] = lambda at: []
+        self.zones_there: tuple[str, ...] = ("zone-a", "zone-b")
+        self.zones_asked = 0
         self.initialized_at: float | EbsError = 0.0
         self.looked_whether_initialized: list[float] = []
         self.cards_of: dict[str, int | EbsError] = {"m5.large": 1}
@@ -37,13 +42,14 @@ class PlayedEc2:
         self.calls.append((self._now(), action, request))
         answers = self._answers.get(action, [None])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if answer is not None:
+        if isinstance(answer, Exception):
             raise answer
-        return {}
+        return answer or {}
 
     async def volume(self, id: str) -> Volume | None:
         self.at.append(self._now())
-        return self._looks(self._now())
+        shown = self._looks(self._now())
+        return replace(shown, id=id) if shown is not None else None
 
     async def instance(self, id: str) -> Instance | None:
         return self.there
@@ -60,6 +66,14 @@ class PlayedEc2:
         if isinstance(found, EbsError):
             raise found
         return found
+
+    async def volumes_named(self, name: str) -> list[Volume]:
+        self.at.append(self._now())
+        return self.named(self._now())
+
+    async def zones(self) -> tuple[str, ...]:
+        self.zones_asked += 1
+        return self.zones_there
 
     async def modification(self, volume_id: str) -> Modification | None:
         self.at.append(self._now())

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from played_ec2 import Looks, PlayedEc2
+from played_ec2 import Answer, Looks, PlayedEc2
 
 from mooring.csi.driver import progress
 from mooring.csi.driver.progress import UnderWay
@@ -36,7 +36,7 @@ def on(state: str, device: str = FIRST, since: datetime | None = None, node: str
     return volume("in-use", Attachment(node, device, state, since))
 
 
-def ec2_that(looks: Looks, **answers: list[Exception | None]) -> PlayedEc2:
+def ec2_that(looks: Looks, **answers: list[Answer]) -> PlayedEc2:
     played = PlayedEc2(looks, **answers)
     played.there = Instance(NODE, "running", "m5.large", (), "/dev/xvda")
     return played
