@@ -165,6 +165,7 @@ def test_a_token_whose_volume_was_deleted_is_followed_by_the_next_one_which_is_r
         await at_work.create(wanted())
         await at_work.create(wanted())
         assert tokens(ec2) == [client_token("pvc-1", number) for number in (1, 2, 3, 3, 1)]
+        assert ec2.calls[0][0] == ec2.calls[2][0]  # EC2 says itself that it is deleted
 
     run(story())
 
