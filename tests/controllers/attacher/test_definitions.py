@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from mooring.controllers.attacher.definitions import UNDEFINED_VALIDITY_S, Definitions
+from mooring.controllers.attacher.definitions import Definitions
 from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
 from mooring.kube.objects.persistentvolumes import PersistentVolumeSpec
 from mooring.kube.objects.storage import VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus
@@ -31,6 +31,7 @@ from mooring.volumes.names import (
 
 DRIVER = "played.example.com"
 NAME = csi_volume_name(DRIVER, "v")
+TEN_MINUTES_S = 600.0
 
 
 class Live:
@@ -130,7 +131,7 @@ def test_requests_to_a_csi_driver_are_outstanding_for_as_long_as_ever_when_nothi
         metadata=ObjectMeta(name="a", annotations={**twice, PLUGIN: "example.com/disk"}),
         spec=VolumeAttachmentSpec(ATTACHER, "n", source),
     )
-    assert asyncio.run(found.validity_s(of_plugin)) == UNDEFINED_VALIDITY_S
+    assert asyncio.run(found.validity_s(of_plugin)) == TEN_MINUTES_S
 
 
 @pytest.mark.parametrize("annotation", [ATTACH_REQUESTED_AT, DETACH_REQUESTED_AT, "none was sent"])
@@ -147,7 +148,14 @@ def test_a_request_is_outstanding_for_as_long_as_any_when_nothing_defines_the_vo
         spec=VolumeAttachmentSpec(ATTACHER, "n", VolumeAttachmentSource(persistent_volume_name="pv")),
         status=VolumeAttachmentStatus(attached=attached),
     )
-    assert asyncio.run(found.validity_s(record)) == UNDEFINED_VALIDITY_S
+    assert asyncio.run(found.validity_s(record)) == TEN_MINUTES_S
+
+
+def test_a_plugin_that_cannot_attach_is_named_in_the_error():
+    found, _ = definitions(Live(None))
+    found._plugins.find_attachable_plugin_by_name = lambda name: None
+    with pytest.raises(VolumeError, match=f"plugin {DRIVER} cannot attach volumes"):
+        found.plugin(attachment())
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from mooring.kube.controller import WALL_CLOCK_S
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.objects.meta import ObjectMeta
+from mooring.kube.objects.storage import VolumeAttachmentStatus
 from mooring.kube.transport import Request, Response
 from mooring.volumes.errors import LockNotHeld, VolumeInUse
 
@@ -44,6 +45,13 @@ def test_times_of_requests_are_told_apart_however_the_clock_was_set():
     assert both[0] == first != both[1]
     assert requests.without(both, both[1]) == first
     assert requests.without((first,), first) is None
+
+
+def test_that_it_is_attached_answers_the_latest_attach_alone():
+    """Of an earlier one nothing is known: it may be carried out after a detach."""
+    for attached, left in ((False, ["a", "b"]), (True, ["a"])):
+        record = VolumeAttachment(status=VolumeAttachmentStatus(attached=attached))
+        assert requests.unanswered(["a", "b"], record) == left
 
 
 async def test_a_request_is_as_old_as_it_is_known():

@@ -26,7 +26,7 @@ class BulkAttacher(Attacher, BulkVolumeVerifier):
     """What a plugin returns that can ask about all nodes at once."""
 
 
-def asked(answers: Mapping[str, Any], whom: list[str]) -> Any:
+def asked(answers: Mapping[str, Any], whom: list[str], kind: type[Attacher]) -> Any:
     """An attacher that answers for each node, or raises what it is to raise; it notes whom it was asked
     about."""
 
@@ -36,19 +36,22 @@ def asked(answers: Mapping[str, Any], whom: list[str]) -> Any:
             raise answers[about]
         return answers[about]
 
-    attacher = create_autospec(BulkAttacher, instance=True)
+    attacher = create_autospec(kind, instance=True)
     attacher.volumes_are_attached.side_effect = lambda specs, node: answer(node)
-    attacher.bulk_verify_volumes.side_effect = lambda by_node: answer("all")
+    if kind is BulkAttacher:
+        attacher.bulk_verify_volumes.side_effect = lambda by_node: answer("all")
     return attacher
 
 
-def lost(answers: Mapping[str, Any]) -> tuple[list[str], list[str], int]:
+def lost(
+    answers: Mapping[str, Any], *, kind: type[Attacher] = BulkAttacher
+) -> tuple[list[str], list[str], int]:
     """The nodes on which something is not attached, whom the storage was asked about, and what was logged."""
     whom: list[str] = []
     log = Mock()
     plugin = create_autospec(AttachableVolumePlugin, instance=True)
     plugin.supports_bulk_volume_verification.return_value = "all" in answers
-    plugin.new_attacher.return_value = asked(answers, whom)
+    plugin.new_attacher.return_value = asked(answers, whom, kind)
     recorded = [
         (VolumeAttachment(metadata=ObjectMeta(name=node), spec=VolumeAttachmentSpec(node_name=node)), spec)
         for node, spec in (("n0", A), ("n1", B))
@@ -70,6 +73,11 @@ def test_a_storage_that_does_not_answer_for_all_is_not_asked_once_more_for_each_
 
 def test_a_node_for_which_the_storage_does_not_answer_does_not_keep_it_from_the_others():
     assert lost({"n0": VolumeError("no answer"), "n1": {B: False}}) == (["n1"], ["n0", "n1"], 1)
+
+
+def test_an_attacher_that_cannot_ask_for_all_is_asked_about_each_node_though_its_plugin_can():
+    answers = {"all": {}, "n0": {A: True}, "n1": {B: False}}
+    assert lost(answers, kind=Attacher) == (["n1"], ["n0", "n1"], 0)
 
 
 def test_a_volume_that_an_answer_leaves_out_is_not_lost():

@@ -1,0 +1,180 @@
+"""How an attach is asked for: what is noted and read before it, and how many are asked for at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from controller_stage import ControllerStage, DriverStage, Play
+from disk_record import reconciled, slow_requests, unanswered, wanted
+from played_driver import NAME, plugin
+from structlog.testing import capture_logs
+
+from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
+from mooring.kube.errors import Conflict, Unreachable
+from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.parts.array_plugin import ArrayPlugin
+from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.errors import VolumeInUse
+from mooring.volumes.host import ControllerVolumeHost
+from mooring.volumes.names import CSI_PLUGIN
+from mooring.volumes.plugin_manager import PluginManager
+
+REQUESTED = "mooring.dev/attach-requested-at"
+VALIDITY_S = 100.0
+RECORD = "/apis/storage.k8s.io/v1/volumeattachments/va"
+
+
+def times(record: VolumeAttachment) -> list[str]:
+    return record.metadata.annotations[REQUESTED].split(",")
+
+
+@pytest.mark.parametrize(("after_s", "kept"), [(1.0, 1), (VALIDITY_S + 1, 0)])
+def test_each_try_is_noted_anew_before_it_is_sent_beside_those_that_may_still_take_effect(
+    play: Play, monkeypatch: pytest.MonkeyPatch, after_s: float, kept: int
+):
+    """Docs/protocol.md C15: it may be the one of which no answer comes."""
+    slow_requests(monkeypatch, VALIDITY_S)
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        unanswered(stage, "attach")
+        with pytest.raises(TimeoutError):
+            await reconciled(stage, attacher)
+        first = times(await stage.api.get(VolumeAttachment, "va"))
+        await asyncio.sleep(after_s)
+        whole, noted = stage.array.attach, list[str]()
+
+        async def attach(disk: str, node: str) -> None:
+            noted.extend(times(await stage.api.get(VolumeAttachment, "va")))
+            await whole(disk, node)
+
+        stage.array.attach = attach
+        await reconciled(stage, attacher)
+        assert noted[:-1] == first[:kept]
+        assert noted[-1] not in first
+
+    play(story)
+
+
+def test_finalizers_of_others_stay_when_an_attach_begins(play: Play):
+    async def story(stage: ControllerStage):
+        record = await wanted(stage)
+        await stage.api.revise(record, {"metadata": {"finalizers": ["example.com/hold"]}})
+        done = await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        assert done.metadata.finalizers == ("example.com/hold", "mooring.dev/attacher")
+
+    play(story)
+
+
+def test_nothing_is_asked_of_the_storage_about_what_was_written_since(play: Play):
+    """Another controller may have marked or deleted it."""
+
+    async def story(stage: ControllerStage):
+        stale = await wanted(stage)
+        await stage.api.revise(stale, {"metadata": {"annotations": {"mooring.dev/detaching": "x"}}})
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        controller.cache(VolumeAttachment).accept(stale)
+        with pytest.raises(Conflict):
+            await controller.reconcile("va")
+        assert stage.array.history == []
+
+    play(story)
+
+
+def test_an_attach_takes_two_writes_and_one_read_of_the_definition(play: Play):
+    async def story(stage: ControllerStage):
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        controller.cache(VolumeAttachment).accept(await wanted(stage))
+        begun = len(stage.wire.sent)
+        await controller.reconcile("va")
+        assert [sent.partition("?")[0] for sent in stage.wire.sent[begun:]] == [
+            f"PATCH {RECORD}",
+            "GET /api/v1/persistentvolumes/pv",
+            f"PATCH {RECORD}/status",
+        ]
+
+    play(story)
+
+
+def test_what_it_writes_itself_does_not_wake_it(play: Play):
+    async def story(stage: ControllerStage):
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        controller.cache(VolumeAttachment).accept(await wanted(stage))
+        controller.queue.done(await controller.queue.get())
+        await controller.reconcile("va")
+        assert "va" not in controller.queue
+
+    play(story)
+
+
+def test_what_was_refused_is_asked_for_again_before_the_watch_has_shown_that(play: Play):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        stage.array.attached["d"] = "elsewhere"
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        with pytest.raises(VolumeInUse):
+            await reconciled(stage, controller)
+        with pytest.raises(VolumeInUse):
+            await controller.reconcile("va")
+
+    play(story)
+
+
+def test_a_refusal_that_cannot_be_noted_is_an_error_of_the_api_and_not_told_as_the_storages(play: Play):
+    """The request counts as outstanding still."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        stage.array.attached["d"] = "elsewhere"
+        stage.wire.lose(request("PATCH", "volumeattachments/va", f'"{REQUESTED}":null'))
+        with pytest.raises(Unreachable):
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        record = await stage.api.get(VolumeAttachment, "va")
+        assert len(times(record)) == 1
+        assert record.status.attach_error is None
+
+    play(story)
+
+
+@pytest.mark.parametrize("state", ["settled", "another attacher's"])
+def test_where_nothing_is_to_be_done_nothing_is_logged(play: Play, state: str):
+    """After a start it is looked at everything."""
+
+    async def story(stage: ControllerStage):
+        if state == "settled":
+            await wanted(stage)
+            await stage.api.patch(
+                VolumeAttachment, "va", {"status": {"attached": True}}, subresource="status"
+            )
+        else:
+            spec = {"attacher": "x.example.com", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+            await stage.api.create(VolumeAttachment, {"metadata": {"name": "va"}, "spec": spec})
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        with capture_logs() as logged:
+            await reconciled(stage, controller)
+        assert logged == []
+
+    play(story)
+
+
+@pytest.mark.parametrize(("drivers", "at_once"), [(1, 16), (2, 12)])
+def test_unless_it_is_set_one_storage_has_sixteen_requests_at_once_and_leaves_a_quarter_to_others(
+    play: Play, drivers: int, at_once: int
+):
+    async def story(stage: DriverStage):
+        stage.array.attach_s = 5.0
+        plugins = [ArrayPlugin(stage.array), plugin(stage.storage)][:drivers]
+        host = ControllerVolumeHost(stage.now, {CSI_PLUGIN: {NAME: "here"}}, stage.api)
+        options = AttacherOptions(verify_period_s=0)
+        attacher = stage.make(AttacherController, plugins=PluginManager(plugins, host), options=options)
+        for number in range(20):
+            await wanted(stage, record=f"va-{number}", disk=f"d-{number}", pv=f"pv-{number}")
+        running = asyncio.create_task(attacher.run())
+        await asyncio.sleep(30)
+        running.cancel()
+        assert stage.array.busiest == at_once
+        assert len(stage.array.attached) == 20
+
+    play(story, stage=DriverStage)

@@ -1,0 +1,65 @@
+"""What is told of records that are not as the storage says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from controller_stage import ControllerStage, Play
+from disk_record import reconciled, wanted
+from structlog.testing import capture_logs
+
+from mooring.controllers.attacher.controller import VERIFY, AttacherController
+from mooring.kube.client import Client
+from mooring.simulation.parts.faulty_transport import request
+
+
+async def verified(stage: ControllerStage, attacher: Any) -> list[tuple[str, str]]:
+    """What is logged of the records."""
+    with capture_logs() as logged:
+        await attacher.reconcile(VERIFY)
+    return [(each["event"], each["record"]) for each in logged]
+
+
+async def attached(stage: ControllerStage) -> Any:
+    await wanted(stage)
+    attacher = stage.make(AttacherController, plugins=stage.plugins())
+    await reconciled(stage, attacher)
+    return attacher
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "told"), [("", "NotAttachedAnyMore"), ("/dev/elsewhere", "AttachedElsewhere")]
+)
+def test_an_operator_is_told_what_of_a_record_was_not_so(play: Play, elsewhere: str, told: str):
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+        stage.array.vanish("d", "n")
+        if elsewhere:
+            stage.array.appear("d", "n", elsewhere)
+        assert await verified(stage, attacher) == [(told, "va")]
+        assert await verified(stage, attacher) == []
+
+    play(story)
+
+
+def test_an_operator_is_told_what_could_not_be_corrected(play: Play):
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+        stage.array.vanish("d", "n")
+        stage.wire.lose(request("PATCH", "volumeattachments/va/status"))
+        assert ("VolumeNotCorrected", "va") in await verified(stage, attacher)
+
+    play(story)
+
+
+def test_an_operator_is_told_when_deletions_under_way_could_not_be_read_at_the_start(play: Play):
+    async def story(stage: ControllerStage):
+        client = Client(stage.wire, leads=lambda: True)
+        attacher = stage.make(AttacherController, client, plugins=stage.plugins())
+        stage.wire.lose(request("GET", "volumeattachments"))
+        with capture_logs() as logged:
+            await attacher.started()
+        assert [each["event"] for each in logged] == ["DeletionsNotKnown"]
+
+    play(story)

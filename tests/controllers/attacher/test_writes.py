@@ -1,0 +1,55 @@
+"""Writes to a VolumeAttachment that another has written meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from controller_stage import ControllerStage, Play
+from disk_record import reconciled, wanted, wanted_again
+
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.objects import VolumeAttachment
+
+ERROR = {"attachError": {"time": "2030-01-01T00:00:00Z", "message": "no volume d"}}
+
+
+async def write(stage: ControllerStage, **status: Any) -> VolumeAttachment:
+    return await stage.api.patch(VolumeAttachment, "va", {"status": status}, subresource="status")
+
+
+def test_an_error_is_not_taken_off_what_is_attached_no_more(play: Play):
+    """It may tell why."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        controller.cache(VolumeAttachment).accept(await write(stage, attached=True, **ERROR))
+        await write(stage, attached=False)
+        with pytest.raises(Conflict):
+            await controller.reconcile("va")
+        assert (await stage.api.get(VolumeAttachment, "va")).status.attach_error is not None
+
+    play(story)
+
+
+def test_what_has_another_in_its_place_before_it_could_be_let_go_is_not_remembered(play: Play):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        controller = stage.make(AttacherController, plugins=stage.plugins())
+        await reconciled(stage, controller)
+        await stage.api.delete(VolumeAttachment, "va")
+        whole = stage.array.detach
+
+        async def detach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"finalizers": None}})
+            controller.cache(VolumeAttachment).accept(await wanted_again(stage))
+
+        stage.array.detach = detach
+        with pytest.raises((Conflict, NotFound)):
+            await reconciled(stage, controller)
+        assert controller._remembered._not_fresh == set()
+
+    play(story)
