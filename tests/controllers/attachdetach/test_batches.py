@@ -166,3 +166,60 @@ def test_an_error_is_gone_when_those_who_waited_have_seen_it(run: Run):
         run(story())
     finally:
         gc.enable()
+
+
+def test_what_comes_in_the_moment_that_is_given_to_it_goes_with_the_change_that_waits(run: Run):
+    """The second of two changes waits for a third, of whatever object."""
+
+    async def story() -> None:
+        writer = SlowWrite()
+        batches = Batches(writer.write)
+
+        async def later(seconds: float, key: str, entry: str) -> None:
+            await asyncio.sleep(seconds)
+            await batches.through(key, entry)
+
+        await asyncio.gather(later(0, "n0", "a"), later(0.001, "n1", "b"), later(0.005, "n1", "c"))
+        assert writer.writes == [("n0", ("a",)), ("n1", ("b", "c"))]
+
+    run(story())
+
+
+def test_no_more_than_thirty_two_writes_are_under_way_at_once(run: Run):
+    async def story() -> None:
+        busy = busiest = 0
+
+        async def write(key: str, entries: Sequence[str]) -> list[str]:
+            nonlocal busy, busiest
+            busy += 1
+            busiest = max(busy, busiest)
+            await asyncio.sleep(1)
+            busy -= 1
+            return list(entries)
+
+        batches = Batches(write)
+        await asyncio.gather(*(batches.through(f"n{number}", "a") for number in range(100)))
+        assert busiest == 32
+
+    run(story())
+
+
+def test_an_error_of_a_change_whose_caller_was_cancelled_is_not_complained_about(run: Run):
+    """As asyncio does of an error that is never asked for."""
+
+    async def story() -> None:
+        complaints: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        writer = SlowWrite()
+        writer.fails = {"b"}
+        batches = Batches(writer.write)
+        first, second, third = (asyncio.create_task(batches.through("n0", each)) for each in "abc")
+        await first
+        third.cancel()
+        await asyncio.gather(second, third, return_exceptions=True)
+        assert writer.writes[1:] == [("n0", ("b", "c"))]
+        del first, second, third, batches
+        gc.collect()
+        assert complaints == []
+
+    run(story())

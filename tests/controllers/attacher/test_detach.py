@@ -111,6 +111,22 @@ def test_a_record_is_looked_at_again_when_its_last_request_can_take_effect_no_mo
     play(story)
 
 
+def test_a_request_of_its_own_is_as_old_as_its_note_whenever_the_watch_shows_it(play: Play):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        unanswered(stage, "attach")
+        with pytest.raises(TimeoutError):
+            await reconciled(stage, attacher)
+        await asyncio.sleep(VALIDITY_S - 10)
+        await stage.api.delete(VolumeAttachment, "va")
+        assert await reconciled(stage, attacher) is not None
+        await asyncio.sleep(11)
+        assert await reconciled(stage, attacher) is None
+
+    play(story)
+
+
 @leases
 def test_a_detach_that_was_refused_is_not_outstanding(play: Play, lease: bool):
     async def story(stage: ControllerStage):
@@ -201,6 +217,7 @@ def test_nothing_is_remembered_of_what_is_gone(play: Play):
         await asyncio.sleep(VALIDITY_S)
         assert await stage.api.find(VolumeAttachment, "va") is None
         assert (attacher._detaching._let_go, attacher._detaching._answered) == (set(), set())
+        assert attacher._remembered._not_fresh == set()
         running.cancel()
 
     play(story)

@@ -190,16 +190,13 @@ class AttacherController(Controller[Key]):
         return found
 
     async def _correct(self, record: VolumeAttachment, status: dict[str, Any]) -> None:
-        now = self._records.get(record.name)
-        if now is None or now.metadata.resource_version != record.metadata.resource_version:
-            return  # written since: the storage's answer is about an earlier state
-        code = "AttachedElsewhere" if status.get("attached", True) else "NotAttachedAnyMore"
-        self.log.warning(code, record=record.name, node=record.spec.node_name)
         try:
             patch = {"status": status}
             self._records.accept(await self.client.revise(record, patch, subresource="status"))
-        except (Conflict, NotFound):  # written or deleted since, and the cache is stale
+        except (Conflict, NotFound):  # written or deleted since: the answer is about an earlier state
             return
+        code = "AttachedElsewhere" if status.get("attached", True) else "NotAttachedAnyMore"
+        self.log.warning(code, record=record.name, node=record.spec.node_name)
 
     async def _carry_out(self, action: Action, record: VolumeAttachment) -> VolumeAttachment | None:
         """Returns the record with which the worker goes on; None if there is nothing to go on with. What the
@@ -244,8 +241,9 @@ class AttacherController(Controller[Key]):
         plugin = self._definitions.plugin(record)
         try:
             spec = await self._definitions.spec(record, live=True)
-            _check_lock(record, spec.persistent_volume)
-            _check_reclaim(record, spec.persistent_volume)
+            if spec.persistent_volume is not None:
+                _check_lock(record, spec.persistent_volume)
+                _check_reclaim(record, spec.persistent_volume)
             self.client.check_leading()
             with operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(
@@ -265,9 +263,9 @@ class AttacherController(Controller[Key]):
             self.queue.add_after(record.name, left_s)
 
 
-def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
+def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume) -> None:
     """Raises LockNotHeld if the epoch of the VolumeAttachment is not the lock's (docs/protocol.md C14)."""
-    if persistent_volume is None or is_current(record, persistent_volume):
+    if is_current(record, persistent_volume):
         return
     volume = persistent_volume.name
     if ATTACH_EPOCH in record.metadata.annotations:
@@ -282,10 +280,10 @@ def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | 
     )
 
 
-def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
+def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume) -> None:
     """Raises NotAsked if the volume is to be deleted or emptied: since it was marked so, the reclaimer may
     have seen that it has no VolumeAttachment (docs/protocol.md, "Reclaim")."""
-    if persistent_volume is not None and to_be_reclaimed(persistent_volume):
+    if to_be_reclaimed(persistent_volume):
         raise NotAsked(
             f"VolumeAttachment {record.name}: the claim of PersistentVolume {persistent_volume.name} is gone, and its "
             f"reclaim policy is {persistent_volume.spec.persistent_volume_reclaim_policy}. Nothing was asked of the "

@@ -67,7 +67,8 @@ class Detaching:
         if record.uid in self._let_go:
             return 0.0
         await self._remembered.begin()
-        plugin, validity_s = self._definitions.plugin(record), await self._definitions.validity_s(record)
+        plugin = self._definitions.plugin(record)
+        validity_s = await self._definitions.validity_s(record)
         noted = list(requests.times(record, DETACH_REQUESTED_AT))
         before = [*noted, *self._remembered.unanswered(record, self._now())]
         since = [*self._ages.since(record, noted), *self._remembered.since(record)]

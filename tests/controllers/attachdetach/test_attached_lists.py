@@ -1,0 +1,107 @@
+"""What a write to a Node's list reads before it, and what it leaves in the caches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from mooring.kube.objects import Node, VolumeAttachment
+from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.names import DETACHING
+
+Play = Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]
+
+STATUS = request("PATCH", "/nodes/n0/status")
+WRITE = "PATCH /api/v1/nodes/n0/status"
+NODE = "GET /api/v1/nodes/n0"
+
+
+async def sent(leader: Any, work: Any) -> list[str]:
+    """What is asked of the API server meanwhile; of VolumeAttachments no more than that they are read."""
+    begun = len(leader.wire.sent)
+    await work
+    found = [each.partition("?")[0] for each in leader.wire.sent[begun:]]
+    return ["a look" if "volumeattachments" in each else each for each in found]
+
+
+def test_a_report_on_a_stale_node_reads_it_live_after_one_refusal(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        a.freeze()
+        await stage.n0.report(in_use=("example.com/disk/other",))
+        report = a.handshake.report(a.record())
+        assert await sent(a, report) == [WRITE, NODE, "a look", WRITE]
+        assert await stage.n0.listed() == {"example.com/disk/d1"}
+
+    play(schedule)
+
+
+def test_after_a_refusal_a_newer_node_is_given_a_moment_to_come_by_the_watch(play: Play):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        a.freeze()
+        await stage.n0.report(in_use=("example.com/disk/other",))
+
+        async def watch() -> None:
+            await asyncio.sleep(0.02)
+            a.nodes.accept(await stage.api.get(Node, "n0"))
+
+        both = asyncio.gather(a.handshake.report(a.record()), watch())
+        assert await sent(a, both) == [WRITE, "a look", WRITE]
+
+    play(schedule)
+
+
+def test_a_write_is_in_the_cache_at_once(play: Play):
+    """The next one is not refused."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a, "d1")
+        await stage.attached(a, "d2")
+        a.freeze()
+        assert await sent(a, a.handshake.report(a.record("d1"))) == [WRITE]
+        found = await sent(a, a.handshake.report(a.record("d2")))
+        assert [each for each in found if each != "a look"] == [WRITE]
+
+    play(schedule)
+
+
+def test_what_a_look_has_shown_is_in_the_cache_at_once(play: Play):
+    """So it is not decided again on what it has shown not to be so."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        record = await stage.attached(a)
+        a.freeze()
+        await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
+        await stage.n0.report(in_use=("example.com/disk/other",))
+        assert not await a.handshake.report(a.record())
+        assert DETACHING in a.record().metadata.annotations
+
+    play(schedule)
+
+
+@pytest.mark.parametrize(("changes", "reads"), [(3, True), (4, False)])
+def test_in_a_burst_the_cache_is_given_a_moment_to_become_as_new_as_the_node(
+    play: Play, changes: int, reads: bool
+):
+    """One event of a watch costs less than as many reads. A few changes do not wait for it."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        disks = [f"d{number}" for number in range(changes)]
+        for disk in disks:
+            await stage.attached(a, disk)
+        await stage.n0.report(in_use=("example.com/disk/other",))
+        await asyncio.sleep(0.1)
+
+        async def watch() -> None:
+            await asyncio.sleep(0.02)
+            await stage.attached(b, "another")
+
+        reports = asyncio.gather(*(a.handshake.report(a.record(disk)) for disk in disks), watch())
+        assert (await sent(a, reports))[0] == ("a look" if reads else WRITE)
+        assert len(await stage.n0.listed()) == changes
+
+    play(schedule)
