@@ -1,0 +1,98 @@
+"""What was tried in vain rests, and is tried at once when something else was decided, or there is nothing
+more to try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from decided_controller import RECORD, VOLUME, controller, decided, decision
+
+from mooring.controllers.attachdetach.state import Action, VolumeDecision
+from mooring.kube.client import WatchEvent
+from mooring.kube.objects import VolumeAttachment
+
+Run = Callable[[Any], Any]
+Patch = pytest.MonkeyPatch
+
+TRIED = (VOLUME, "n0", Action.REPORT)
+
+
+@pytest.mark.parametrize(("action", "rests"), [(Action.WAIT, False), (Action.REPORT, True)])
+def test_what_was_in_vain_rests_no_longer_when_something_else_is_decided(
+    run: Run, now: Any, monkeypatch: Patch, action: Action, rests: bool
+):
+    async def story() -> None:
+        made = controller(now)
+        decided(made, monkeypatch, decision(action))
+
+        async def carry_out(*given: Any) -> None:
+            """As if nothing had come of it."""
+
+        monkeypatch.setattr(made, "_carry_out", carry_out)
+        for _ in range(2):
+            made._in_vain.note(TRIED, asyncio.get_running_loop().time())
+        assert made._in_vain.left((TRIED,), asyncio.get_running_loop().time()) == 1.0
+        await made.reconcile(VOLUME)
+        assert (made._in_vain.left((TRIED,), asyncio.get_running_loop().time()) > 0) is rests
+
+    run(story())
+
+
+def test_what_was_in_vain_is_forgotten_with_its_record(run: Run, now: Any):
+    async def story() -> None:
+        made = controller(now)
+        made.cache(VolumeAttachment).accept(RECORD)
+        made._in_vain.note(TRIED, 0.0)
+        made._in_vain.note((VOLUME, "n1", Action.REPORT), 0.0)
+        made.cache(VolumeAttachment).apply(WatchEvent("DELETED", RECORD, "9"))
+        assert [*made._in_vain._done] == [(VOLUME, "n1", Action.REPORT)]
+
+    run(story())
+
+
+def granting(run: Run, now: Any, monkeypatch: Patch, *others: VolumeDecision) -> list[float]:
+    """When the lock is granted in a minute in which that and the others are decided all the time."""
+    given: list[float] = []
+
+    async def story() -> None:
+        made = controller(now)
+        decided(made, monkeypatch, decision(Action.GRANT), *others)
+
+        async def grant(*args: Any) -> None:
+            given.append(asyncio.get_running_loop().time())
+
+        monkeypatch.setattr(made, "_record", lambda volume, name: RECORD)
+        monkeypatch.setattr(made, "_node", lambda name: None)
+        monkeypatch.setattr(made._handshake, "grant", grant)
+        running = asyncio.create_task(made.queue.run(1, made._reconcile))
+        made.queue.add(VOLUME)
+        await asyncio.sleep(60)
+        running.cancel()
+
+    run(story())
+    return given
+
+
+@pytest.mark.parametrize("others", [(), (decision(Action.BLOCKED, "n1"),)], ids=["alone", "others wait"])
+def test_an_epoch_is_raised_between_one_and_two_seconds_after_it_was_seen(
+    run: Run, now: Any, monkeypatch: Patch, others: tuple[VolumeDecision, ...]
+):
+    """Another controller may write it to the VolumeAttachment until then."""
+    (when,) = granting(run, now, monkeypatch, *others)
+    assert 1.0 < when < 2.0
+
+
+def test_an_epoch_that_was_seen_is_forgotten_when_it_is_written(run: Run, now: Any, monkeypatch: Patch):
+    async def story() -> None:
+        made = controller(now)
+        decided(made, monkeypatch, decision(Action.GRANT))
+        await made.reconcile(VOLUME)
+        assert [*made._settling] == [VOLUME]
+        decided(made, monkeypatch, decision(Action.SETTLED))
+        await made.reconcile(VOLUME)
+        assert made._settling == {}
+
+    run(story())
