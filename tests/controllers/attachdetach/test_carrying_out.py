@@ -85,6 +85,19 @@ def test_a_record_that_was_deleted_is_gone_or_being_deleted_whatever_the_cache_s
     run(story())
 
 
+def test_a_deletion_is_not_remembered_any_more_when_the_cache_shows_it(run: Run, now: Any):
+    async def story() -> None:
+        made = controller(now)
+        made._deleted["va"] = "u"
+        deleting = record("u", "7", "example.com/attacher")
+        metadata = replace(deleting.metadata, deletion_timestamp="2030-01-01T00:00:00Z")
+        made.cache(VolumeAttachment).accept(replace(deleting, metadata=metadata))
+        assert [each.deleting for each in made._state(VOLUME).attachments] == [True]
+        assert made._deleted == {}
+
+    run(story())
+
+
 def test_of_a_deletion_nothing_is_kept_when_another_record_is_in_its_place_already(
     run: Run, now: Any, monkeypatch: Patch
 ):

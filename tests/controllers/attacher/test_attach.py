@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from controller_stage import ControllerStage, DriverStage, Play
@@ -13,11 +14,11 @@ from structlog.testing import capture_logs
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
 from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import VolumeAttachment
-from mooring.simulation.parts.array_plugin import ArrayPlugin
+from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.errors import VolumeInUse
 from mooring.volumes.host import ControllerVolumeHost
-from mooring.volumes.names import CSI_PLUGIN
+from mooring.volumes.names import ATTACH_EPOCH, CSI_PLUGIN, INLINE_VOLUME, PLUGIN
 from mooring.volumes.plugin_manager import PluginManager
 
 REQUESTED = "mooring.dev/attach-requested-at"
@@ -54,6 +55,22 @@ def test_each_try_is_noted_anew_before_it_is_sent_beside_those_that_may_still_ta
         await reconciled(stage, attacher)
         assert noted[:-1] == first[:kept]
         assert noted[-1] not in first
+
+    play(story)
+
+
+def test_a_volume_that_a_pod_defines_itself_has_no_lock_of_whatever_epoch_its_record_is(play: Play):
+    async def story(stage: ControllerStage):
+        stage.array.disks.add("d")
+        inline = {"name": "data", "flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+        notes = {PLUGIN: DISK, INLINE_VOLUME: json.dumps(inline), ATTACH_EPOCH: "5"}
+        source = {"persistentVolumeName": "inline-1"}
+        spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": source}
+        await stage.api.create(
+            VolumeAttachment, {"metadata": {"name": "va", "annotations": notes}, "spec": spec}
+        )
+        done = await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        assert done.status.attached
 
     play(story)
 

@@ -23,7 +23,7 @@ from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.volumes.machines import are_two, machine_of, recorded_machine
-from mooring.volumes.names import VOLUMES_ATTACHED_WRITE, volume_of
+from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 
 VolumeOf = Callable[[VolumeAttachment, Node | None], str]
 """The unique name of the volume that a VolumeAttachment is about, if a Node's lists can tell it."""
@@ -77,7 +77,7 @@ class AttachedLists:
         # One write for a node's list at a time: two of our own would only conflict with each other.
         self._batches: Batches[_Change, _Answer] = Batches(self._change)
 
-    async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
+    async def report(self, record: VolumeAttachment, *, locked: bool) -> bool:
         """Puts the volume into its node's list. Returns False if a look showed that it must not be."""
         change = _Change(self._named(record, None), record, locked)
         return (await self._batches.through(record.spec.node_name, change))[0]
@@ -174,10 +174,7 @@ class AttachedLists:
         """Returns the volumes that the Node lists and that stay. A stale cache may only remove
         entries: what is added was looked at after the Node (R3), because a cache may not show
         yet that a detach has begun (C4)."""
-        named = (
-            (volume_of(each) or self._named(each, node), each)
-            for each in self._records.by_index("node", node.name)
-        )
+        named = ((self._named(each, node), each) for each in self._records.by_index("node", node.name))
         return {
             volume: _device_path(each)
             for volume, each in named

@@ -273,9 +273,7 @@ class AttachDetachController(Controller[Key]):
             case Action.REPORT:
                 record = self._record(volume, decision.node)
                 locked = state.locked or (state.lock or Lock()).epoch > 0
-                if await self._handshake.report(record, locked=locked):
-                    self._in_vain.end((volume, decision.node, decision.action))
-                else:
+                if not await self._handshake.report(record, locked=locked):
                     self._try_again(volume, decision)
             case Action.DETACH:
                 await self._detach(volume, decision, state)
@@ -290,12 +288,11 @@ class AttachDetachController(Controller[Key]):
         VolumeAttachment, and raise it by turns. So an epoch that the node has got has its time."""
         if lock is not None and lock.node == decision.node:
             now = asyncio.get_running_loop().time()
-            epoch, until = self._settling.get(volume, (0, 0.0))
-            if epoch != lock.epoch:
-                epoch, until = lock.epoch, now + SETTLES_S * (1 + self.random.random())
-                self._settling[volume] = epoch, until
-            if now < until:
-                self.queue.add_after(volume, until - now)
+            seen = self._settling.get(volume)
+            if seen is None or seen[0] != lock.epoch:
+                seen = self._settling[volume] = lock.epoch, now + SETTLES_S * (1 + self.random.random())
+            if now < seen[1]:
+                self.queue.add_after(volume, seen[1] - now)
                 return
         node = self._node(decision.node)
         await self._handshake.grant(self._record(volume, decision.node), node, decision.pods[0])
@@ -310,7 +307,6 @@ class AttachDetachController(Controller[Key]):
         except AlreadyExists:  # an older one of the same name is still being deleted
             self._try_again(volume, decision)
             return
-        self._in_vain.end((volume, decision.node, decision.action))
         if (
             state.locked
             and RECONSTRUCTED not in node.metadata.annotations

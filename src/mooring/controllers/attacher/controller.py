@@ -241,9 +241,8 @@ class AttacherController(Controller[Key]):
         plugin = self._definitions.plugin(record)
         try:
             spec = await self._definitions.spec(record, live=True)
-            if spec.persistent_volume is not None:
-                _check_lock(record, spec.persistent_volume)
-                _check_reclaim(record, spec.persistent_volume)
+            _check_lock(record, spec.persistent_volume)
+            _check_reclaim(record, spec.persistent_volume)
             self.client.check_leading()
             with operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(
@@ -263,9 +262,9 @@ class AttacherController(Controller[Key]):
             self.queue.add_after(record.name, left_s)
 
 
-def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume) -> None:
+def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
     """Raises LockNotHeld if the epoch of the VolumeAttachment is not the lock's (docs/protocol.md C14)."""
-    if is_current(record, persistent_volume):
+    if persistent_volume is None or is_current(record, persistent_volume):
         return
     volume = persistent_volume.name
     if ATTACH_EPOCH in record.metadata.annotations:
@@ -280,10 +279,10 @@ def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume) -
     )
 
 
-def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume) -> None:
+def _check_reclaim(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
     """Raises NotAsked if the volume is to be deleted or emptied: since it was marked so, the reclaimer may
     have seen that it has no VolumeAttachment (docs/protocol.md, "Reclaim")."""
-    if to_be_reclaimed(persistent_volume):
+    if persistent_volume is not None and to_be_reclaimed(persistent_volume):
         raise NotAsked(
             f"VolumeAttachment {record.name}: the claim of PersistentVolume {persistent_volume.name} is gone, and its "
             f"reclaim policy is {persistent_volume.spec.persistent_volume_reclaim_policy}. Nothing was asked of the "
