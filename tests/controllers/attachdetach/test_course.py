@@ -78,12 +78,20 @@ def test_a_volume_comes_and_goes_with_five_writes(play: Play):
     play(story)
 
 
-def test_nothing_is_remembered_of_a_record_that_is_gone(play: Play):
+@pytest.mark.parametrize("held", [True, False])
+def test_nothing_is_remembered_of_a_record_that_is_gone(play: Play, held: bool):
+    """Held by the attacher's finalizer, and gone with the answer to its deletion."""
+
     async def story(cluster: CsiCluster):
-        controller, _ = await attached(cluster)
+        if not held:
+            cluster.attacher.cancel()
+        controller, _ = cluster.controller()
+        await cluster.volume("v")
+        await cluster.pod("p", "v", "n0")
+        await asyncio.sleep(1)
         (record,) = await cluster.records()
+        assert bool(record.metadata.finalizers) is held
         await cluster.end_pod("p")
-        await cluster.in_use("n0")
         await cluster.until(lambda: nowhere(cluster))
         await asyncio.sleep(1)
         assert [*remembered(controller, {record.uid})] == []
@@ -149,5 +157,20 @@ def test_what_is_to_be_done_and_waits_its_turn_was_not_missed(play: Play):
         assert controller.missed(unique_name("v")) is None
         controller.queue.done(await controller.queue.get())
         assert controller.missed(unique_name("v")) is not None
+
+    play(story)
+
+
+def test_what_is_as_it_should_be_is_not_looked_at_again(play: Play):
+    """Neither while pods use the volume, nor while a node has yet to unmount it: a change will tell."""
+
+    async def story(cluster: CsiCluster):
+        controller, _ = await attached(cluster)
+        await asyncio.sleep(10)
+        assert unique_name("v") not in controller.queue
+        await cluster.end_pod("p")
+        await asyncio.sleep(10)
+        assert unique_name("v") not in controller.queue
+        assert await cluster.on("v") == ["n0"]
 
     play(story)

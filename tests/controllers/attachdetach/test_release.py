@@ -113,6 +113,28 @@ def test_a_timer_that_has_not_begun_is_begun_and_one_that_runs_says_when_it_is_d
     assert "2030-01-01T00:15:50Z" in running.reason.message
 
 
+def test_a_timer_is_over_at_the_moment_at_which_it_is_due():
+    """The volume is looked at then, and not again."""
+    assert may_release(silent(), held(force_since=JUST_NOW), terms(10.0)).forced
+    looked_for = replace(held(marked=True), absent_since="2030-01-01T00:09:20Z")
+    assert may_release(None, looked_for, terms(0.0, deletion=True)).forced
+    early = replace(looked_for, absent_since="2030-01-01T00:09:21Z")
+    verdict = may_release(None, early, terms(0.0, deletion=True))
+    assert (verdict.allowed, verdict.after, verdict.begin) == (False, 1.0, "")
+
+
+@pytest.mark.parametrize(
+    ("node", "attachment"),
+    [(silent(), held()), (None, held()), (replace(NODE, in_use=True), held()), (NODE, held())],
+    ids=["silent", "gone", "in use", "not in use"],
+)
+def test_where_no_timer_runs_there_is_no_time_at_which_to_look_again(
+    node: NodeState | None, attachment: Attachment
+):
+    verdict = may_release(node, attachment, terms(0.0))
+    assert (verdict.after, verdict.begin) == (0.0, "")
+
+
 @pytest.mark.parametrize(
     ("attachment", "expected"),
     [
