@@ -99,13 +99,21 @@ def test_nothing_is_remembered_of_a_record_that_is_gone(play: Play, held: bool):
     play(story)
 
 
-def test_an_attach_that_could_not_be_written_is_tried_again(play: Play):
+@pytest.mark.parametrize("lost", ["attach", "detach"])
+def test_what_could_not_be_written_is_tried_again(play: Play, lost: str):
+    """Nothing has changed by which it would be looked at again."""
+
     async def story(cluster: CsiCluster):
         _, wire = cluster.controller()
-        wire.lose(request("POST", "volumeattachments"))
+        if lost == "attach":
+            wire.lose(request("POST", "volumeattachments"))
+        else:
+            wire.lose(request("PATCH", "volumeattachments", f'"{DETACHING}":"'))
         await cluster.volume("v")
         await cluster.pod("p", "v", "n0")
         await cluster.until(lambda: has(cluster, "n0"))
+        await cluster.end_pod("p")
+        await cluster.until(lambda: nowhere(cluster))
 
     play(story)
 

@@ -41,6 +41,24 @@ def test_what_was_in_vain_rests_no_longer_when_something_else_is_decided(
     run(story())
 
 
+def test_what_is_woken_too_early_is_looked_at_again_when_it_has_rested(run: Run, now: Any):
+    """Whatever had woken it has ended the wait that was set before."""
+
+    async def story() -> None:
+        made, loop = controller(now), asyncio.get_running_loop()
+        assert not made._is_too_early(VOLUME, decision(Action.REPORT))
+        for _ in range(2):
+            made._in_vain.note(TRIED, loop.time())
+        assert made._is_too_early(VOLUME, decision(Action.REPORT))
+        await asyncio.sleep(0.9)
+        assert made.queue.is_delayed(VOLUME)
+        await asyncio.sleep(0.1)
+        assert VOLUME in made.queue and not made.queue.is_delayed(VOLUME)
+        assert not made._is_too_early(VOLUME, decision(Action.REPORT))
+
+    run(story())
+
+
 def test_what_was_in_vain_is_forgotten_with_its_record(run: Run, now: Any):
     async def story() -> None:
         made = controller(now)
