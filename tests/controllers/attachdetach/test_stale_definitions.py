@@ -1,0 +1,103 @@
+"""What is done while a definition is not in the cache yet; and what an attach under a lock warns of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from decided_controller import RECORD, STATE, VOLUME, controller, decision
+from msgspec.structs import replace
+
+from mooring.controllers.attachdetach.adoption import UNKNOWN
+from mooring.controllers.attachdetach.handshake import Released
+from mooring.controllers.attachdetach.release import Release, ReleaseDecision
+from mooring.controllers.attachdetach.state import Action
+from mooring.kube.objects import (
+    FlexVolumeSource,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Volume,
+    VolumeAttachmentSource,
+)
+from mooring.kube.reason import Reason
+from mooring.volumes.names import RECONSTRUCTED
+from mooring.volumes.spec import VolumeSpec
+
+Run = Callable[[Any], Any]
+Patch = pytest.MonkeyPatch
+
+UNDEFINED = f"kubernetes.io/csi/csi.example.com{UNKNOWN}va"
+PV = PersistentVolume(
+    metadata=ObjectMeta(name="pv"),
+    spec=PersistentVolumeSpec(flex_volume=FlexVolumeSource("example.com/disk")),
+)
+
+
+@pytest.mark.parametrize(("found", "detached"), [(PV, False), (None, True)])
+def test_what_only_a_late_cache_does_not_know_is_not_detached_and_is_looked_at_after_a_second(
+    run: Run, now: Any, monkeypatch: Patch, found: PersistentVolume | None, detached: bool
+):
+    async def story() -> None:
+        made, asked, walked = controller(now), list[str](), list[Any]()
+        source = VolumeAttachmentSource(persistent_volume_name="pv")
+        record = replace(RECORD, spec=replace(RECORD.spec, source=source))
+
+        async def find(kind: Any, name: str) -> PersistentVolume | None:
+            asked.append(name)
+            return found
+
+        async def detach(*given: Any, **options: Any) -> Released:
+            walked.append(given)
+            return Released(ReleaseDecision(Release.ALLOW, Reason("NotInUse", "not used")), record)
+
+        monkeypatch.setattr(made.client, "find", find)
+        monkeypatch.setattr(made, "_record", lambda volume, node: record)
+        monkeypatch.setattr(made._handshake, "detach", detach)
+        await made._carry_out(UNDEFINED, decision(Action.DETACH), replace(STATE, volume=UNDEFINED))
+        assert (asked, bool(walked)) == (["pv"], detached)
+        if not detached:
+            await asyncio.sleep(0.9)
+            assert made.queue.is_delayed(UNDEFINED)
+            await asyncio.sleep(0.1)
+            assert not made.queue.is_delayed(UNDEFINED)
+
+    run(story())
+
+
+OF_PV = VolumeSpec.of_persistent_volume(PV)
+OF_POD = VolumeSpec.of_volume(Volume(name="data", flex_volume=FlexVolumeSource("example.com/disk")))
+
+
+@pytest.mark.parametrize(
+    ("locked", "compares", "spec", "warned"),
+    [
+        (True, False, OF_PV, True),
+        (True, True, OF_PV, False),
+        (False, False, OF_PV, False),
+        (True, False, OF_POD, False),
+    ],
+    ids=["it does not", "it does", "there is no lock", "there is nothing to lock"],
+)
+def test_it_is_told_on_the_volume_when_the_nodes_kubelet_does_not_compare_its_lock(
+    run: Run, now: Any, monkeypatch: Patch, locked: bool, compares: bool, spec: VolumeSpec, warned: bool
+):
+    async def story() -> None:
+        made, told = controller(now), list[tuple[Any, ...]]()
+        notes = {RECONSTRUCTED: "b1"} if compares else {}
+        node = Node(metadata=ObjectMeta(name="n0", annotations=notes))
+
+        async def attach(*given: Any, **options: Any) -> None:
+            """It is created."""
+
+        monkeypatch.setattr(made, "_node", lambda name: node)
+        monkeypatch.setattr(made._index, "spec_of", lambda volume: spec)
+        monkeypatch.setattr(made._handshake, "attach", attach)
+        monkeypatch.setattr(made.recorder, "event", lambda *given: told.append(given[:3]))
+        await made._carry_out(VOLUME, decision(Action.ATTACH), replace(STATE, locked=locked))
+        assert told == ([(PV, "Warning", "LockIsAdvisory")] if warned else [])
+
+    run(story())
