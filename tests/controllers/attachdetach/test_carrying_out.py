@@ -27,10 +27,11 @@ def record(uid: str = "u", version: str = "5", *finalizers: str) -> VolumeAttach
 
 
 @pytest.mark.parametrize(
-    ("needed", "epoch", "locked"), [(False, 0, False), (False, 3, True), (True, 0, True), (True, 3, True)]
+    ("needed", "epoch", "locked"),
+    [({}, 0, False), ({}, 3, True), ({"locked": True}, 0, True), ({"locked": True}, 3, True)],
 )
 def test_a_report_compares_the_lock_where_there_is_one_though_the_storage_needs_none_any_more(
-    run: Run, now: Any, monkeypatch: Patch, needed: bool, epoch: int, locked: bool
+    run: Run, now: Any, monkeypatch: Patch, needed: dict[str, bool], epoch: int, locked: bool
 ):
     async def story() -> None:
         made, asked = controller(now), list[bool]()
@@ -41,7 +42,7 @@ def test_a_report_compares_the_lock_where_there_is_one_though_the_storage_needs_
 
         monkeypatch.setattr(made, "_record", lambda volume, node: RECORD)
         monkeypatch.setattr(made._handshake, "report", report)
-        state = replace(STATE, locked=needed, lock=Lock(epoch=epoch))
+        state = replace(STATE, lock=Lock(epoch=epoch), **needed)
         await made._carry_out(VOLUME, decision(Action.REPORT), state)
         assert asked == [locked]
 

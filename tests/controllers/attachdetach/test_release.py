@@ -211,7 +211,8 @@ def test_c11_a_taint_that_we_set_is_compared_by_the_clock_that_stamps_reports(
 
 
 def test_the_policy_of_upstream_is_the_default():
-    assert Policy() == Policy(force_detach_after=timedelta(minutes=6).total_seconds())
+    """And no deletion of a Node is taken for the word that its machine is off."""
+    assert Policy() == Policy(timedelta(minutes=6).total_seconds(), False)
 
 
 # --- another machine of the same name

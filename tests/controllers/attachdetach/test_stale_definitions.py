@@ -15,6 +15,7 @@ from mooring.controllers.attachdetach.handshake import Released
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Action
 from mooring.kube.objects import (
+    CSIPersistentVolumeSource,
     FlexVolumeSource,
     Node,
     ObjectMeta,
@@ -24,7 +25,7 @@ from mooring.kube.objects import (
     VolumeAttachmentSource,
 )
 from mooring.kube.reason import Reason
-from mooring.volumes.names import RECONSTRUCTED
+from mooring.volumes.names import CSI_PLUGIN, RECONSTRUCTED, volume_attachment_name
 from mooring.volumes.spec import VolumeSpec
 
 Run = Callable[[Any], Any]
@@ -37,14 +38,33 @@ PV = PersistentVolume(
 )
 
 
-@pytest.mark.parametrize(("found", "detached"), [(PV, False), (None, True)])
+ANOTHER_DISK = PersistentVolume(
+    metadata=ObjectMeta(name="pv"),
+    spec=PersistentVolumeSpec(
+        csi=CSIPersistentVolumeSource(driver="csi.example.com", volume_handle="another")
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "detached"),
+    [(PV, False), (None, True), (ANOTHER_DISK, True)],
+    ids=["it is defined", "it is gone", "it was made anew for another disk"],
+)
 def test_what_only_a_late_cache_does_not_know_is_not_detached_and_is_looked_at_after_a_second(
     run: Run, now: Any, monkeypatch: Patch, found: PersistentVolume | None, detached: bool
 ):
+    """The cache will tell which volume it is, and whether a pod wants it."""
+
     async def story() -> None:
         made, asked, walked = controller(now), list[str](), list[Any]()
         source = VolumeAttachmentSource(persistent_volume_name="pv")
-        record = replace(RECORD, spec=replace(RECORD.spec, source=source))
+        name = volume_attachment_name(CSI_PLUGIN, "csi.example.com^former", "n0")
+        record = replace(
+            RECORD,
+            metadata=ObjectMeta(name=name),
+            spec=replace(RECORD.spec, attacher="csi.example.com", source=source),
+        )
 
         async def find(kind: Any, name: str) -> PersistentVolume | None:
             asked.append(name)
