@@ -18,11 +18,13 @@ P, Q = (Pod(metadata=ObjectMeta(name=name, uid=name)) for name in "pq")
 def test_it_is_news_when_the_same_pods_have_waited_for_ten_seconds(run: Run, now: Any):
     async def story() -> None:
         made = controller(now)
+        await asyncio.sleep(128)
         assert not made._have_waited(VOLUME, "n1", [P])
         assert made.queue.is_delayed(VOLUME), "it is looked at again in time"
         await asyncio.sleep(9)
         assert not made._have_waited(VOLUME, "n1", [P])
         await asyncio.sleep(1)
+        assert VOLUME in made.queue and not made.queue.is_delayed(VOLUME)
         assert made._have_waited(VOLUME, "n1", [P])
         assert not made._have_waited(VOLUME, "n1", [P, Q]), "others, who have just begun"
         assert not made._have_waited(VOLUME, "n2", [P]), "elsewhere"

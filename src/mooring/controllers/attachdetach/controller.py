@@ -338,7 +338,8 @@ class AttachDetachController(Controller[Key]):
         self.queue.add_after(volume, SOON_S)
 
     async def _is_defined(self, record: VolumeAttachment) -> bool:
-        found = await self.client.find(PersistentVolume, record.spec.source.persistent_volume_name or "")
+        source = record.spec.source.persistent_volume_name
+        found = await self.client.find(PersistentVolume, source) if source else None
         return found is not None and defined_by(record, found) is not None
 
     def _record(self, volume: str, node: str) -> VolumeAttachment:
