@@ -83,6 +83,21 @@ def test_what_a_look_has_shown_is_in_the_cache_at_once(play: Play):
     play(schedule)
 
 
+def test_what_another_machine_had_under_the_nodes_name_leaves_the_list_with_the_next_write(play: Play):
+    """The machine that has the name now has not got the volume."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        for disk, uuid in (("d1", "6a2e9c1e-0000-4000-8000-000000000001"), ("d2", "another")):
+            status = {"status": {"nodeInfo": {"systemUUID": uuid}}}
+            await stage.api.patch(Node, "n0", status, subresource="status")
+            await asyncio.sleep(0.1)
+            await stage.attached(a, disk)
+            assert await a.handshake.report(a.record(disk))
+        assert await stage.n0.listed() == {"example.com/disk/d2"}
+
+    play(schedule)
+
+
 @pytest.mark.parametrize(("changes", "reads"), [(3, True), (4, False)])
 def test_in_a_burst_the_cache_is_given_a_moment_to_become_as_new_as_the_node(
     play: Play, changes: int, reads: bool

@@ -6,10 +6,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.locks import Locks
 from mooring.kube.errors import Conflict, Unreachable
-from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment, VolumeAttachmentSource
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.attachment_lock import Closed, Lock, annotation, lock_of
 from mooring.volumes.names import ATTACH_EPOCH, DETACHED, volume_of
@@ -188,13 +189,17 @@ def test_a_force_detach_closes_the_node_for_the_boot_that_it_had(
     play(schedule)
 
 
-def test_without_a_persistent_volume_there_is_no_lock_to_write(play: Play):
+@pytest.mark.parametrize("defined", [True, False], ids=["it is gone", "a pod defines the volume"])
+def test_without_a_persistent_volume_there_is_no_lock_to_write(play: Play, defined: bool):
     async def schedule(stage: Any, a: Any, b: Any):
         record, node = await stage.attached(a), await stage.api.get(Node, "n0")
+        if not defined:
+            inline = VolumeAttachmentSource(inline_volume_spec={"csi": {}})
+            record = replace(record, spec=replace(record.spec, source=inline))
         await locks_of(stage).release(record, node, exclusive=True)
         await locks_of(stage).restamp(record, node)
         assert await locks_of(stage).is_current(record)
-        assert await stage.api.find(PersistentVolume, "pv-d1") is None
+        assert (await stage.api.list(PersistentVolume)).items == []
 
     play(schedule)
 

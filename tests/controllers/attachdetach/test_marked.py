@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from decided_controller import controller
 
+from mooring.controllers.attachdetach.adoption import is_unknown
 from mooring.controllers.attachdetach.controller import AttachDetachController
 from mooring.kube.objects import (
     CSIDriver,
@@ -18,7 +19,7 @@ from mooring.kube.objects import (
     Pod,
     VolumeAttachment,
 )
-from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
+from mooring.volumes.names import CSI_PLUGIN, NODE_UID, volume_attachment_name
 
 Run = Callable[[Any], Any]
 DRIVER = "csi.example.com"
@@ -132,8 +133,14 @@ def test_a_node_that_falls_silent_marks_its_volumes(run: Run, now: Any, uses: An
 
 
 def test_a_persistent_volume_marks_the_volume_of_each_record_that_names_it(run: Run, now: Any):
-    """One that was made anew for another disk may tell which the record is not about."""
-    assert marks(run, now, (*BOUND, upstreams()), pv("w", 2)) == [[V, W]]
+    """Of a record whose volume was unknown it may tell which that is, also if it is for another disk."""
+    (found,) = marks(run, now, (driver(), node(), upstreams()), pv("w"))
+    assert [is_unknown(each) for each in found] == [True, False]
+    assert found[1] == W
+
+
+def test_a_pod_that_has_ended_marks_its_volume_and_what_else_it_says_does_not(run: Run, now: Any):
+    assert marks(run, now, (*BOUND, pod()), pod(2), pod(3, phase="Succeeded")) == [[], [V]]
 
 
 def test_what_a_record_says_marks_its_volume_and_who_keeps_it_does_not(run: Run, now: Any):
@@ -157,7 +164,7 @@ def test_of_several_persistent_volumes_of_a_disk_the_bound_one_defines_it(run: R
         made = await filled(now, other, pv())
         found = made._index.persistent_volume_of(V)
         assert found is not None and found.name == "v"
-        made = await filled(now, other)
+        made = await filled(now, other, pv(name="b", bound=False))
         found = made._index.persistent_volume_of(V)
         assert found is not None and found.name == "a"
         assert made._index.persistent_volume_of(W) is None
@@ -210,5 +217,18 @@ def test_an_adopted_record_is_one_of_its_volume_until_it_is_gone(run: Run, now: 
         made, record = await filled(now, *BOUND, upstreams()), upstreams()
         assert [each.name for each in made._index.records_of(V)] == [record.name]
         assert made._index.records_of(W) == []
+
+    run(story())
+
+
+def test_a_text_that_another_cache_has_is_kept_once(run: Run, now: Any):
+    async def story() -> None:
+        known, record = (pv(), node()), upstreams()
+        noted = msgspec.structs.replace(record.metadata, annotations={NODE_UID: "Node-n0"})
+        made = await filled(now, *known, msgspec.structs.replace(record, metadata=noted))
+        (kept,) = made.cache(VolumeAttachment).items()
+        (volume,), (there,) = made.cache(PersistentVolume).items(), made.cache(Node).items()
+        assert kept.spec.source.persistent_volume_name is volume.name
+        assert kept.metadata.annotations[NODE_UID] is there.uid
 
     run(story())

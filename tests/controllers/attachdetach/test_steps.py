@@ -152,6 +152,19 @@ def test_a_detach_whose_write_fails_is_an_error_and_the_record_stays(play: Play,
     play(schedule)
 
 
+@pytest.mark.parametrize("step", ["restamp", "grant", "restore", "note"])
+def test_a_step_whose_record_cannot_be_written_is_an_error(play: Play, step: str):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        record, node = await stage.attached(a), await stage.api.get(Node, "n0")
+        more = {"restamp": (node,), "grant": (node, "default/p"), "note": ([(BROKEN, None)],)}
+        a.wire.lose(request("PATCH", "/volumeattachments/"))
+        with pytest.raises(Unreachable):
+            await getattr(a.handshake, step)(record, *more.get(step, ()))
+
+    play(schedule)
+
+
 def test_no_more_than_thirty_two_records_are_written_at_once(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         post = request("POST", "/volumeattachments")
