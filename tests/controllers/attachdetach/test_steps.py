@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.kube.errors import Unreachable
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import (
     AWSElasticBlockStoreVolumeSource,
     FlexVolumeSource,
@@ -152,15 +152,40 @@ def test_a_detach_whose_write_fails_is_an_error_and_the_record_stays(play: Play,
     play(schedule)
 
 
-@pytest.mark.parametrize("step", ["restamp", "grant", "restore", "note"])
+async def take(stage: Any, leader: Any, step: str, record: VolumeAttachment) -> None:
+    node = await stage.api.get(Node, "n0")
+    more = {"restamp": (node,), "grant": (node, "default/p"), "note": ([(BROKEN, None)],)}
+    await getattr(leader.handshake, step)(record, *more.get(step, ()))
+
+
+STEPS = ("restamp", "grant", "restore", "note", "detach")
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_a_step_whose_record_cannot_be_written_is_an_error(play: Play, step: str):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.persistent_volume()
-        record, node = await stage.attached(a), await stage.api.get(Node, "n0")
-        more = {"restamp": (node,), "grant": (node, "default/p"), "note": ([(BROKEN, None)],)}
+        record = await stage.attached(a)
         a.wire.lose(request("PATCH", "/volumeattachments/"))
         with pytest.raises(Unreachable):
-            await getattr(a.handshake, step)(record, *more.get(step, ()))
+            await take(stage, a, step, record)
+
+    play(schedule)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_was_decided_on_an_older_record_writes_nothing_on_it(play: Play, step: str):
+    """What was written since might have been decided upon otherwise."""
+
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.persistent_volume()
+        record = await stage.attached(a)
+        newer = await stage.api.patch(
+            VolumeAttachment, record.name, {"metadata": {"annotations": {BROKEN: "by me"}}}
+        )
+        with pytest.raises(Conflict):
+            await take(stage, a, step, record)
+        assert await stage.find() == newer
 
     play(schedule)
 
