@@ -160,7 +160,8 @@ def test_of_a_persistent_volume_what_defines_it_is_kept_and_its_attributes_are_n
     assert source.volume_handle is kept.name, "one text"
     assert kept.spec.claim_ref.name is claim.name
     assert kept.spec.claim_ref.uid is claim.uid
-    assert kept.metadata.annotations is trimmed_volume(whole, None).metadata.annotations
+    other = trimmed_volume(persistent_volume(csi=csi), None)
+    assert kept.metadata.annotations is other.metadata.annotations
     assert (kept.uid, kept.metadata.resource_version, kept.status.phase) == ("pv-1", "3", "Bound")
 
 

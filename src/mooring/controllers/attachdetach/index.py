@@ -68,7 +68,7 @@ class VolumeIndex:
             indexers={
                 "node": lambda record: [record.spec.node_name],
                 "volume": lambda record: [volume_of(record)],
-                "source": lambda record: [record.spec.source.persistent_volume_name or ""],
+                "source": lambda record: filter(None, [record.spec.source.persistent_volume_name]),
             },
         )
         self.records.add_handler(lambda old, new: self.adoption.forget(old) if old and new is None else None)
