@@ -39,6 +39,18 @@ async def test_versions_that_fit_into_each_other_are_of_one_store(
     assert await versions_comparable(stores) is one
 
 
+async def test_one_store_that_is_written_all_the_time_is_one_store():
+    """Nodes are read before and after the VolumeAttachments."""
+    versions = iter(range(7, 10))
+
+    class Store:
+        async def version(self, kind: Any) -> int:
+            return next(versions)
+
+    store: Any = Store()
+    assert await versions_comparable(store)
+
+
 def test_the_embedded_server_has_one_store(play: Any):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
