@@ -18,6 +18,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     VolumeAttachment,
+    VolumeAttachmentSource,
 )
 from mooring.volumes.names import CSI_PLUGIN, NODE_UID, volume_attachment_name
 
@@ -223,9 +224,11 @@ def test_an_adopted_record_is_one_of_its_volume_until_it_is_gone(run: Run, now: 
 
 def test_a_text_that_another_cache_has_is_kept_once(run: Run, now: Any):
     async def story() -> None:
-        known, record = (pv(), node()), upstreams()
-        noted = msgspec.structs.replace(record.metadata, annotations={NODE_UID: "Node-n0"})
-        made = await filled(now, *known, msgspec.structs.replace(record, metadata=noted))
+        record, again = upstreams(), "".join(("vol", "ume"))
+        metadata = msgspec.structs.replace(record.metadata, annotations={NODE_UID: "Node-n0"})
+        spec = msgspec.structs.replace(record.spec, source=VolumeAttachmentSource(again))
+        record = msgspec.structs.replace(record, metadata=metadata, spec=spec)
+        made = await filled(now, pv(name="volume"), node(), record)
         (kept,) = made.cache(VolumeAttachment).items()
         (volume,), (there,) = made.cache(PersistentVolume).items(), made.cache(Node).items()
         assert kept.spec.source.persistent_volume_name is volume.name

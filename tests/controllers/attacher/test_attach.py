@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from controller_stage import ControllerStage, DriverStage, Play
-from disk_record import reconciled, slow_requests, unanswered, wanted
+from disk_record import reconciled, slow_requests, unanswered, wanted, wanted_again
 from played_driver import NAME, plugin
 from structlog.testing import capture_logs
 
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
+from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import VolumeAttachment
 from mooring.simulation.parts.array_plugin import DISK, ArrayPlugin
@@ -151,6 +153,82 @@ def test_a_refusal_that_cannot_be_noted_is_an_error_of_the_api_and_not_told_as_t
         record = await stage.api.get(VolumeAttachment, "va")
         assert len(times(record)) == 1
         assert record.status.attach_error is None
+
+    play(story)
+
+
+def test_an_error_that_it_stores_itself_does_not_end_its_backoff(play: Play):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        tried: list[float] = []
+
+        async def attach(disk: str, node: str) -> None:
+            tried.append(asyncio.get_running_loop().time())
+            raise TimeoutError("no answer")
+
+        stage.array.attach = attach
+        running = asyncio.create_task(stage.make(AttacherController, plugins=stage.plugins()).run())
+        await asyncio.sleep(10)
+        running.cancel()
+        waited = [round(later - before, 1) for before, later in pairwise(tried)]
+        assert waited == [0.5, 1.0, 2.0, 4.0]
+
+    play(story)
+
+
+def test_an_error_that_cannot_be_stored_is_one_of_the_api(play: Play):
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        stage.array.disks.clear()
+        stage.wire.lose(request("PATCH", "volumeattachments/va/status"))
+        with pytest.raises(Unreachable):
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+
+    play(story)
+
+
+async def let_go(stage: ControllerStage) -> None:
+    """By another hand."""
+    await stage.api.patch(VolumeAttachment, "va", {"metadata": {"finalizers": None}})
+    await stage.api.delete(VolumeAttachment, "va")
+
+
+def test_that_it_was_attached_is_not_said_of_another_record(play: Play):
+    """The record was let go while the storage attached, and another one made in its place."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        whole = stage.array.attach
+
+        async def attach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            await let_go(stage)
+            await wanted_again(stage)
+
+        stage.array.attach = attach
+        left = await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
+        assert left is not None and not left.status.attached
+
+    play(story)
+
+
+def test_of_a_record_that_goes_while_it_is_written_nothing_more_is_said(play: Play):
+    async def story(stage: ControllerStage):
+        record, whole = await wanted(stage), stage.array.attach
+        controller = stage.make(AttacherController, Client(stage.wire), plugins=stage.plugins())
+        controller.cache(VolumeAttachment).accept(record)
+
+        async def attach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {"of": "another"}}})
+
+        stage.array.attach = attach
+        read = stage.wire.hold(request("GET", "volumeattachments/va"))
+        working = asyncio.create_task(controller.reconcile("va"))
+        await read.arrived.wait()
+        await let_go(stage)
+        read.release()
+        await working
 
     play(story)
 

@@ -145,6 +145,7 @@ def test_a_detach_is_not_asked_for_again_while_the_cache_still_shows_what_was_le
         assert await stage.reconciled() is None
         await stage.controller.reconcile(RECORD)
         assert stage.storage.methods() == ["ControllerPublishVolume", "ControllerUnpublishVolume"]
+        assert not stage.controller.queue.is_delayed(RECORD), "nothing is waited for"
 
     play(story)
 

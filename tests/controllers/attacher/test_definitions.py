@@ -41,6 +41,7 @@ class Live:
         self._pv, self.asked = pv, 0
 
     async def find(self, kind: Any, name: str) -> PersistentVolume | None:
+        assert isinstance(name, str)
         self.asked += 1
         return self._pv
 
@@ -75,9 +76,13 @@ def definitions(live: Live, cached: PersistentVolume | None = None) -> tuple[Def
         (attachment(), volume(**{ATTACHED_TO: "n"}), 1),
         (attachment(), volume("another"), 1),
         (attachment(name="upstreams"), volume(), 1),
+        (attachment(), PersistentVolume(metadata=ObjectMeta(name="pv")), 1),
         (attachment(), None, 1),
     ],
-    ids=["without a lock", "under a lock", "locked", "another volume", "of another name", "not known"],
+    ids=[
+        *("without a lock", "under a lock", "locked", "another volume", "of another name"),
+        *("not CSI's", "not known"),
+    ],
 )
 def test_only_a_volume_without_a_lock_is_taken_from_the_cache(
     record: VolumeAttachment, cached: PersistentVolume | None, asked: int
@@ -149,6 +154,13 @@ def test_a_request_is_outstanding_for_as_long_as_any_when_nothing_defines_the_vo
         status=VolumeAttachmentStatus(attached=attached),
     )
     assert asyncio.run(found.validity_s(record)) == TEN_MINUTES_S
+
+
+def test_a_record_that_names_no_volume_has_no_definition():
+    found, _ = definitions(Live(None))
+    record = VolumeAttachment(metadata=ObjectMeta(name="a"), spec=VolumeAttachmentSpec(DRIVER, "n"))
+    with pytest.raises(VolumeError, match="does not exist"):
+        asyncio.run(found.spec(record))
 
 
 def test_a_plugin_that_cannot_attach_is_named_in_the_error():

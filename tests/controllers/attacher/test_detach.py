@@ -76,6 +76,53 @@ def test_while_a_late_request_is_waited_for_nothing_is_written(play: Play, lease
     play(story)
 
 
+def test_where_a_request_dies_with_its_sender_none_is_noted(play: Play, monkeypatch: pytest.MonkeyPatch):
+    slow_requests(monkeypatch, 0.0)
+
+    async def story(stage: ControllerStage):
+        attacher = await deleted(stage)
+        definition = "GET /api/v1/persistentvolumes/pv"
+        assert await requests_of(stage, attacher) == [definition, f"PATCH {RECORD}"]
+
+    play(story)
+
+
+@leases
+def test_that_it_is_detached_is_an_error_where_it_cannot_be_noted(play: Play, lease: bool):
+    """Other nodes wait for it."""
+
+    async def story(stage: ControllerStage):
+        attacher = await deleted(stage, lease=lease)
+        unanswered(stage, "detach")
+        with pytest.raises(TimeoutError):
+            await attacher.reconcile("va")
+        stage.wire.lose(request("PATCH", "volumeattachments/va", '"mooring.dev/detached"'))
+        with pytest.raises(Unreachable):
+            await attacher.reconcile("va")
+
+    play(story)
+
+
+def test_under_a_lease_a_detach_is_noted_first_where_an_attach_may_come_late(play: Play):
+    """The volume is detached once more then, and no successor may take that for the first time."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        client = Client(stage.wire, leads=lambda: True)
+        attacher = stage.make(AttacherController, client, plugins=stage.plugins())
+        await attacher.started()
+        unanswered(stage, "attach")
+        with pytest.raises(TimeoutError):
+            await reconciled(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        unanswered(stage, "detach")
+        with pytest.raises(TimeoutError):
+            await reconciled(stage, attacher)
+        assert REQUESTED in (await stage.api.get(VolumeAttachment, "va")).metadata.annotations
+
+    play(story)
+
+
 def test_under_a_lease_the_time_that_is_noted_late_is_that_of_the_request(play: Play):
     async def story(stage: ControllerStage):
         attacher = await deleted(stage, lease=True)
@@ -112,16 +159,23 @@ def test_a_record_is_looked_at_again_when_its_last_request_can_take_effect_no_mo
 
 
 def test_a_request_of_its_own_is_as_old_as_its_note_whenever_the_watch_shows_it(play: Play):
+    """Here with the deletion, while the request is under way."""
+
     async def story(stage: ControllerStage):
         await wanted(stage)
         attacher = stage.make(AttacherController, plugins=stage.plugins())
-        unanswered(stage, "attach")
+
+        async def attach(disk: str, node: str) -> None:
+            await asyncio.sleep(50)
+            await stage.api.delete(VolumeAttachment, "va")
+            attacher.cache(VolumeAttachment).accept(await stage.api.get(VolumeAttachment, "va"))
+            raise TimeoutError("no answer")
+
+        stage.array.attach = attach
         with pytest.raises(TimeoutError):
             await reconciled(stage, attacher)
-        await asyncio.sleep(VALIDITY_S - 10)
-        await stage.api.delete(VolumeAttachment, "va")
         assert await reconciled(stage, attacher) is not None
-        await asyncio.sleep(11)
+        await asyncio.sleep(51)
         assert await reconciled(stage, attacher) is None
 
     play(story)

@@ -10,11 +10,12 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 from mooring.controllers.attacher.verification import asked as asked_of
-from mooring.controllers.attacher.verification import correction
+from mooring.controllers.attacher.verification import correction, is_verified
 from mooring.kube.objects import ObjectMeta, PersistentVolume, VolumeAttachment
 from mooring.kube.objects.storage import VolumeAttachmentSpec, VolumeAttachmentStatus
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.interfaces import AttachableVolumePlugin, Attacher, BulkVolumeVerifier
+from mooring.volumes.names import DETACHING
 from mooring.volumes.spec import VolumeSpec
 
 A, B = (
@@ -82,6 +83,25 @@ def test_an_attacher_that_cannot_ask_for_all_is_asked_about_each_node_though_its
 
 def test_a_volume_that_an_answer_leaves_out_is_not_lost():
     assert lost({"all": {"n0": {}, "n1": {B: True}}}) == ([], ["all"], 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "verified"),
+    [
+        ({}, True),
+        ({"attacher": "other.example.com"}, False),
+        ({"attached": False}, False),
+        ({"deletion_timestamp": "2030-01-01T00:00:00Z"}, False),
+        ({"annotations": {DETACHING: "t"}}, False),
+    ],
+)
+def test_it_is_asked_about_what_is_carried_out_here_and_attached_and_stays(
+    record: dict[str, Any], verified: bool
+):
+    spec = VolumeAttachmentSpec(attacher=record.pop("attacher", "plugins.mooring.dev"))
+    status = VolumeAttachmentStatus(attached=record.pop("attached", True))
+    found = VolumeAttachment(metadata=ObjectMeta(name="va", **record), spec=spec, status=status)
+    assert is_verified(found, {"plugins.mooring.dev": "f"}) is verified
 
 
 @pytest.mark.parametrize(

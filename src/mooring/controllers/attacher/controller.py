@@ -103,11 +103,11 @@ class AttacherController(Controller[Key]):
         self._records.add_handler(self._ages.record_changed)
         self._writes = Writes(client, self._records, self._ages, now)
         self._remembered = RememberedDetaches(client)
-        self._records.add_handler(self._remembered.record_changed)
+        self._records.when_gone(self._remembered.forget)
         self._detaching = Detaching(
             self._writes, self._definitions, self._remembered, self._ages, self._ours, now
         )
-        self._records.add_handler(self._detaching.record_changed)
+        self._records.when_gone(self._detaching.forget)
 
     def _touched(self, record: VolumeAttachment) -> list[Key]:
         pv = self._volumes.get(record.spec.source.persistent_volume_name or "") if self._volumes else None
@@ -163,7 +163,7 @@ class AttacherController(Controller[Key]):
         records = (await self.client.list(VolumeAttachment)).items
         if not any(record.spec.source.persistent_volume_name == name for record in records):
             rest = [each for each in pv.metadata.finalizers if each not in self._finalizers_on(pv)]
-            await self.client.revise(pv, {"metadata": {"finalizers": rest or None}})
+            await self.client.revise(pv, {"metadata": {"finalizers": rest}})
 
     async def _verify(self) -> None:
         """What fails for one VolumeAttachment waits for the next time, and keeps no other from its

@@ -53,11 +53,10 @@ class Detaching:
         asked again when none can any more, and not at each look before."""
         self._log: Any = structlog.get_logger(component="attacher")
 
-    def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
-        """Hears of changes in the cache."""
-        if old is not None and new is None:
-            self._let_go.discard(old.uid)
-            self._answered.discard(old.uid)
+    def forget(self, gone: VolumeAttachment) -> None:
+        """The VolumeAttachment does not exist any more."""
+        self._let_go.discard(gone.uid)
+        self._answered.discard(gone.uid)
 
     async def detach(self, record: VolumeAttachment) -> float:
         """Asks the storage to detach, unless it has said "detached" before; once more when an attach may have
@@ -92,8 +91,8 @@ class Detaching:
         detached = {} if known or attach_s else {DETACHED: format_micro_time(self._now())}
         if asked is not record:
             await self._writes.withdraw(asked, DETACH_REQUESTED_AT, detached)
-        elif detached or before != noted:
-            await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before) or None, **detached})
+        elif detached:
+            await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before), **detached})
         return min(left_s, DEFINED_AGAIN_S) if validity_s == UNDEFINED_VALIDITY_S else left_s
 
     def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:

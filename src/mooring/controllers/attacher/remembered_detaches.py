@@ -87,8 +87,7 @@ class RememberedDetaches:
         VolumeAttachment may be stale from now."""
         self._not_fresh.add(record.uid)
 
-    def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
-        """Handler of the cache: a VolumeAttachment that does not exist any more need not be remembered."""
-        if new is None and old is not None:
-            self._not_fresh.discard(old.uid)
-            self._unanswered.pop(old.uid, None)
+    def forget(self, gone: VolumeAttachment) -> None:
+        """The VolumeAttachment does not exist any more."""
+        self._not_fresh.discard(gone.uid)
+        self._unanswered.pop(gone.uid, None)

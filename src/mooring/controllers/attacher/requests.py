@@ -47,4 +47,4 @@ def without(sent: Iterable[str], one: str) -> str | None:
 def outstanding_for(since: Iterable[float], now: float, validity_s: float) -> float:
     """Returns the seconds until none of these unanswered requests can take effect any more; 0 if none can
     now. `since`: when each was known to be sent, and `now`, in seconds of a clock that does not jump."""
-    return max((each + validity_s - now for each in since if each + validity_s > now), default=0.0)
+    return max([0.0, *(each + validity_s - now for each in since)])

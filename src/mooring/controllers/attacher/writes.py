@@ -90,8 +90,7 @@ class Writes:
         each write, and shows what was so before."""
         live: VolumeAttachment | None = record
         for _ in range(MOST_TRIES):
-            wanted = patch(live) if live is not None and live.uid == record.uid else None
-            if live is None or wanted is None:
+            if live is None or live.uid != record.uid or (wanted := patch(live)) is None:
                 return None
             try:
                 return await self.client.revise(live, wanted, subresource=subresource)
