@@ -103,6 +103,21 @@ def test_that_it_is_detached_is_an_error_where_it_cannot_be_noted(play: Play, le
     play(story)
 
 
+def test_under_a_lease_nothing_is_detached_while_the_deletions_under_way_cannot_be_read(play: Play):
+    async def story(stage: ControllerStage):
+        await deleted(stage)
+        record = await stage.api.get(VolumeAttachment, "va")
+        client = Client(stage.wire, leads=lambda: True)
+        successor = stage.make(AttacherController, client, plugins=stage.plugins())
+        successor.cache(VolumeAttachment).accept(record)
+        stage.wire.lose(request("GET", "volumeattachments"))
+        with pytest.raises(Unreachable):
+            await successor.reconcile("va")
+        assert stage.array.attached == {"d": "n"}
+
+    play(story)
+
+
 def test_under_a_lease_a_detach_is_noted_first_where_an_attach_may_come_late(play: Play):
     """The volume is detached once more then, and no successor may take that for the first time."""
 

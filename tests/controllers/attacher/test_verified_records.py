@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.client import Client
+from mooring.kube.objects import VolumeAttachment
 from mooring.simulation.parts.faulty_transport import request
 
 
@@ -38,6 +39,18 @@ def test_an_operator_is_told_what_of_a_record_was_not_so(play: Play, elsewhere: 
         if elsewhere:
             stage.array.appear("d", "n", elsewhere)
         assert await verified(stage, attacher) == [(told, "va")]
+        assert await verified(stage, attacher) == []
+
+    play(story)
+
+
+def test_nothing_is_told_of_a_record_that_was_written_since(play: Play):
+    """What the storage has said was about an earlier state."""
+
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+        stage.array.vanish("d", "n")
+        await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {"of": "another"}}})
         assert await verified(stage, attacher) == []
 
     play(story)
