@@ -76,3 +76,19 @@ def test_an_operator_is_told_when_deletions_under_way_could_not_be_read_at_the_s
         assert [each["event"] for each in logged] == ["DeletionsNotKnown"]
 
     play(story)
+
+
+def test_an_error_that_was_not_foreseen_is_not_hidden(play: Play, monkeypatch: pytest.MonkeyPatch):
+    """The worker logs it, and tries again after a while."""
+
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+
+        async def recorded() -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(attacher, "_recorded", recorded)
+        with pytest.raises(RuntimeError, match="a bug"):
+            await attacher.reconcile(VERIFY)
+
+    play(story)

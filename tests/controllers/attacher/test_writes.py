@@ -9,6 +9,7 @@ from controller_stage import ControllerStage, Play
 from disk_record import reconciled, wanted, wanted_again
 
 from mooring.controllers.attacher.controller import AttacherController
+from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects import VolumeAttachment
 
@@ -51,5 +52,32 @@ def test_what_has_another_in_its_place_before_it_could_be_let_go_is_not_remember
         with pytest.raises((Conflict, NotFound)):
             await reconciled(stage, controller)
         assert controller._remembered._not_fresh == set()
+
+    play(story)
+
+
+@pytest.mark.parametrize("lease", [False, True], ids=["without a lease", "under a lease"])
+def test_a_record_is_not_let_go_that_was_written_while_the_storage_detached(play: Play, lease: bool):
+    """Another attacher may have noted a request, which must be waited for."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        client = Client(stage.wire, leads=(lambda: True) if lease else None)
+        controller = stage.make(AttacherController, client, plugins=stage.plugins())
+        await controller.started()
+        await reconciled(stage, controller)
+        await stage.api.delete(VolumeAttachment, "va")
+        whole = stage.array.detach
+
+        async def detach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            noted = {"mooring.dev/detach-requested-at": "2030-01-01T00:00:09.000000Z"}
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": noted}})
+
+        stage.array.detach = detach
+        with pytest.raises(Conflict):
+            await reconciled(stage, controller)
+        kept = await stage.api.get(VolumeAttachment, "va")
+        assert kept.metadata.finalizers == ("mooring.dev/attacher",)
 
     play(story)

@@ -33,11 +33,11 @@ class RequestAges:
             self._since[record.uid] = {each: known.get(each, now) for each in named}
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
-        """Handler of the cache."""
-        if old is not None and (new is None or new.uid != old.uid):
-            self._since.pop(old.uid, None)
+        """Handler of the cache, which tells of one in the place of another as of two changes."""
         if new is not None:
             self.note(new)
+        elif old is not None:
+            self._since.pop(old.uid, None)
 
     def since(self, record: VolumeAttachment, sent: Iterable[str]) -> list[float]:
         """Since when each of these requests is known."""
