@@ -55,3 +55,17 @@ def test_a_request_can_take_effect_until_its_validity_is_over_and_not_then(run: 
         return [before, ages.still_valid(record, ["a"], 60.0)]
 
     assert run(story()) == [["a"], []]
+
+
+def test_what_is_stored_on_the_record_is_not_remembered_beside(run: Any):
+    """It would count, and be stored, twice."""
+    record = VolumeAttachment(metadata=ObjectMeta(uid="u"))
+    remembered = RememberedDetaches(create_autospec(Client))
+
+    async def story() -> None:
+        remembered.add(record, validity_s=60.0)
+
+    run(story())
+    assert remembered.since(record) == [0.0]
+    remembered.stored(record)
+    assert remembered.since(record) == []
