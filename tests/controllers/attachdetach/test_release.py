@@ -270,3 +270,11 @@ def test_a_storage_that_revokes_takes_the_volume_from_the_machine_that_has_lost_
 def test_the_message_says_which_machine_has_the_volume_and_what_to_state():
     said = may_release(taken(), of_former(), terms(0.0)).reason.message
     assert f"mooring node confirm-dead n0 --machine {FORMER}" in said
+
+
+def test_a_machine_without_a_uuid_is_called_as_its_provider_does():
+    node = the_node()
+    of_provider = replace(node, spec=NodeSpec(provider_id="cloud:///i-2"))
+    said = may_release(silent(of_provider), held(machine=" cloud:///i-1"), terms(0.0)).reason.message
+    assert "the one that had this name before (cloud:///i-1)" in said
+    assert said.endswith("mooring node confirm-dead n0 --machine cloud:///i-1")
