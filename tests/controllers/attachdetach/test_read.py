@@ -119,6 +119,10 @@ def test_of_a_node_it_is_read_what_it_says_of_the_volume(volume: str, reported: 
     assert (other.managed, other.reconstructed) == (False, True)
 
 
+def test_a_node_without_a_time_is_older_than_any():
+    assert NodeState.of(Node(), "v").created == ""
+
+
 OUT = {"key": TAINT, "effect": "NoExecute", "value": "nodeshutdown"}
 
 

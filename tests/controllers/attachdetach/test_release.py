@@ -210,6 +210,22 @@ def test_c11_a_taint_that_we_set_is_compared_by_the_clock_that_stamps_reports(
     assert out_of_service(later) is in_force
 
 
+@pytest.mark.parametrize(
+    ("tainted", "spent", "code"),
+    [
+        (True, True, "TaintSpent"),
+        (True, False, "NodeNotAnswering"),
+        (False, True, "NodeNotAnswering"),
+        (False, False, "NodeNotAnswering"),
+    ],
+)
+def test_only_of_a_taint_that_is_there_and_spent_it_is_said_that_it_must_be_set_anew(
+    tainted: bool, spent: bool, code: str
+):
+    there = replace(NODE, ready="Unknown", in_use=True, tainted=tainted, taint_spent=spent)
+    assert outcome(there, held()) == f"-{code}"
+
+
 def test_the_policy_of_upstream_is_the_default():
     """And no deletion of a Node is taken for the word that its machine is off."""
     assert Policy() == Policy(timedelta(minutes=6).total_seconds(), False)

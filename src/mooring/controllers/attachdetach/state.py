@@ -157,7 +157,6 @@ class NodeState(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, node: Node, volume: str) -> NodeState:
-        tainted = bool(node.spec.taints) and taint_of(node) is not None
         return cls(
             name=node.name,
             uid=node.uid,
@@ -166,9 +165,9 @@ class NodeState(msgspec.Struct, frozen=True, gc=False):
             reconstructed=RECONSTRUCTED in node.metadata.annotations,
             reported=any(entry.name == volume for entry in node.status.volumes_attached),
             in_use=volume in node.status.volumes_in_use,
-            tainted=tainted,
-            taint_spent=tainted and spent(node),
-            out_of_service=tainted and out_of_service(node),
+            tainted=taint_of(node) is not None,
+            taint_spent=spent(node),
+            out_of_service=out_of_service(node),
             created=node.metadata.creation_timestamp or "",
             node=node,
         )
