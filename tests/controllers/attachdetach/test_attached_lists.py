@@ -39,18 +39,23 @@ def test_a_report_on_a_stale_node_reads_it_live_after_one_refusal(play: Play):
     play(schedule)
 
 
-def test_after_a_refusal_a_newer_node_is_given_a_moment_to_come_by_the_watch(play: Play):
+@pytest.mark.parametrize(("after_s", "reads"), [(0.02, []), (0.05, [NODE])])
+def test_after_a_refusal_a_newer_node_is_given_a_moment_to_come_by_the_watch(
+    play: Play, after_s: float, reads: list[str]
+):
+    """And no longer than a read takes."""
+
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         a.freeze()
         await stage.n0.report(in_use=("example.com/disk/other",))
 
         async def watch() -> None:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(after_s)
             a.nodes.accept(await stage.api.get(Node, "n0"))
 
         both = asyncio.gather(a.handshake.report(a.record()), watch())
-        assert await sent(a, both) == [WRITE, "a look", WRITE]
+        assert await sent(a, both) == [WRITE, *reads, "a look", WRITE]
 
     play(schedule)
 
