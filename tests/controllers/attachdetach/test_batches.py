@@ -179,8 +179,25 @@ def test_what_comes_in_the_moment_that_is_given_to_it_goes_with_the_change_that_
             await asyncio.sleep(seconds)
             await batches.through(key, entry)
 
-        await asyncio.gather(later(0, "n0", "a"), later(0.001, "n1", "b"), later(0.005, "n1", "c"))
-        assert writer.writes == [("n0", ("a",)), ("n1", ("b", "c"))]
+        soon = (later(0, "n0", "a"), later(0.001, "n1", "b"), later(0.005, "n1", "c"))
+        await asyncio.gather(*soon, later(0.015, "n1", "d"))
+        assert writer.writes == [("n0", ("a",)), ("n1", ("b", "c")), ("n1", ("d",))]
+
+    run(story())
+
+
+def test_a_burst_however_large_is_written_after_half_a_second(run: Run):
+    async def story() -> None:
+        begun: list[float] = []
+
+        async def write(key: str, entries: Sequence[str]) -> list[str]:
+            begun.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(0)
+            return list(entries)
+
+        batches = Batches(write)
+        await asyncio.gather(*(batches.through("n0", str(number)) for number in range(100)))
+        assert begun == [0.0, 0.5]
 
     run(story())
 

@@ -120,6 +120,7 @@ def test_a_report_that_a_look_refuses_is_decided_about_again_soon(
         state = VolumeState(volume, False, wanted, (Attachment.of(record),), {})
         decision = VolumeDecision(Action.REPORT, Reason("Attached", "attached"), "n0", ("default/db-0",))
         await controller._carry_out(volume, decision, state)
+        assert controller.queue.is_delayed(volume) is again
         await asyncio.sleep(0.05)
         assert not controller.queue.is_delayed(volume)
         assert (volume in controller.queue) is again
