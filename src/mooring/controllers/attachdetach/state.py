@@ -29,7 +29,7 @@ from mooring.volumes.names import (
 from mooring.volumes.out_of_service import out_of_service, spent, taint_of
 from mooring.volumes.statements import Evidence, Statement, evidence_of, statement_of
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BEFORE_ANY_TIMER = datetime.min.replace(tzinfo=UTC)
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +49,7 @@ class Terms(NamedTuple):
     old node off for good."""
 
     policy: Policy = Policy(force_detach_after=0.0)
-    now: datetime = EPOCH
+    now: datetime = BEFORE_ANY_TIMER
     revokes: bool = False
 
 
