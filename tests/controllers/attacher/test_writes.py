@@ -10,8 +10,9 @@ from disk_record import reconciled, wanted, wanted_again
 
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import Conflict, NotFound, Unreachable
 from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.parts.faulty_transport import request
 
 ERROR = {"attachError": {"time": "2030-01-01T00:00:00Z", "message": "no volume d"}}
 
@@ -79,5 +80,24 @@ def test_a_record_is_not_let_go_that_was_written_while_the_storage_detached(play
             await reconciled(stage, controller)
         kept = await stage.api.get(VolumeAttachment, "va")
         assert kept.metadata.finalizers == ("mooring.dev/attacher",)
+
+    play(story)
+
+
+def test_an_answer_that_cannot_be_noted_on_what_was_deleted_meanwhile_is_an_error(play: Play):
+    """Else its detach would wait for a request that was answered."""
+
+    async def story(stage: ControllerStage):
+        await wanted(stage)
+        whole = stage.array.attach
+
+        async def attach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            await stage.api.delete(VolumeAttachment, "va")
+
+        stage.array.attach = attach
+        stage.wire.lose(request("PATCH", "volumeattachments", '"mooring.dev/attach-requested-at":null'))
+        with pytest.raises(Unreachable):
+            await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
 
     play(story)
