@@ -141,6 +141,20 @@ def test_who_is_cancelled_while_writing_for_others_leaves_it_to_them(run: Run):
     run(story())
 
 
+def test_what_was_written_with_the_change_of_one_who_is_cancelled_is_written_again(run: Run):
+    async def story() -> None:
+        writer = SlowWrite()
+        batches = Batches(writer.write)
+        first, second, third = (asyncio.create_task(batches.through("n0", each)) for each in "abc")
+        await first
+        await asyncio.sleep(0.015)
+        second.cancel()
+        assert await third == "C"
+        assert writer.writes[1:] == [("n0", ("b", "c")), ("n0", ("b", "c"))]
+
+    run(story())
+
+
 def test_an_error_is_gone_when_those_who_waited_have_seen_it(run: Run):
     """The collector runs seldom: an error that holds itself would keep everything that was
     to be written in memory."""
