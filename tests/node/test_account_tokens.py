@@ -46,8 +46,8 @@ class Stage:
         self.asked += 1
         return await self.server.call(*words, **more)
 
-    async def get(self, pod: Pod | None = None) -> str:
-        return (await self.tokens.get(pod or self.pod, "", 3600)).token
+    async def get(self, pod: Pod | None = None, seconds: int = 3600) -> str:
+        return (await self.tokens.get(pod or self.pod, "", seconds)).token
 
     def whose(self, token: str) -> str:
         return self.server.identities.user(token).name
@@ -66,6 +66,27 @@ async def test_a_token_is_the_pods_own_account_and_is_asked_for_once(stage: Stag
     stage.now += timedelta(minutes=40)
     assert await stage.get() == token
     assert stage.asked == 1
+
+
+@pytest.mark.parametrize(("lasts", "kept"), [(timedelta(hours=1), 48), (timedelta(days=3), 24 * 60)])
+async def test_a_token_is_kept_until_a_fifth_of_its_time_is_left_or_for_a_day(
+    stage: Stage, lasts: timedelta, kept: int
+):
+    """As the kubelet keeps it, in minutes."""
+    seconds = int(lasts.total_seconds())
+    token = await stage.get(seconds=seconds)
+    stage.now += timedelta(minutes=kept, seconds=-1)
+    assert await stage.get(seconds=seconds) == token
+    stage.now += timedelta(seconds=1)
+    assert await stage.get(seconds=seconds) != token
+
+
+async def test_a_token_that_has_expired_is_forgotten_with_the_next_one_that_is_asked_for(stage: Stage):
+    """Pods come and go for as long as the agent runs: what it keeps must not grow with them."""
+    await stage.get()
+    stage.now += timedelta(hours=1)
+    await stage.get(seconds=7200)
+    assert [seconds for _, _, seconds in stage.tokens._kept] == [7200]  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_token_is_renewed_before_it_ends(stage: Stage):

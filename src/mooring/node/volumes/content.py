@@ -17,7 +17,7 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError
 from mooring.kube.informer import Informer
-from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret
+from mooring.kube.objects import ConfigMap, Object, PersistentVolumeClaim, Pod, Secret, Volume
 from mooring.kube.selectors import field_equals
 from mooring.volumes.growth import is_asked_to_grow
 from mooring.volumes.spec import VolumeSpec
@@ -31,23 +31,18 @@ _Source = tuple[type[Object], str, str]  # kind, namespace, name
 _User = tuple[str, str]  # pod UID, unique volume name
 
 
-def sources(pod: Pod, spec: VolumeSpec, grows: bool = False) -> list[_Source]:
+def sources(pod: Pod, spec: VolumeSpec, grows: bool) -> list[_Source]:
     """The objects whose content the volume shows; of a volume that can grow, the claim."""
-    volume = spec.volume
     reference = spec.persistent_volume.spec.claim_ref if spec.persistent_volume is not None else None
     if grows and reference is not None:
         return [(PersistentVolumeClaim, reference.namespace, reference.name)]
-    config_maps: list[str] = []
-    secrets: list[str] = []
-    if volume is not None and volume.config_map is not None:
-        config_maps.append(volume.config_map.name)
-    if volume is not None and volume.secret is not None:
-        secrets.append(volume.secret.secret_name)
-    for part in volume.projected.sources if volume is not None and volume.projected is not None else ():
-        config_maps += [part.config_map.name] if part.config_map is not None else []
-        secrets += [part.secret.name] if part.secret is not None else []
+    volume = spec.volume or Volume()
+    parts = volume.projected.sources if volume.projected is not None else ()
+    config_maps = [volume.config_map, *(part.config_map for part in parts)]
+    secrets = [volume.secret.secret_name] if volume.secret is not None else []
+    secrets += [part.secret.name for part in parts if part.secret is not None]
     return [
-        *((ConfigMap, pod.namespace, name) for name in config_maps),
+        *((ConfigMap, pod.namespace, each.name) for each in config_maps if each is not None),
         *((Secret, pod.namespace, name) for name in secrets),
     ]
 
@@ -64,7 +59,7 @@ class ContentWatches:
         self._watches: dict[_Source, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str, grows: bool = False) -> None:
+    def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str, grows: bool) -> None:
         """The pod uses this volume."""
         for source in sources(pod, spec, grows):
             self._users.setdefault(source, set()).add((pod.uid, unique_name))
