@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.node.volumes.decide import Action, Presence, VolumeState, decide
 
-PODS = ("a", "b", "c")
+PODS: tuple[str, ...] = ("a", "b", "c")
 subsets = st.frozensets(st.sampled_from(PODS))
 
 
@@ -189,3 +190,67 @@ def test_every_volume_comes_to_rest(volume: VolumeState) -> None:
             return
         volume = carried_out(volume)
     raise AssertionError(f"still busy: {decide(volume)} {volume}")
+
+
+A, AB, NONE = frozenset("a"), frozenset("ab"), frozenset[str]()
+NEW = VolumeState(attachable=True, has_device=True, wanted_by=AB, starting=AB)
+"""Nothing has been done about it yet."""
+PUBLISHED = replace(NEW, published=True)
+REPORTED = replace(PUBLISHED, reported=True)
+MOUNTED = replace(REPORTED, device=Presence.PRESENT)
+IN_USE = replace(MOUNTED, pods={"a": Presence.PRESENT, "b": Presence.PRESENT})
+LEFT = replace(MOUNTED, wanted_by=NONE, starting=NONE)
+LOCAL = VolumeState(attachable=False, has_device=False, wanted_by=AB, starting=AB)
+ENDING = {"starting": A}
+"""Pod b is being terminated."""
+B = frozenset("b")
+
+
+@pytest.mark.parametrize(
+    ("volume", "action", "pods", "code"),
+    [
+        (NEW, Action.PUBLISH, AB, "NotPublished"),
+        (replace(NEW, reported=True), Action.PUBLISH, AB, "NotPublished"),
+        (PUBLISHED, Action.WAIT_FOR_ATTACH, AB, "WaitingForAttach"),
+        (replace(PUBLISHED, under_way=A), Action.WAIT_FOR_ATTACH, B, "WaitingForAttach"),
+        (replace(PUBLISHED, **ENDING), Action.WAIT_FOR_ATTACH, A, "WaitingForAttach"),
+        (REPORTED, Action.MOUNT_DEVICE, AB, "Mounting"),
+        (replace(REPORTED, device=Presence.UNCERTAIN), Action.MOUNT_DEVICE, AB, "Mounting"),
+        (MOUNTED, Action.SET_UP, AB, "Mounting"),
+        (replace(MOUNTED, **ENDING), Action.SET_UP, A, "Mounting"),
+        (replace(MOUNTED, pods={"a": Presence.UNCERTAIN}), Action.SET_UP, AB, "Mounting"),
+        (replace(IN_USE, outdated=frozenset("bc")), Action.SET_UP, B, "Mounting"),
+        (replace(IN_USE, outdated=AB, **ENDING), Action.SET_UP, A, "Mounting"),
+        (LOCAL, Action.SET_UP, AB, "Mounting"),
+        (replace(LOCAL, has_device=True), Action.MOUNT_DEVICE, AB, "Mounting"),
+        (IN_USE, Action.SETTLED, NONE, "Settled"),
+        (replace(IN_USE, **ENDING), Action.SETTLED, NONE, "Settled"),
+        (replace(IN_USE, reported=False), Action.SETTLED, NONE, "Settled"),
+        (replace(IN_USE, to_grow=True, **ENDING), Action.GROW, A, "Resizing"),
+        (replace(IN_USE, to_grow=True, under_way=A), Action.SETTLED, NONE, "Settled"),
+        (replace(IN_USE, to_grow=True, device=Presence.UNCERTAIN), Action.SETTLED, NONE, "Settled"),
+        (replace(IN_USE, wanted_by=A, starting=A), Action.TEAR_DOWN, B, "NotWanted"),
+        (replace(IN_USE, wanted_by=NONE, starting=NONE), Action.TEAR_DOWN, AB, "NotWanted"),
+        (replace(IN_USE, stale=True), Action.END_PODS, AB, "StaleMount"),
+        (replace(IN_USE, stale=True, wanted_by=A, under_way=B), Action.END_PODS, A, "StaleMount"),
+        (replace(MOUNTED, stale=True), Action.UNMOUNT_DEVICE, NONE, "StaleMount"),
+        (replace(MOUNTED, reported=False), Action.UNMOUNT_DEVICE, NONE, "NotAttached"),
+        (LEFT, Action.UNMOUNT_DEVICE, NONE, "NotWanted"),
+        (replace(LEFT, device=Presence.UNCERTAIN), Action.UNMOUNT_DEVICE, NONE, "NotWanted"),
+        (replace(LEFT, under_way=A), Action.SETTLED, NONE, "Settled"),
+        (replace(LEFT, device=Presence.ABSENT), Action.UNPUBLISH, NONE, "NotWanted"),
+        (replace(LEFT, device=Presence.ABSENT, under_way=A), Action.SETTLED, NONE, "Settled"),
+    ],
+)
+def test_each_step_names_its_pods_and_its_reason(
+    volume: VolumeState, action: Action, pods: frozenset[str], code: str
+) -> None:
+    step = decide(volume)
+    assert (step.action, step.pods, step.reason.code) == (action, pods, code)
+
+
+def test_a_driver_of_one_call_at_a_time_gets_the_first_of_the_pods() -> None:
+    first = replace(MOUNTED, one_at_a_time=True)
+    assert decide(first).pods == A
+    assert decide(replace(first, under_way=A)).action is Action.SETTLED
+    assert decide(replace(first, pods={"a": Presence.PRESENT})).pods == B
