@@ -125,7 +125,9 @@ def test_of_a_volume_that_was_taken_by_force_the_latest_epoch_that_a_pod_has_see
 
 @pytest.mark.parametrize("left", [{"mounting": True}, MAKING, {"record": record(device=DEVICE)}])
 def test_nothing_is_said_of_it_while_anything_of_it_may_be_mounted(left: dict[str, Any]):
-    volume = WantedVolume(**{"record": record(), "wants": {"a": want("a", taken_from(NODE, 4))}, **left})
+    seen = {"a": want("a", taken_from(NODE, 4))}
+    assert WantedVolume(record(), wants=seen).awaited_epoch(NODE) == 4
+    volume = replace(WantedVolume(record(), wants=seen), **left)
     assert volume.awaited_epoch(NODE) is None
 
 
