@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.kube.objects import ObjectMeta, PersistentVolume, Pod
@@ -24,7 +25,8 @@ DEVICE = DeviceRecord("/m", "attachment", "node")
 
 
 def record(**more: Any) -> VolumeRecord:
-    return VolumeRecord("example.com/disk/d1", "example.com/disk", **{"attachable": True, **more})
+    one = VolumeRecord("example.com/disk/d1", "example.com/disk", attachable=True)
+    return msgspec.structs.replace(one, **more)
 
 
 def want(uid: str, spec: VolumeSpec = SPEC, **more: Any) -> Want:
