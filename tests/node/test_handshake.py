@@ -19,6 +19,7 @@ VOLUME = "example.com/disk/d1"
 NAME = attachment_name(VOLUME, NODE)
 
 BOOT = "this boot"
+INLINE = {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "example.com", "volumeHandle": "d1"}}
 
 
 class PermittedMount:
@@ -33,7 +34,14 @@ class PermittedMount:
         await self.node_status(
             volumesInUse=[VOLUME], volumesAttached=[{"name": VOLUME, "devicePath": "/dev/x"}]
         )
-        spec = {"attacher": "plugins.mooring.dev", "nodeName": NODE, "source": {"persistentVolumeName": "x"}}
+        await self.attach()
+
+    async def attach(self, node: str = NODE, **source: Any) -> None:
+        spec = {
+            "attacher": "plugins.mooring.dev",
+            "nodeName": node,
+            "source": source or {"persistentVolumeName": "x"},
+        }
         await self.client.create(VolumeAttachment, {"metadata": {"name": NAME}, "spec": spec})
         await self.attached(True)
 
@@ -69,6 +77,11 @@ async def make_for_another_machine(stage: PermittedMount) -> None:
     await stage.annotate(annotations={"mooring.dev/node-machine": "former "})
 
 
+async def make_for_another_node(stage: PermittedMount) -> None:
+    await stage.client.delete(VolumeAttachment, NAME)
+    await stage.attach("node-2")
+
+
 async def delete_held_by_a_finalizer(stage: PermittedMount) -> None:
     await stage.annotate(finalizers=["mooring.dev/attacher"])
     await stage.client.delete(VolumeAttachment, NAME)
@@ -90,15 +103,28 @@ def test_what_permits_a_mount_is_returned(run: Callable[[Any], Any]) -> None:
     run(story())
 
 
+def test_what_a_pod_defines_itself_has_no_lock(run: Callable[[Any], Any]) -> None:
+    """Its attachment names no PersistentVolume that could have one."""
+
+    async def story() -> None:
+        stage = PermittedMount()
+        await stage.start()
+        await stage.client.delete(VolumeAttachment, NAME)
+        await stage.attach(inlineVolumeSpec=INLINE)
+        permission = await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
+        assert (permission.attachment, permission.epoch) == ({"devicePath": "/dev/x"}, 0)
+
+    run(story())
+
+
 def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) -> None:
     async def story() -> None:
         stage = PermittedMount()
         await stage.start()
         await stage.lock(3)
         await stage.annotate(annotations={"mooring.dev/attach-epoch": "3"})
-        assert (await look(stage.client, NODE, stage.uid, BOOT, VOLUME)).attachment == {
-            "devicePath": "/dev/x"
-        }
+        permission = await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
+        assert (permission.attachment, permission.epoch) == ({"devicePath": "/dev/x"}, 3)
 
     run(story())
 
@@ -112,6 +138,7 @@ def test_an_attachment_of_the_locks_epoch_permits_it(run: Callable[[Any], Any]) 
         (lambda stage: stage.client.delete(VolumeAttachment, NAME), "does not exist"),
         (report_by_another_boot, "another agent's"),
         (make_for_another_machine, "was made for another machine"),
+        (make_for_another_node, "is for node node-2"),
         (lambda stage: stage.attached(False), "is not attached"),
         (lambda stage: stage.annotate(annotations={"mooring.dev/detaching": "x"}), "is being detached"),
         (delete_held_by_a_finalizer, "is being deleted"),
@@ -173,5 +200,22 @@ def test_a_refused_attachment_is_gone_only_if_the_node_does_not_list_the_volume(
             await is_stale(node, NODE, VOLUME, uid)
         await stage.node_status(volumesAttached=[])
         assert await is_stale(node, NODE, VOLUME, uid)
+        await stage.client.delete(Node, NODE)
+        assert await is_stale(node, NODE, VOLUME, uid)
+
+    run(story())
+
+
+def test_a_mount_whose_attachment_is_gone_is_stale_whatever_the_server_says_of_that(
+    run: Callable[[Any], Any],
+) -> None:
+    """A server without the Node authorizer says that it is not found."""
+
+    async def story() -> None:
+        stage = PermittedMount()
+        await stage.start()
+        uid = (await stage.client.get(VolumeAttachment, NAME)).uid
+        await stage.client.delete(VolumeAttachment, NAME)
+        assert await is_stale(stage.client, NODE, VOLUME, uid)
 
     run(story())
