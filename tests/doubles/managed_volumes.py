@@ -93,7 +93,8 @@ class ManagedVolumes:
         self.published_so_far: list[tuple[str, ...]] = []
         self.content = Content()
         self.attached: tuple[str, ...] = ("d1", "d2")
-        self.attachment_uid = "attachment"
+        self.attachments = self.attached
+        self.attachment_uid, self.attachment_node = "attachment", NODE
         self.write = ""
         self.failure: Exception | None = None
         """What the API server answers."""
@@ -177,14 +178,14 @@ class ManagedVolumes:
             raise self.failure
         if kind is Node:
             return self.node
-        for each in self.attached:
+        for each in self.attachments:
             if name == attachment_name(f"{DISK}/{each}", NODE):
                 return VolumeAttachment(
                     metadata=ObjectMeta(name=name, uid=self.attachment_uid),
-                    spec=VolumeAttachmentSpec(node_name=NODE),
+                    spec=VolumeAttachmentSpec(node_name=self.attachment_node),
                     status=VolumeAttachmentStatus(attached=True),
                 )
-        raise NotFound(name)
+        raise NotFound(name, status=404)
 
     async def find(self, kind: type[Any], name: str, namespace: str = "") -> Any:
         try:

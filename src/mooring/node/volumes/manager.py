@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -119,9 +119,9 @@ class VolumeManager:
         """What is known of each volume of this node, by its unique name; None: nothing yet."""
         return self._known.volumes if self._reconstructed else None
 
-    async def drained(self) -> None:
+    def drained(self) -> Awaitable[None]:
         """Returns when nothing of any volume is left on this node."""
-        await self._known.drained()
+        return self._known.drained()
 
     def pods(self) -> list[str]:
         """The pods that want, or hold, any volume."""

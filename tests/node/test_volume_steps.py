@@ -1,0 +1,277 @@
+"""The volume manager by itself: how it goes on when something fails, when the Node changes, and after a
+restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from managed_volumes import CACHE, DISK, LOCAL, ManagedVolumes, disk, names, pod
+
+from mooring.kube.errors import ServerError, Unreachable
+from mooring.volumes.errors import VolumeError
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+D1 = f"{DISK}/d1"
+MOUNTED = ["verify /dev/d1", "mount-device /dev/d1", "set-up d1"]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, played: Any) -> ManagedVolumes:
+    return ManagedVolumes(tmp_path, played)
+
+
+# --- what fails
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Unreachable("no answer"), ServerError("starting", status=500)],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_what_the_api_server_cannot_tell_is_asked_again_each_second_and_is_no_failure(
+    run: Run, stage: ManagedVolumes, failure: Exception, again: bool
+) -> None:
+    """For the device, and for one more pod, whose look is its own."""
+
+    async def story() -> None:
+        await (stage.mounted("u") if again else stage.start())
+        stage.failure = failure
+        stage.looks.clear()
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(100.5)
+        assert 95 < stage.looks.count("Node") <= 101
+        assert [reason for _, reason, _ in stage.events] == []
+        assert stage.manager.state("v").waiting["data"].message == str(failure)
+        stage.failure = None
+        await asyncio.sleep(1)
+        assert stage.manager.state("v").mounted
+
+    run(story())
+
+
+def test_a_device_that_cannot_be_mounted_is_told_and_tried_again_ever_more_slowly(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.start()
+        stage.machine.failures["mount-device"] = VolumeError("xfs is damaged")
+        stage.manager.want(pod("u"), {"data": disk(), "again": disk()})
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(31)  # after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 s
+        told = {("u", "FailedMount", "volume data, again: xfs is damaged")}
+        told |= {("v", "FailedMount", "volume data: xfs is damaged")}
+        assert set(stage.events) == told
+        assert len(stage.events) == 2 * 6
+        assert stage.manager.state("u").waiting["again"].message == "xfs is damaged"
+        stage.machine.failures.clear()
+        await asyncio.sleep(1)
+        assert stage.manager.state("u").mounted
+
+    run(story())
+
+
+def test_a_pod_whose_set_up_fails_is_told_and_no_other(run: Run, stage: ManagedVolumes) -> None:
+    async def story() -> None:
+        await stage.start()
+        stage.machine.failures["set-up u"] = OSError("no such export")
+        for uid in ("u", "v"):
+            stage.manager.want(pod(uid), {"data": disk()})
+        await asyncio.sleep(31)
+        assert stage.events == [("u", "FailedMount", "volume data: no such export")] * 6
+        assert stage.manager.state("v").mounted
+        assert {"u", "v"} <= set(stage.changed)
+
+    run(story())
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_pod_waits_for_its_attach_and_hears_of_it_after_two_minutes(
+    run: Run, stage: ManagedVolumes, reported: bool
+) -> None:
+    """Whether the attachment is not reported yet, or does not permit a mount."""
+
+    async def story() -> None:
+        stage.attached = ("d1",) if reported else ()
+        stage.attachment_node = "another"
+        await stage.start()
+        stage.manager.want(pod("u"), {"data": disk()})
+        await asyncio.sleep(120)
+        assert stage.events == []
+        await asyncio.sleep(10)
+        assert [reason for _, reason, _ in stage.events] == ["FailedMount"]
+        assert "not mounted after 123 s" in stage.events[0][2]
+        assert len(stage.published_so_far) == 1
+
+    run(story())
+
+
+# --- when the Node changes
+
+
+def test_what_is_reported_is_mounted_at_once(run: Run, stage: ManagedVolumes) -> None:
+    async def story() -> None:
+        stage.attached = ()
+        await stage.start()
+        stage.manager.want(pod("u"), {"data": disk()})
+        await asyncio.sleep(60)
+        stage.change(attached=("d1",))
+        await asyncio.sleep(0.1)
+        assert stage.machine.journal == MOUNTED
+        assert names(stage.published_so_far) == ["d1"]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"attached": ("d2",)}, {"write": "the next"}, {"uid": "made anew"}],
+    ids=lambda each: str([*each]),
+)
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_attachment_is_looked_at_when_the_node_may_not_report_it_any_more(
+    run: Run, stage: ManagedVolumes, changes: dict[str, Any], lost: bool
+) -> None:
+    """Pods end when it is another one than that of the mount, and not else."""
+
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.looks.clear()
+        if lost:
+            stage.attachment_uid = "the next"
+        stage.attachments = ("d1",)
+        stage.change(**changes)
+        await asyncio.sleep(0.1)
+        assert stage.looks == ["VolumeAttachment"]
+        assert stage.manager.state("u").stale is lost
+        assert [reason for _, reason, _ in stage.events] == (["VolumeLost"] if lost else [])
+        assert stage.machine.journal == MOUNTED
+        await asyncio.sleep(300)
+        assert stage.looks == ["VolumeAttachment"]
+
+    run(story())
+
+
+def test_a_node_that_reports_more_or_the_same_is_no_reason_to_look(run: Run, stage: ManagedVolumes) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.looks.clear()
+        stage.change(attached=("d1", "d3"))
+        stage.change()
+        await asyncio.sleep(5)
+        assert stage.looks == []
+
+    run(story())
+
+
+def test_an_attachment_that_cannot_be_read_is_looked_at_each_second_and_nothing_is_done_meanwhile(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.looks.clear()
+        stage.failure, stage.attachment_uid = Unreachable("no answer"), "the next"
+        stage.change(write="the next")
+        await asyncio.sleep(10.5)
+        assert len(stage.looks) == 11
+        assert not stage.manager.state("u").stale
+        stage.failure = None
+        await asyncio.sleep(1)
+        assert stage.manager.state("u").stale
+
+    run(story())
+
+
+def test_a_pod_whose_volume_was_taken_gets_it_again_when_it_has_let_go(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.attachment_uid = "the next"
+        stage.change(write="the next")
+        await asyncio.sleep(5)
+        stage.manager.release("u")
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(5)
+        assert stage.machine.journal == [*MOUNTED, "tear-down d1", "unmount-device d1", *MOUNTED]
+        assert stage.manager.state("v").mounted
+
+    run(story())
+
+
+def test_a_live_look_that_sees_another_attachment_has_lost_the_mount(run: Run, stage: ManagedVolumes) -> None:
+    """The Node's cache may be behind: one more pod must not get what is mounted under a former attachment."""
+
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.attachment_uid = "the next"
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(5)
+        assert stage.manager.state("u").stale
+        assert not stage.manager.state("v").mounted
+        assert stage.machine.journal == MOUNTED
+
+    run(story())
+
+
+# --- an agent that attaches by itself
+
+
+def test_an_agent_that_attaches_waits_for_no_report_and_looks_at_no_attachment(
+    run: Run, tmp_path: Path, played: Any
+) -> None:
+    async def story() -> None:
+        stage = ManagedVolumes(tmp_path, played, attaches=True)
+        stage.attached = ()
+        await stage.mounted("u", "v")
+        stage.change(write="the next")
+        await asyncio.sleep(5)
+        assert stage.machine.journal[:3] == ["attach d1", *MOUNTED[:2]]
+        assert sorted(stage.machine.journal[3:]) == [*["attach d1"] * 2, *["set-up d1"] * 2]
+        assert stage.looks == []
+        for uid in ("u", "v"):
+            stage.manager.release(uid)
+        await asyncio.sleep(5)
+        assert stage.machine.journal[-3:] == ["tear-down d1", "unmount-device d1", "detach d1"]
+        assert stage.manager.volumes_in_use() == ()
+
+    run(story())
+
+
+# --- after a restart
+
+
+def test_what_an_earlier_agent_left_is_known_before_anything_is_done_and_let_go_when_no_pod_comes(
+    run: Run, tmp_path: Path, played: Any
+) -> None:
+    async def story() -> None:
+        former = ManagedVolumes(tmp_path, played)
+        task = await former.start()
+        for uid in ("u", "v"):
+            former.manager.want(pod(uid), {"data": disk(), "cache": CACHE})
+        await asyncio.sleep(5)
+        task.cancel()
+        stage = ManagedVolumes(tmp_path, played)
+        stage.machine.mounts |= former.machine.mounts
+        await stage.manager.reconstruct()
+        assert sorted(stage.manager.remembered() or ()) == [D1, f"{LOCAL}/u-cache", f"{LOCAL}/v-cache"]
+        assert stage.manager.volumes_in_use() == (D1,)
+        assert sorted(stage.manager.pods()) == ["u", "v"]
+        stage.manager.want(pod("u"), {"data": disk()})
+        for uid in ("u", "v"):
+            stage.manager.release(uid)
+        assert stage.machine.journal == []
+        running = asyncio.create_task(stage.manager.run(stage))
+        await stage.manager.drained()
+        assert sorted(stage.machine.journal) == [
+            *["tear-down cache"] * 2,
+            *["tear-down d1"] * 2,
+            "unmount-device d1",
+        ]
+        assert stage.machine.mounts == set()
+        running.cancel()
+
+    run(story())
