@@ -100,6 +100,10 @@ def test_what_was_not_followed_yet_can_be_let_go(run: Run):
         watches = ContentWatches(server, lambda uid, name: None, random=Random(1))
         watches.follow(pod("p"), spec(), VOLUME, grows=True)  # nothing runs yet
         watches.unfollow("p", VOLUME)
+        running = asyncio.create_task(watches.run())
+        await asyncio.sleep(3 * CLAIM_PERIOD_S)
+        running.cancel()
+        assert server.looks == 0
 
     run(story())
 

@@ -13,8 +13,9 @@ from mooring.mounts.interface import Mounts
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.handshake import Permission
 from mooring.node.volumes.operations import Operations
-from mooring.node.volumes.records import DeviceRecord, Records
+from mooring.node.volumes.records import DeviceRecord, PodRecord, Records
 from mooring.node.volumes.volume import Want, WantedVolume
+from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import DEVICE_PATH
 from mooring.volumes.plugin_manager import PluginManager
@@ -26,8 +27,14 @@ PERMISSION = Permission({DEVICE_PATH: "/dev/d1"}, "attachment", "node")
 AS_SET_UP = DeviceRecord("/dev/d1", "attachment", "node")
 
 
-class NoHost(VolumeHost):  # type: ignore[misc]
-    """Nothing is asked of it."""
+class Host(VolumeHost):  # type: ignore[misc]
+    """Says where pods find their devices."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def get_pod_device_path(self, pod_uid: str, plugin: str, name: str) -> Path:
+        return self._root / pod_uid / name
 
 
 class Node:
@@ -41,11 +48,8 @@ class Node:
         self.before: list[DeviceRecord | None] = []
         """What was written down when the plugin was asked."""
         self.torn_down: list[str] = []
-        self.operations = Operations(
-            PluginManager([self._plugin(played)], NoHost()),  # type: ignore[abstract]
-            self.records,
-            cast(Mounts, None),
-        )
+        self.plugins = PluginManager([self._plugin(played)], Host(root))  # type: ignore[abstract]
+        self.operations = Operations(self.plugins, self.records, cast(Mounts, None))
         source = FlexVolumeSource(driver=DISK, options={"disk": "d1"})
         spec = VolumeSpec.of_persistent_volume(
             PersistentVolume(
@@ -113,3 +117,36 @@ async def test_what_may_still_be_taken_down_is_recorded_so_until_it_is_set_up(no
     node.failure = None
     await node.operations.mount_device(node.volume, PERMISSION)
     assert node.volume.record.device == AS_SET_UP
+
+
+async def test_a_pod_finds_its_device_by_a_link_that_is_gone_when_it_has_let_go(
+    node: Node, tmp_path: Path
+) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    await node.operations.set_up(node.volume, "u1")
+    link = tmp_path / "u1" / "pv"
+    assert str(link.readlink()) == "/dev/d1"
+    assert node.volume.record.pods == {"u1": PodRecord("pv", str(link))}
+    assert node.volume.pods == {"u1": Presence.PRESENT}
+    await node.operations.tear_down(node.volume, "u1")
+    assert not link.is_symlink()
+    assert node.volume.record.pods == {}
+    await node.operations.unmount_device(node.volume, "n1")
+    assert node.torn_down == ["/dev/d1"]
+
+
+@pytest.mark.parametrize("asked", ["mount_device", "set_up", "tear_down"])
+async def test_a_plugin_that_has_no_raw_devices_any_more_is_told(
+    node: Node, monkeypatch: pytest.MonkeyPatch, played: Any, asked: str
+) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    await node.operations.set_up(node.volume, "u1")
+    plain = played.PlayedDisk(played.JournalledMachine())
+    monkeypatch.setattr(node.plugins, "find_plugin_by_name", lambda name: plain)
+    steps = {
+        "mount_device": lambda: node.operations.mount_device(node.volume, PERMISSION),
+        "set_up": lambda: node.operations.set_up(node.volume, "u1"),
+        "tear_down": lambda: node.operations.tear_down(node.volume, "u1"),
+    }
+    with pytest.raises(InvalidSpec, match="cannot give pods raw devices: use volumeMode Filesystem"):
+        await steps[asked]()

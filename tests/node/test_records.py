@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
 
 from mooring.mounts.interface import Mount
 from mooring.node.volumes.records import DeviceRecord, PodRecord, Records, VolumeRecord, scan
@@ -40,12 +44,66 @@ def test_a_volume_of_which_nothing_is_left_has_no_record(tmp_path: Path) -> None
     assert list((tmp_path / "volumes").iterdir()) == []
 
 
+def test_nothing_is_left_of_a_volume_that_was_never_recorded(tmp_path: Path) -> None:
+    records = Records(tmp_path / "not" / "there" / "yet")
+    assert records.load() == []
+    records.save(VolumeRecord(RECORD.unique_name, RECORD.plugin))
+    assert records.load() == []
+
+
+@pytest.mark.parametrize("left", [{"device": RECORD.device}, {"pods": RECORD.pods}, {"attached_here": True}])
+def test_a_volume_is_recorded_while_any_of_it_may_be_there(tmp_path: Path, left: dict[str, Any]) -> None:
+    records = Records(tmp_path)
+    records.load()
+    record = replace(VolumeRecord(RECORD.unique_name, RECORD.plugin), **left)
+    assert not record.empty
+    records.save(record)
+    assert records.load() == [record]
+
+
+def test_a_record_of_an_earlier_agent_that_lacks_what_is_new_is_read(tmp_path: Path) -> None:
+    (tmp_path / "volumes").mkdir()
+    text = (
+        '{"unique_name": "example.com/disk/d1", "plugin": "example.com/disk", "device": {"mount_path": "/m"}}'
+    )
+    (tmp_path / "volumes" / "1.json").write_text(text)
+    (tmp_path / "volumes" / "2.new").write_text("what a crash has cut off")
+    device = DeviceRecord("/m", attachment_uid="", node_uid="", leaving=False)
+    assert Records(tmp_path).load() == [
+        VolumeRecord(
+            "example.com/disk/d1",
+            "example.com/disk",
+            attachable=False,
+            has_device=False,
+            attached_here=False,
+            block=False,
+            device=device,
+            pods={},
+        )
+    ]
+
+
 def test_a_damaged_record_does_not_keep_the_agent_from_starting(tmp_path: Path) -> None:
     records = Records(tmp_path)
     records.load()
     records.save(RECORD)
     next((tmp_path / "volumes").iterdir()).write_bytes(b'{"unique_name": ')
     assert records.load() == []
+    assert list((tmp_path / "volumes").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "below", ["plugins", "plugins/example.com~disk/mounts/d9", "elsewhere/example.com~disk"]
+)
+def test_what_no_plugin_calls_a_volumes_device_is_none(tmp_path: Path, below: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def none(plugin: str, path: str) -> None:
+        asked.append((plugin, path))
+
+    assert scan(tmp_path, [], [mount(f"{tmp_path}/{below}")], none) == []
+    plugin = {"plugins": "", "elsewhere/example.com~disk": None}.get(below, "example.com/disk")
+    assert asked == ([] if plugin is None else [(plugin, f"{tmp_path}/{below}")])
 
 
 def test_a_mounted_device_without_a_record_is_found(tmp_path: Path) -> None:
@@ -66,16 +124,33 @@ def test_a_device_of_a_known_volume_completes_its_record(tmp_path: Path) -> None
     )
     point = f"{tmp_path}/plugins/example.com~disk/mounts/d9"
     (found,) = scan(tmp_path, [known], [mount(point)], by_place)
-    assert found.pods == known.pods
-    assert found.device == DeviceRecord(point)
+    assert found == replace(known, device=DeviceRecord(point), has_device=True)
 
 
-def test_a_pods_volume_directory_without_a_record_is_found(tmp_path: Path) -> None:
-    directory = tmp_path / "pods" / "u7" / "volumes" / "example.com~local" / "scratch"
+@pytest.mark.parametrize(("kind", "block"), [("volumes", False), ("volumeDevices", True)])
+def test_what_is_in_a_pods_directory_without_a_record_is_found(
+    tmp_path: Path, kind: str, block: bool
+) -> None:
+    directory = tmp_path / "pods" / "u7" / kind / "example.com~local" / "scratch"
     directory.mkdir(parents=True)
     (found,) = scan(tmp_path, [], [], by_place)
-    assert found.plugin == "example.com/local"
-    assert found.pods == {"u7": PodRecord("scratch", str(directory))}
+    assert found == VolumeRecord(
+        "example.com/local/u7-scratch",
+        "example.com/local",
+        attachable=False,
+        has_device=False,
+        attached_here=False,
+        block=block,
+        device=None,
+        pods={"u7": PodRecord("scratch", str(directory))},
+    )
+
+
+def test_what_another_pod_has_of_a_recorded_volume_is_found(tmp_path: Path) -> None:
+    for uid in ("u1", "u2"):
+        (tmp_path / "pods" / uid / "volumes" / "example.com~disk" / "data").mkdir(parents=True)
+    (found,) = scan(tmp_path, [RECORD], [], by_place)
+    assert list(found.pods) == ["u2"]
 
 
 def test_what_is_recorded_is_not_found_twice(tmp_path: Path) -> None:
