@@ -154,6 +154,21 @@ def test_the_looks_of_many_nodes_at_their_claims_do_not_fall_together(run: Run):
     assert 36 < max(pauses) <= 37.5
 
 
+@pytest.mark.parametrize("grows", [True, False])
+def test_an_error_that_is_not_the_api_servers_is_not_passed_over(run: Run, grows: bool):
+    """The agent ends with it, and is started anew: a volume that shows old content for ever is worse."""
+
+    async def story() -> None:
+        broken: Any = object()
+        watches = ContentWatches(broken, lambda uid, name: None, random=Random(1))
+        shown = spec() if grows else inline(config_map=ConfigMapVolumeSource(name="m"))
+        watches.follow(pod("p"), shown, VOLUME, grows=grows)
+        with pytest.raises(ExceptionGroup):
+            await asyncio.wait_for(watches.run(), 300)
+
+    run(story())
+
+
 DISK = VolumeSpec.of_persistent_volume(PersistentVolume(spec=PersistentVolumeSpec()))
 PROJECTED = ProjectedVolumeSource(
     sources=(

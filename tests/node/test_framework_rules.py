@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mooring.kube.objects import (
-    FlexVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
-    Volume,
 )
-from mooring.mounts.interface import Mount
-from mooring.node.volumes.reconstruction import reconstruct
-from mooring.node.volumes.records import DeviceRecord, VolumeRecord
-from mooring.volumes.errors import InvalidSpec, SizeInfeasible
-from mooring.volumes.host import VolumeHost
-from mooring.volumes.plugin_manager import PluginManager
-from mooring.volumes.spec import VolumeSpec
+from mooring.volumes.errors import SizeInfeasible
 
 Play = Callable[[Any], None]
 EMPTY_DIR = {"name": "cache", "emptyDir": {}}
@@ -94,76 +85,7 @@ def test_mount_options_that_a_plugin_has_not_are_refused(play: Play) -> None:
     play(story)
 
 
-# --- after a restart
-
-
-class RecognisingPlugin:
-    """A plugin that tells from a pod's directory which disk it shows."""
-
-    def __init__(self, played: Any) -> None:
-        disk = played.PlayedDisk(played.JournalledMachine())
-
-        async def construct(volume_name: str, mount_path: str) -> VolumeSpec:
-            if volume_name == "unknown":
-                raise InvalidSpec("nobody knows")
-            source = FlexVolumeSource(driver=DISK, options={"disk": "d1"})
-            return VolumeSpec.of_volume(Volume(name=volume_name, flex_volume=source))
-
-        disk.construct_volume_spec = construct
-        self.manager = PluginManager([disk, played.PlayedLocal(played.JournalledMachine())], _NoHost())  # type: ignore[arg-type]
-
-
-class _NoHost(VolumeHost):  # type: ignore[misc]
-    """Nothing is asked of it."""
-
-
-def pod_directory(root: Path, name: str) -> str:
-    path = root / "pods" / "u1" / "volumes" / "example.com~disk" / name
-    path.mkdir(parents=True)
-    return str(path)
-
-
-def mount(path: Path) -> Mount:
-    return Mount(1, 0, (8, 0), "/", str(path), frozenset(), "ext4", "/dev/x")
-
-
-async def test_a_pods_directory_and_its_device_are_found_to_be_one_volume(
-    tmp_path: Path, played: Any
-) -> None:
-    path = pod_directory(tmp_path, "data")
-    device = tmp_path / "plugins" / "example.com~disk" / "mounts" / "d1"
-    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [mount(device)])
-    assert list(found) == [f"{DISK}/d1"]
-    (record,) = found.values()
-    assert record.device == DeviceRecord(str(device))
-    assert record.attachable
-    assert {uid: pod.path for uid, pod in record.pods.items()} == {"u1": path}
-
-
-async def test_what_is_recorded_is_completed_by_what_is_found(tmp_path: Path, played: Any) -> None:
-    pod_directory(tmp_path, "data")
-    device = DeviceRecord("/m", "attachment", "node")
-    known = VolumeRecord(f"{DISK}/d1", DISK, attachable=True, has_device=True, device=device)
-    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [known], [])
-    assert found[f"{DISK}/d1"].device == device
-    assert list(found[f"{DISK}/d1"].pods) == ["u1"]
-
-
-async def test_what_no_plugin_knows_stays_by_itself(tmp_path: Path, played: Any) -> None:
-    pod_directory(tmp_path, "unknown")
-    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [])
-    assert list(found) == [f"{DISK}/u1-unknown"]
-    assert not found[f"{DISK}/u1-unknown"].attachable
-
-
-async def test_a_raw_device_of_a_pod_is_found_by_its_link(tmp_path: Path, played: Any) -> None:
-    link = tmp_path / "pods" / "u1" / "volumeDevices" / "example.com~disk" / "data"
-    link.parent.mkdir(parents=True)
-    link.symlink_to("/dev/x")
-    found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [])
-    (record,) = found.values()
-    assert record.block
-    assert record.pods["u1"].path == str(link)
+# --- raw devices
 
 
 def test_a_plugin_without_raw_devices_says_so(play: Play) -> None:

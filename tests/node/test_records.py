@@ -93,17 +93,20 @@ def test_a_damaged_record_does_not_keep_the_agent_from_starting(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "below", ["plugins", "plugins/example.com~disk/mounts/d9", "elsewhere/example.com~disk"]
+    ("below", "plugins"),
+    [("plugins", [""]), ("plugins/example.com~disk/mounts/d9", ["example.com/disk"]), ("elsewhere/disk", [])],
 )
-def test_what_no_plugin_calls_a_volumes_device_is_none(tmp_path: Path, below: str) -> None:
+def test_what_no_plugin_calls_a_volumes_device_is_none(
+    tmp_path: Path, below: str, plugins: list[str]
+) -> None:
     asked: list[tuple[str, str]] = []
 
     def none(plugin: str, path: str) -> None:
         asked.append((plugin, path))
 
-    assert scan(tmp_path, [], [mount(f"{tmp_path}/{below}")], none) == []
-    plugin = {"plugins": "", "elsewhere/example.com~disk": None}.get(below, "example.com/disk")
-    assert asked == ([] if plugin is None else [(plugin, f"{tmp_path}/{below}")])
+    point = f"{tmp_path}/{below}"
+    assert scan(tmp_path, [], [mount(point)], none) == []
+    assert asked == [(plugin, point) for plugin in plugins]
 
 
 def test_a_mounted_device_without_a_record_is_found(tmp_path: Path) -> None:

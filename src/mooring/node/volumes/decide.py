@@ -141,7 +141,8 @@ def _let_go(volume: VolumeState) -> Decision | None:
 
 
 def _forget(volume: VolumeState) -> Decision | None:
-    if volume.wanted_by or volume.device is not Presence.ABSENT:
+    """Of it no pod has anything, and no device is left."""
+    if volume.wanted_by:
         return None
     return _decision(Action.UNPUBLISH, frozenset(), "NotWanted", "nothing of it is left on this node")
 
