@@ -44,5 +44,5 @@ def _remove(path: str) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return str(error.strerror).lower()
     return ""
