@@ -29,6 +29,7 @@ from mooring.kube.objects import (
 )
 from mooring.node.volumes.handshake import attachment_name
 from mooring.node.volumes.manager import VolumeManager
+from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import DEVICE_PATH
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
@@ -43,10 +44,13 @@ def pod(uid: str, **metadata: Any) -> Pod:
     return Pod(metadata=ObjectMeta(name=uid, namespace="default", uid=uid, **metadata))
 
 
-def disk(name: str = "d1", **spec: Any) -> VolumeSpec:
+def disk(name: str = "d1", closed_for: str = "", **spec: Any) -> VolumeSpec:
+    """`closed_for`: the node from which it was taken by force, since epoch 4."""
     source = FlexVolumeSource(driver=DISK, options={"disk": name})
     whole = replace(PersistentVolumeSpec(flex_volume=source, access_modes=("ReadWriteOnce",)), **spec)
-    return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=name), spec=whole))
+    lock = f'{{"epoch": 4, "closed": {{"{closed_for}": {{"epoch": 4}}}}}}'
+    metadata = ObjectMeta(name=name, annotations={ATTACHED_TO: lock} if closed_for else {})
+    return VolumeSpec.of_persistent_volume(PersistentVolume(metadata=metadata, spec=whole))
 
 
 CACHE = VolumeSpec.of_volume(Volume(name="cache", empty_dir=EmptyDirVolumeSource()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_volumes import CACHE, DISK, LOCAL, ManagedVolumes, disk, names, pod
+from managed_volumes import CACHE, DISK, LOCAL, NODE, ManagedVolumes, disk, names, pod
 
 from mooring.kube.errors import ServerError, Unreachable
 from mooring.volumes.errors import VolumeError
@@ -105,6 +105,23 @@ def test_a_pod_waits_for_its_attach_and_hears_of_it_after_two_minutes(
         assert [reason for _, reason, _ in stage.events] == ["FailedMount"]
         assert "not mounted after 123 s" in stage.events[0][2]
         assert len(stage.published_so_far) == 1
+
+    run(story())
+
+
+def test_a_node_says_that_it_waits_for_a_volume_that_was_taken_from_it_by_force(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    """Nothing of it is mounted here any more: so the controller may open the node for it again."""
+
+    async def story() -> None:
+        stage.attached = ()
+        await stage.start()
+        stage.manager.want(pod("u"), {"data": disk(closed_for=NODE)})
+        stage.manager.want(pod("u"), {"other": disk("d2")})
+        await asyncio.sleep(5)
+        assert stage.manager.volumes_awaited() == {D1: 4}
+        assert names(stage.published_so_far) == ["d1 d2"] * 2, "what is in use, and what is awaited"
 
     run(story())
 
