@@ -200,6 +200,7 @@ REPORTED = replace(PUBLISHED, reported=True)
 MOUNTED = replace(REPORTED, device=Presence.PRESENT)
 IN_USE = replace(MOUNTED, pods={"a": Presence.PRESENT, "b": Presence.PRESENT})
 LEFT = replace(MOUNTED, wanted_by=NONE, starting=NONE)
+TAKEN = replace(IN_USE, wanted_by=NONE, starting=NONE, stale=True, to_grow=True)
 LOCAL = VolumeState(attachable=False, has_device=False, wanted_by=AB, starting=AB)
 ENDING = {"starting": A}
 """Pod b is being terminated."""
@@ -236,6 +237,7 @@ B = frozenset("b")
         (replace(MOUNTED, stale=True), Action.UNMOUNT_DEVICE, NONE, "StaleMount"),
         (replace(MOUNTED, stale=True, under_way=A), Action.SETTLED, NONE, "Settled"),
         (replace(MOUNTED, reported=False), Action.UNMOUNT_DEVICE, NONE, "NotAttached"),
+        (replace(TAKEN, resting=dict.fromkeys("ab", Action.TEAR_DOWN)), Action.SETTLED, NONE, "Settled"),
         (LEFT, Action.UNMOUNT_DEVICE, NONE, "NotWanted"),
         (replace(LEFT, device=Presence.UNCERTAIN), Action.UNMOUNT_DEVICE, NONE, "NotWanted"),
         (replace(LEFT, under_way=A), Action.SETTLED, NONE, "Settled"),
