@@ -111,7 +111,7 @@ def test_what_a_pod_defines_itself_has_no_lock(run: Callable[[Any], Any]) -> Non
         await stage.start()
         await stage.client.delete(VolumeAttachment, NAME)
         await stage.attach(inlineVolumeSpec=INLINE)
-        permission = await look(stage.client, NODE, stage.uid, BOOT, VOLUME)
+        permission = await look(as_node(stage), NODE, stage.uid, BOOT, VOLUME)
         assert (permission.attachment, permission.epoch) == ({"devicePath": "/dev/x"}, 0)
 
     run(story())

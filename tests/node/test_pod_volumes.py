@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from one_volume import ABSENT, PRESENT, UNCERTAIN, OneVolume, disk
+from one_volume import PRESENT, UNCERTAIN, OneVolume, disk
 
 from mooring.kube.objects import PodSecurityContext
 from mooring.node.volumes.decide import Presence
@@ -98,7 +98,6 @@ ONE_POD = disk(access_modes=("ReadWriteOncePod",))
     [
         (ONE_POD, PRESENT, True),
         (ONE_POD, UNCERTAIN, True),
-        (ONE_POD, ABSENT, False),
         (disk(), PRESENT, False),
     ],
 )

@@ -132,6 +132,24 @@ def test_a_volume_of_several_names_is_followed_once_until_its_pod_lets_go(
     run(story())
 
 
+@pytest.mark.parametrize("first", ["seen", "written"])
+def test_a_volume_that_a_pod_has_by_two_names_is_mounted_to_be_written_if_by_one_it_is(
+    run: Run, stage: ManagedVolumes, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """There is one mount for both: containers that may only read it are kept from writing by their own."""
+
+    async def story() -> None:
+        specs = {"seen": replace(disk(), read_only=True), "written": disk()}
+        monkeypatch.setattr(stage.manager._operations, "is_read_only", lambda spec, pod: spec.read_only)
+        await stage.start()
+        stage.manager.want(pod("u"), {first: specs.pop(first), **specs})
+        await asyncio.sleep(5)
+        assert stage.manager.state("u").read_only == {"seen"}
+        assert [want.spec.read_only for _, want in stage.manager._known.set_up()] == [False]
+
+    run(story())
+
+
 def test_what_failed_is_tried_again_at_once_when_its_pod_wants_it_anew(
     run: Run, stage: ManagedVolumes
 ) -> None:

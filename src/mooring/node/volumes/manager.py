@@ -147,7 +147,7 @@ class VolumeManager:
             for volume in self._known.of(pod_uid)
             if (want := volume.wants.get(pod_uid)) is not None and self._operations.is_exclusive(want.spec)
             for other in volume.pods
-            if other != pod_uid and volume.holds(other)
+            if other != pod_uid
         }
 
     def supports(self, spec: VolumeSpec) -> bool:
@@ -161,11 +161,12 @@ class VolumeManager:
         self._known.wanting(pod.uid)
         for unique_name in dict.fromkeys(names.values()):
             own = tuple(name for name, other in names.items() if other == unique_name)
-            spec = specs[own[0]]
+            read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
+            # There is one mount for all of its names: to be written if by any it is.
+            spec = specs[min(own, key=lambda name: name in read_only)]
             known = self._known.volumes.get(unique_name)
             volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
             self._can_be_attached(volume, own)
-            read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
             self._known.want(volume, Want(pod, own, spec, _now(), read_only))
             volume.rouse(pod.uid)
             self._evictions.look_at(volume)

@@ -324,9 +324,9 @@ class Operations:
     def _refuse(self, volume: WantedVolume, want: Want, plugin: VolumePlugin) -> None:
         """What must not be mounted for this pod, whatever the plugin can do."""
         _refuse_mount_options(want.spec, plugin)
-        others = sorted(uid for uid in volume.pods if uid != want.pod.uid and volume.holds(uid))
-        if others and is_one_pod_only(want.spec):
-            other = volume.wants.get(others[0])
+        holder = next((uid for uid in sorted(volume.pods) if uid != want.pod.uid), None)
+        if holder is not None and is_one_pod_only(want.spec):
+            other = volume.wants.get(holder)
             raise VolumeError(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod: "
                 f"{other.pod.key if other is not None else 'one that has gone, and whose mount is still there'}"

@@ -61,6 +61,7 @@ class WantedVolume:
     record: VolumeRecord
     device: Presence = Presence.ABSENT
     pods: dict[str, Presence] = field(default_factory=dict[str, Presence])
+    """What pods have, or may have: none of them is ABSENT."""
     wants: dict[str, Want] = field(default_factory=dict[str, Want])
     adopted: set[str] = field(default_factory=set[str])
     """Pods that had the volume before this agent started, and that the API has not shown yet: it stays
