@@ -167,6 +167,16 @@ def test_a_volume_that_cannot_be_measured_ends_no_pod_and_keeps_no_other_from_be
     run(story())
 
 
+def test_an_error_in_measuring_that_is_not_the_volumes_is_not_passed_over(run: Run):
+    async def story() -> None:
+        node = Measured(cache=RuntimeError("a bug"))
+        node.add("cache")
+        with pytest.raises(RuntimeError, match="a bug"):
+            await asyncio.wait_for(node.evictions.run(), 60)
+
+    run(story())
+
+
 class Counted(dict[str, Any]):
     """Counts how often all volumes are gone through."""
 
