@@ -28,9 +28,11 @@ def test_what_is_reported_is_mounted_at_once(run: Run, stage: ManagedVolumes) ->
         await stage.start()
         stage.manager.want(pod("u"), {"data": disk()})
         await asyncio.sleep(60)
+        stage.change(write="the next")  # of what is not mounted there is nothing to look at
         stage.change(attached=("d1",))
         await asyncio.sleep(0.1)
         assert stage.machine.journal == MOUNTED
+        assert stage.looks == ["Node", "VolumeAttachment"] * 2, "for the device, and for the pod"
         assert names(stage.published_so_far) == ["d1"]
 
     run(story())
@@ -73,6 +75,9 @@ def test_a_node_that_reports_more_or_the_same_is_no_reason_to_look(run: Run, sta
         stage.change()
         await asyncio.sleep(5)
         assert stage.looks == []
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(5)
+        assert stage.looks == ["Node", "VolumeAttachment"], "for the pod"
 
     run(story())
 

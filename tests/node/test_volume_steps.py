@@ -163,10 +163,15 @@ def test_what_an_earlier_agent_left_is_known_before_anything_is_done_and_let_go_
         await asyncio.sleep(5)
         task.cancel()
         stage = ManagedVolumes(tmp_path, played)
-        stage.machine.mounts |= former.machine.mounts
+        stage.machine.mounts |= former.machine.mounts | {str(tmp_path / "plugins/example.com~disk/mounts/d9")}
         await stage.manager.reconstruct()
-        assert sorted(stage.manager.remembered() or ()) == [D1, f"{LOCAL}/u-cache", f"{LOCAL}/v-cache"]
-        assert stage.manager.volumes_in_use() == (D1,)
+        assert sorted(stage.manager.remembered() or ()) == [
+            D1,
+            f"{DISK}/d9",
+            f"{LOCAL}/u-cache",
+            f"{LOCAL}/v-cache",
+        ]
+        assert stage.manager.volumes_in_use() == (D1, f"{DISK}/d9")
         assert sorted(stage.manager.pods()) == ["u", "v"]
         stage.manager.want(pod("u"), {"data": disk()})
         for uid in ("u", "v"):
@@ -178,6 +183,7 @@ def test_what_an_earlier_agent_left_is_known_before_anything_is_done_and_let_go_
             *["tear-down cache"] * 2,
             *["tear-down d1"] * 2,
             "unmount-device d1",
+            "unmount-device d9",
         ]
         assert stage.machine.mounts == set()
         running.cancel()

@@ -265,7 +265,7 @@ class VolumeManager:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._evictions.run())
             group.create_task(self._for_pods.run(WORKERS, self._operate))
-            await self._queue.run(WORKERS, self._reconcile)
+            group.create_task(self._queue.run(WORKERS, self._reconcile))
 
     def _evict(self, pod: Pod, why: Reason) -> None:
         self._report(pod, "Warning", *why)
