@@ -27,25 +27,31 @@ def stage(tmp_path: Path, played: Any) -> ManagedVolumes:
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [Unreachable("no answer"), ServerError("starting", status=500)],
+    ("obstacle", "told"),
+    [
+        ({"failure": Unreachable("no answer")}, "no answer"),
+        ({"failure": ServerError("starting", status=500)}, "starting"),
+        ({"attachment_node": "another"}, "is for node another"),
+    ],
 )
 @pytest.mark.parametrize("again", [False, True])
-def test_what_the_api_server_cannot_tell_is_asked_again_each_second_and_is_no_failure(
-    run: Run, stage: ManagedVolumes, failure: Exception, again: bool
+def test_what_does_not_permit_a_mount_yet_is_looked_at_each_second_and_is_no_failure(
+    run: Run, stage: ManagedVolumes, obstacle: dict[str, Any], told: str, again: bool
 ) -> None:
-    """For the device, and for one more pod, whose look is its own."""
+    """Be it the attachment, or the API server that does not tell; for the device, and for one more pod, whose
+    look is its own."""
 
     async def story() -> None:
         await (stage.mounted("u") if again else stage.start())
-        stage.failure = failure
+        usual = {name: getattr(stage, name) for name in obstacle}
+        vars(stage).update(obstacle)
         stage.looks.clear()
         stage.manager.want(pod("v"), {"data": disk()})
         await asyncio.sleep(100.5)
         assert 95 < stage.looks.count("Node") <= 101
-        assert [reason for _, reason, _ in stage.events] == []
-        assert stage.manager.state("v").waiting["data"].message == str(failure)
-        stage.failure = None
+        assert stage.events == []
+        assert told in stage.manager.state("v").waiting["data"].message
+        vars(stage).update(usual)
         await asyncio.sleep(1)
         assert stage.manager.state("v").mounted
 

@@ -286,11 +286,7 @@ class VolumeManager:
             try:
                 if not await self._take(volume, decision):
                     return
-            except handshake.NotAttachedYet as error:
-                self._reports.waiting(volume, decision, str(error))
-                self._queue.add_after(unique_name, LOOK_AGAIN_S)
-                return
-            except (Unreachable, ServerError) as error:  # about the API server, not about the volume
+            except (handshake.NotAttachedYet, Unreachable, ServerError) as error:  # not about the volume
                 self._reports.waiting(volume, decision, str(error))
                 self._queue.add_after(unique_name, LOOK_AGAIN_S)
                 return
