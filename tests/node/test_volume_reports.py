@@ -134,6 +134,21 @@ def test_an_attachment_that_cannot_be_read_is_looked_at_each_second_and_nothing_
     run(story())
 
 
+def test_a_look_at_an_attachment_that_ends_in_any_other_error_is_repeated_too(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.failure, stage.attachment_uid = RuntimeError("a bug"), "the next"
+        stage.change(write="the next")
+        await asyncio.sleep(5)
+        stage.failure = None
+        await asyncio.sleep(60)
+        assert stage.manager.state("u").stale
+
+    run(story())
+
+
 def test_a_pod_whose_volume_was_taken_gets_it_again_when_it_has_let_go(
     run: Run, stage: ManagedVolumes
 ) -> None:
