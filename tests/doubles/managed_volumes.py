@@ -103,6 +103,9 @@ class ManagedVolumes:
         self.failure: Exception | None = None
         """What the API server answers."""
         self.looks: list[str] = []
+        self.writes = 0
+        self.refusal: Exception | None = None
+        """How often the Node was to be written, and why it is not."""
         self.manager = VolumeManager(
             self,  # type: ignore[arg-type]
             NODE,
@@ -165,6 +168,9 @@ class ManagedVolumes:
         return bool(self.published_so_far) and volume in self.published_so_far[-1]
 
     async def publish(self) -> None:
+        self.writes += 1
+        if self.refusal is not None:
+            raise self.refusal
         self.published_so_far.append(self.manager.volumes_in_use())
 
     def change(self, **changes: Any) -> None:

@@ -14,7 +14,7 @@ from one_volume import PRESENT, UNCERTAIN, OneVolume, disk
 
 from mooring.kube.objects import PodSecurityContext
 from mooring.node.volumes.decide import Presence
-from mooring.node.volumes.records import PodRecord
+from mooring.node.volumes.records import PodRecord, VolumeRecord
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.spec import VolumeSpec
 
@@ -35,6 +35,25 @@ async def test_what_a_pod_gets_is_written_down_before(stage: OneVolume) -> None:
     assert stage.volume.pods == {"u": PRESENT}
     assert stage.volume.outdated == set()
     assert stage.volume.set_up_at == {"u": pytest.approx(asyncio.get_running_loop().time(), abs=60)}
+
+
+async def test_what_cannot_be_written_down_is_not_done_and_leaves_no_trace(
+    stage: OneVolume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a pod that goes before the disk has room again would keep the volume in use for ever."""
+    stage.is_mounted()
+    stage.want("u")
+    before = stage.volume.record
+
+    def full(record: VolumeRecord) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stage.records, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        await stage.operations.set_up(stage.volume, "u")
+    assert stage.done == ["can-mount"]
+    assert stage.volume.pods == {}
+    assert stage.volume.record == before
 
 
 async def test_a_set_up_that_failed_may_be_there_and_is_due_again(stage: OneVolume) -> None:

@@ -58,6 +58,49 @@ def test_what_does_not_permit_a_mount_yet_is_looked_at_each_second_and_is_no_fai
     run(story())
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_node_that_cannot_say_what_it_uses_tries_each_second(
+    run: Run, stage: ManagedVolumes, closed: bool
+) -> None:
+    """Before it mounts anything; where the volume was taken from it, it says that it waits for it."""
+
+    async def story() -> None:
+        stage.attached = () if closed else stage.attached
+        await stage.start()
+        if closed:
+            stage.manager.want(pod("u"), {"data": disk()})
+            await asyncio.sleep(5)
+        stage.refusal, stage.writes = Unreachable("no answer"), 0
+        stage.manager.want(pod("u"), {"data": disk(closed_for=NODE if closed else "")})
+        await asyncio.sleep(20.5)
+        assert stage.writes == 21
+        assert (stage.machine.journal, stage.events) == ([], [])
+        stage.refusal = None
+        await asyncio.sleep(30)
+        assert stage.writes == 22
+        assert bool(stage.manager.state("u").mounted) is not closed
+
+    run(story())
+
+
+def test_a_volume_is_forgotten_only_when_the_node_has_said_that_it_is_not_used(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.refusal = Unreachable("no answer")
+        stage.manager.release("u")
+        await asyncio.sleep(20)
+        assert stage.machine.mounts == set()
+        assert list(stage.manager.remembered() or ()) == [D1]
+        stage.refusal = None
+        await asyncio.sleep(1)
+        assert stage.manager.remembered() == {}
+        assert stage.published_so_far[-1] == ()
+
+    run(story())
+
+
 def test_a_device_that_cannot_be_mounted_is_told_and_tried_again_ever_more_slowly(
     run: Run, stage: ManagedVolumes
 ) -> None:

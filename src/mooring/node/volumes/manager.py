@@ -334,7 +334,6 @@ class VolumeManager:
                 return False
             case Action.UNPUBLISH:
                 await self._unpublish(volume)
-                return False
             case Action.PUBLISH:
                 await self._publisher.publish()
                 return True

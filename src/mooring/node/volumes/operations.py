@@ -285,8 +285,9 @@ class Operations:
             await plugin.new_unmounter(record.spec_name, pod_uid).tear_down()
 
     def _save(self, volume: WantedVolume, **changes: object) -> None:
-        volume.record = msgspec.structs.replace(volume.record, **changes)
-        self._records.save(volume.record)
+        record = msgspec.structs.replace(volume.record, **changes)
+        self._records.save(record)
+        volume.record = record
 
     def _device_plugin(self, volume: WantedVolume) -> DeviceMountableVolumePlugin:
         plugin = self._plugins.find_device_mountable_plugin_by_name(volume.record.plugin)
