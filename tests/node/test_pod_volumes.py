@@ -43,6 +43,7 @@ async def test_what_cannot_be_written_down_is_not_done_and_leaves_no_trace(
     """Else a pod that goes before the disk has room again would keep the volume in use for ever."""
     stage.is_mounted()
     stage.want("u")
+    stage.volume.outdated = {"u"}
     before = stage.volume.record
 
     def full(record: VolumeRecord) -> None:
@@ -52,7 +53,7 @@ async def test_what_cannot_be_written_down_is_not_done_and_leaves_no_trace(
     with pytest.raises(OSError, match="No space left"):
         await stage.operations.set_up(stage.volume, "u")
     assert stage.done == ["can-mount"]
-    assert stage.volume.pods == {}
+    assert (stage.volume.pods, stage.volume.outdated) == ({}, {"u"})
     assert stage.volume.record == before
 
 

@@ -228,9 +228,9 @@ class Operations:
         if pod_uid not in volume.wants or not want.starting:
             return
         self._refuse(volume, want, plugin)  # another pod's may have begun meanwhile
-        volume.outdated.discard(pod_uid)
         pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, path)}
         self._save(volume, pods=pods)
+        volume.outdated.discard(pod_uid)
         volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
         try:
             with operation(volume.record.plugin, "map_volume" if volume.record.block else "volume_mount"):
