@@ -138,6 +138,22 @@ async def test_a_volume_for_one_pod_is_refused_while_another_may_have_it(
     assert stage.done == []
 
 
+async def test_a_volume_for_one_pod_is_refused_if_another_has_begun_to_get_it_meanwhile(
+    stage: OneVolume,
+) -> None:
+    stage.is_mounted()
+    stage.want("u", ONE_POD)
+
+    async def can_mount() -> None:
+        stage.volume.pods["first"] = UNCERTAIN
+
+    stage.operations._can_mount = lambda mounter, want: can_mount()  # type: ignore[method-assign]
+    with pytest.raises(VolumeError, match="already in use by another pod"):
+        await stage.operations.set_up(stage.volume, "u")
+    assert stage.done == []
+    assert stage.volume.pods == {"first": UNCERTAIN}
+
+
 async def test_what_a_pod_lets_go_of_is_recorded_until_it_is_unmounted(stage: OneVolume) -> None:
     stage.is_mounted("u", "v")
     stage.volume.set_up_at, stage.volume.outdated = {"u": 1.0, "v": 2.0}, {"u", "v"}

@@ -19,6 +19,7 @@ from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import DEVICE_PATH
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.pod_device import PodDevice
 from mooring.volumes.spec import VolumeSpec
 
 DISK = "example.com/disk"
@@ -71,6 +72,8 @@ class Node:
                 return device_path
 
             async def tear_down_device(self, device_path: str) -> None:
+                if node.failure is not None:
+                    raise node.failure
                 node.torn_down.append(device_path)
 
         return Raw(played.JournalledMachine())
@@ -93,6 +96,10 @@ async def test_a_device_whose_set_up_failed_may_be_there_and_is_taken_down(node:
     with pytest.raises(TimeoutError):
         await node.operations.mount_device(node.volume, PERMISSION)
     assert node.volume.device is Presence.UNCERTAIN
+    with pytest.raises(TimeoutError):
+        await node.operations.unmount_device(node.volume, "n1")
+    assert node.volume.device is Presence.UNCERTAIN
+    node.failure = None
     await node.operations.unmount_device(node.volume, "n1")
     assert node.torn_down == [PLACE]
     assert node.volume.device is Presence.ABSENT
@@ -133,6 +140,23 @@ async def test_a_pod_finds_its_device_by_a_link_that_is_gone_when_it_has_let_go(
     assert node.volume.record.pods == {}
     await node.operations.unmount_device(node.volume, "n1")
     assert node.torn_down == ["/dev/d1"]
+
+
+async def test_a_link_that_cannot_be_removed_stays_the_pods(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.operations.mount_device(node.volume, PERMISSION)
+    await node.operations.set_up(node.volume, "u1")
+    before = node.volume.record
+
+    async def fails(device: PodDevice) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(PodDevice, "unmap_pod_device", fails)
+    with pytest.raises(OSError, match="read-only"):
+        await node.operations.tear_down(node.volume, "u1")
+    assert node.volume.pods == {"u1": Presence.UNCERTAIN}
+    assert node.volume.record == before
 
 
 @pytest.mark.parametrize("asked", ["mount_device", "set_up", "tear_down"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +70,7 @@ def test_of_a_plugin_that_is_gone_nothing_is_repeated_and_nothing_waits(stage: O
     assert stage.operations.remount_period(stage.volume, want) == 60.0
     assert stage.operations.requires_remount(stage.volume)
     stage.plugin_is_gone()
-    assert not stage.operations.one_at_a_time(stage.volume)
+    assert stage.operations.one_at_a_time(stage.volume) is False
     assert stage.operations.remount_period(stage.volume, want) is None
 
 
@@ -107,3 +109,47 @@ async def test_only_what_is_mounted_and_wanted_grows(
     assert await stage.operations.grow(client, stage.volume) == "pv at /m"
     monkeypatch.setattr(stage.plugins, "find_node_expandable_plugin_by_spec", lambda spec: None)
     assert await stage.operations.grow(client, stage.volume) is None
+
+
+@pytest.mark.parametrize(
+    ("block", "counted"),
+    [
+        (False, ["mount_device", "volume_mount", "volume_unmount", "unmount_device", "volume_detach"]),
+        (True, ["map_device", "map_volume", "unmap_volume", "unmap_device", "volume_detach"]),
+    ],
+)
+async def test_each_operation_is_counted_by_the_name_that_kubelets_give_it(
+    stage: OneVolume, monkeypatch: pytest.MonkeyPatch, block: bool, counted: list[str]
+) -> None:
+    names: list[str] = []
+
+    @contextmanager
+    def operation(plugin: str, name: str) -> Iterator[None]:
+        names.append(name)
+        yield
+
+    async def done(*_: Any) -> str:
+        return "/dev/d1"
+
+    device = SimpleNamespace(
+        get_pod_device_map_path=lambda: "/link", map_pod_device=done, unmap_pod_device=done
+    )
+    raw = SimpleNamespace(
+        get_global_map_path=lambda spec: "/place",
+        set_up_device=done,
+        tear_down_device=done,
+        new_block_volume_mapper=lambda spec, pod: device,
+        new_block_volume_unmapper=lambda name, uid: device,
+    )
+    monkeypatch.setattr(module, "operation", operation)
+    monkeypatch.setattr(stage.operations, "_block_plugin", lambda volume: raw)
+    stage.want("u", disk(volume_mode="Block") if block else disk())
+    stage.has_record(block=block)
+    await stage.operations.mount_device(stage.volume, None)
+    await stage.operations.set_up(stage.volume, "u")
+    await stage.operations.tear_down(stage.volume, "u")
+    stage.has_record(attached_here=True)
+    await stage.operations.unmount_device(stage.volume, "n1")
+    assert names == counted
+    await stage.operations.attach(stage.volume, "n1", "node-uid")
+    assert names[-1] == "volume_attach"
