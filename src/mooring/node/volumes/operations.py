@@ -103,10 +103,11 @@ class Operations:
     async def grow(self, client: Client, volume: WantedVolume) -> str | None:
         """Grows the mounted file system if the claim asks for it; the new size if it has grown."""
         spec = next((want.spec for want in volume.wants.values()), None)
-        plugin = self._plugins.find_node_expandable_plugin_by_spec(spec) if spec is not None else None
-        if spec is None or plugin is None or volume.record.device is None:
+        device = volume.record.device
+        if spec is None or device is None:
             return None
-        return await grow_file_system(client, plugin, spec, volume.record.device.mount_path)
+        plugin = self._plugins.find_node_expandable_plugin_by_spec(spec)
+        return await grow_file_system(client, plugin, spec, device.mount_path) if plugin is not None else None
 
     async def mount_device(self, volume: WantedVolume, permission: Permission | None) -> None:
         """Finds the device, verifies that it is the volume's, mounts it."""
@@ -127,8 +128,7 @@ class Operations:
         spec = _labelled(plugin, spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
-        if (written := volume.record.device) is not None and written.leaving:
-            self._save(volume, device=_device_record(path, permission))
+        self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
