@@ -108,9 +108,9 @@ async def test_a_raw_device_of_a_pod_is_found_by_its_link(tmp_path: Path, played
     link.parent.mkdir(parents=True)
     link.symlink_to("/dev/x")
     found = await reconstruct(tmp_path, RecognisingPlugin(played).manager, [], [])
-    (record,) = found.values()
-    assert record.block
-    assert record.pods["u1"].path == str(link)
+    name = f"{DISK}/u1-data"
+    pods = {"u1": PodRecord("data", str(link))}
+    assert found == {name: VolumeRecord(name, DISK, block=True, pods=pods)}
 
 
 async def test_what_a_plugin_mounts_once_and_attaches_not_is_not_attachable(

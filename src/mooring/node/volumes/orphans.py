@@ -42,7 +42,7 @@ def _remove(path: str) -> str:
     try:
         os.rmdir(path)
     except FileNotFoundError:
-        return ""
+        pass
     except OSError as error:
         return str(error.strerror).lower()
     return ""
