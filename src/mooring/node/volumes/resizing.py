@@ -32,9 +32,9 @@ async def grow_file_system(
 ) -> str | None:
     """The new size if the file system was to grow and has; None if no claim asks for it."""
     pv = await client.find(PersistentVolume, spec.name)
-    reference = pv.spec.claim_ref if pv is not None else None
-    if pv is None or reference is None:
+    if pv is None or pv.spec.claim_ref is None:
         return None
+    reference = pv.spec.claim_ref
     claim = await client.find(PersistentVolumeClaim, reference.name, reference.namespace)
     if claim is None or not reserved_for(pv, claim) or not is_asked_to_grow(claim):
         return None
