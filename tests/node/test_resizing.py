@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import (
     Condition,
     ObjectMeta,
@@ -42,6 +43,7 @@ class Storage:
         self.grown: list[tuple[Any, str]] = []
         self.written: list[Any] = []
         self.failure: Exception | None = None
+        self.refusal: Exception | None = None
 
     async def find(self, kind: type[Any], *name: str) -> Any:
         self.asked.append((kind.__name__, *name))
@@ -49,6 +51,8 @@ class Storage:
 
     async def revise(self, read: Any, change: Any, *, subresource: str, any_version: bool = False) -> None:
         assert not any_version, "what was computed from an older claim must not be written"
+        if self.refusal is not None:
+            raise self.refusal
         self.written.append((read, change, subresource))
 
     async def expand_fs(self, spec: VolumeSpec, path: str) -> None:
@@ -130,3 +134,12 @@ async def test_a_size_that_can_never_be_had_is_said_in_the_claim_once() -> None:
     with pytest.raises(SizeInfeasible):
         await storage.grow()
     assert len(storage.written) == 1
+
+
+@pytest.mark.parametrize("failure", [None, SizeInfeasible("at most 1 GiB here")])
+async def test_that_the_claim_could_not_be_told_is_the_api_servers_error(failure: Exception | None) -> None:
+    """It is tried again soon, and is no failure of the volume."""
+    storage = Storage()
+    storage.failure, storage.refusal = failure, Unreachable("no answer")
+    with pytest.raises(Unreachable):
+        await storage.grow()

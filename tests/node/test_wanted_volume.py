@@ -62,6 +62,7 @@ def test_what_pods_had_stays_theirs_until_the_api_has_shown_them():
     found = WantedVolume.found(record(pods=pods), {"/a"})
     assert found.pods == {"a": PRESENT, "b": UNCERTAIN}
     assert found.adopted == {"a", "b"}
+    assert not found.to_grow, "whether its claim asks for it is looked at later, at each claim's own time"
     assert found.state(published=True, reported=True, now=0.0).wanted_by == {"a", "b"}
 
 
