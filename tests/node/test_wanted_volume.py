@@ -157,7 +157,7 @@ def test_an_operation_that_failed_rests_until_its_time_or_until_something_change
     volume = wanted("a", "b", "c")
     for uid, again in (("a", 30.0), ("b", 20.0), ("c", 10.0)):
         volume.begin(uid, Action.SET_UP).rests(again)
-    volume.begin("d", Action.TEAR_DOWN)
+    volume.begin("d", Action.TEAR_DOWN).again_at = 40.0  # whatever it says: it is under way
 
     def resting(now: float) -> VolumeState:
         return volume.state(published=True, reported=True, now=now)
