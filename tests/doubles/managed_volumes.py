@@ -103,6 +103,8 @@ class ManagedVolumes:
         self.failure: Exception | None = None
         """What the API server answers."""
         self.looks: list[str] = []
+        self.delays: list[float] = []
+        """How long the next answers about attachments are under way."""
         self.writes = 0
         self.refusal: Exception | None = None
         """How often the Node was to be written, and why it is not."""
@@ -190,11 +192,14 @@ class ManagedVolumes:
             return self.node
         for each in self.attachments:
             if name == attachment_name(f"{DISK}/{each}", NODE):
-                return VolumeAttachment(
+                found = VolumeAttachment(
                     metadata=ObjectMeta(name=name, uid=self.attachment_uid),
                     spec=VolumeAttachmentSpec(node_name=self.attachment_node),
                     status=VolumeAttachmentStatus(attached=True),
                 )
+                if self.delays:
+                    await asyncio.sleep(self.delays.pop(0))
+                return found
         raise NotFound(name, status=404)
 
     async def find(self, kind: type[Any], name: str, namespace: str = "") -> Any:

@@ -149,6 +149,24 @@ def test_a_look_at_an_attachment_that_ends_in_any_other_error_is_repeated_too(
     run(story())
 
 
+def test_a_look_that_was_under_way_when_the_volume_was_taken_does_not_give_it_back(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        stage.delays = [10.0]
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(1)
+        stage.attachment_uid = "the next"
+        stage.change(write="the next")
+        await asyncio.sleep(5)
+        assert stage.manager.state("u").stale
+        await asyncio.sleep(60)
+        assert stage.manager.state("u").stale
+
+    run(story())
+
+
 def test_a_pod_whose_volume_was_taken_gets_it_again_when_it_has_let_go(
     run: Run, stage: ManagedVolumes
 ) -> None:
