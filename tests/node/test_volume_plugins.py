@@ -107,6 +107,9 @@ async def test_only_what_is_mounted_and_wanted_grows(
     assert await stage.operations.grow(client, stage.volume) is None
     stage.is_mounted()
     assert await stage.operations.grow(client, stage.volume) == "pv at /m"
+    wants, stage.volume.wants = stage.volume.wants, {}
+    assert await stage.operations.grow(client, stage.volume) is None
+    stage.volume.wants = wants
     monkeypatch.setattr(stage.plugins, "find_node_expandable_plugin_by_spec", lambda spec: None)
     assert await stage.operations.grow(client, stage.volume) is None
 
