@@ -11,6 +11,7 @@ import pytest
 from managed_volumes import CACHE, DISK, LOCAL, ManagedVolumes, disk, names, pod
 from msgspec.structs import replace
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import (
     HostPathVolumeSource,
     ObjectReference,
@@ -244,6 +245,18 @@ def test_a_claim_that_has_changed_is_read_if_its_file_system_can_grow(
         stage.manager.content_changed("u", D1)
         await asyncio.sleep(5)
         assert stage.looks == (["PersistentVolume"] if claimed else [])
+
+    run(story())
+
+
+def test_a_claim_that_could_not_be_read_is_read_again_soon(run: Run, stage: ManagedVolumes) -> None:
+    async def story() -> None:
+        await stage.mounted("u", spec=disk(claim_ref=ObjectReference(namespace="default", name="c")))
+        stage.looks.clear()
+        stage.failure = Unreachable("no answer")
+        stage.manager.content_changed("u", D1)
+        await asyncio.sleep(3.5)
+        assert stage.looks == ["PersistentVolume"] * 4
 
     run(story())
 

@@ -92,6 +92,10 @@ def test_an_attachment_is_looked_at_when_the_node_is_gone(run: Run, stage: Manag
         stage.manager.node_changed(None, stage.node)
         await asyncio.sleep(5)
         assert stage.looks == ["VolumeAttachment"] * 2
+        stage.looks.clear()
+        stage.manager.want(pod("v"), {"data": disk()})
+        await asyncio.sleep(5)
+        assert stage.looks == ["Node", "VolumeAttachment"], "what was looked at is known; this is for the pod"
 
     run(story())
 
