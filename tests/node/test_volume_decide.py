@@ -216,6 +216,7 @@ B = frozenset("b")
         (replace(PUBLISHED, under_way=A), Action.WAIT_FOR_ATTACH, B, "WaitingForAttach"),
         (replace(PUBLISHED, **ENDING), Action.WAIT_FOR_ATTACH, A, "WaitingForAttach"),
         (REPORTED, Action.MOUNT_DEVICE, AB, "Mounting"),
+        (replace(REPORTED, under_way=A), Action.SETTLED, NONE, "Settled"),
         (replace(REPORTED, device=Presence.UNCERTAIN), Action.MOUNT_DEVICE, AB, "Mounting"),
         (MOUNTED, Action.SET_UP, AB, "Mounting"),
         (replace(MOUNTED, **ENDING), Action.SET_UP, A, "Mounting"),
