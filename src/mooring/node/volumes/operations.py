@@ -128,7 +128,8 @@ class Operations:
         spec = _labelled(plugin, spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
-        self._save(volume, device=_device_record(path, permission))
+        if (written := volume.record.device) is not None and written.leaving:
+            self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
