@@ -133,7 +133,7 @@ def claim_row(claim: PersistentVolumeClaim, world: World) -> Row | None:
         phase=phase,
         claim=name(claim.key),
         size=name(str(claim.spec.resources.requests.get("storage", ""))),
-        **{"class": name(claim.spec.storage_class_name or "")},
+        **{"class": name(claim.storage_class)},
         **_pods(world.pods_by_claim.of(claim.key)),
     )
 

@@ -69,8 +69,8 @@ def mismatch(pv: PersistentVolume, claim: PersistentVolumeClaim, *, reserved: bo
         return f"volume {pv.name} is being deleted"
     if capacity(pv) < requested(claim):
         return f"volume {pv.name} has {capacity(pv)} bytes, {requested(claim)} are requested"
-    if not reserved and pv.spec.storage_class_name != (claim.spec.storage_class_name or ""):
-        mine, theirs = claim.spec.storage_class_name or "", pv.spec.storage_class_name
+    if not reserved and pv.spec.storage_class_name != claim.storage_class:
+        mine, theirs = claim.storage_class, pv.spec.storage_class_name
         return f"volume {pv.name} is of storage class {theirs!r}, the claim asks for {mine!r}"
     if pv.spec.volume_mode != claim.spec.volume_mode:
         return f"volume {pv.name} has volumeMode {pv.spec.volume_mode}, the claim asks for {claim.spec.volume_mode}"

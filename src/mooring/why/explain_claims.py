@@ -31,7 +31,7 @@ def explain_claim(claim: PersistentVolumeClaim, known: Snapshot) -> Cause:
     if claim.deleting:
         return _vanishing(claim, known)
     named = known.volumes.get(claim.spec.volume_name or "")
-    storage_class = known.classes.get(claim.spec.storage_class_name or "")
+    storage_class = known.classes.get(claim.storage_class)
     default = default_class(known.classes.values())
     decision = decide_claim(claim, named, known.free, storage_class, default)
     reason = decision.reason
@@ -104,7 +104,7 @@ def _provisioning(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot)
             since=failed.last_timestamp or "",
             next_step=step,
         )
-    storage_class = known.classes[claim.spec.storage_class_name or ""]
+    storage_class = known.classes[claim.storage_class]
     missing = _missing_provisioner(driver_of(storage_class.provisioner), known)
     what = Cause(f"storageclass/{storage_class.name}", missing) if missing else None
     step = (
@@ -149,7 +149,7 @@ def _waiting(claim: PersistentVolumeClaim, reason: Reason, known: Snapshot) -> C
 
 def _candidates(claim: PersistentVolumeClaim, known: Snapshot) -> list[Cause]:
     """Returns why each volume does not fit; those of the claim's own class first."""
-    wanted = claim.spec.storage_class_name or ""
+    wanted = claim.storage_class
     volumes = sorted(known.volumes.values(), key=lambda pv: (pv.spec.storage_class_name != wanted, pv.name))
     unfit = [Cause(about(pv), Reason("DoesNotFit", _unfit(pv, claim))) for pv in volumes[:MOST_CANDIDATES]]
     if len(volumes) > MOST_CANDIDATES:

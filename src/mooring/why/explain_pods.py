@@ -117,7 +117,7 @@ def _pod_volume(key: str, pod: Pod, known: Snapshot) -> PodVolume:
     claim = known.claims[key]
     users = known.users_of_claim(claim)
     others = tuple(user.key for user in users if user.uid != pod.uid and user.spec.node_name)
-    storage_class = known.classes.get(claim.spec.storage_class_name or "")
+    storage_class = known.classes.get(claim.storage_class)
     return PodVolume(claim, known.volumes.get(claim.spec.volume_name or ""), storage_class, others)
 
 

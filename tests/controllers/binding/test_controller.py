@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from controller_stage import ControllerStage, Play
+from requests_sent import marked
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.kube.errors import Unreachable
@@ -218,6 +219,7 @@ def test_a_claim_has_not_lost_its_volume_because_a_late_cache_says_so(play: Play
         controller.cache(PersistentVolumeClaim)._objects.pop("default/former")
         await controller.reconcile(ClaimKey("default/c"))
         await stage.fill(late, PersistentVolumeClaim)
+        await marked(late)
         await late.reconcile(ClaimKey("default/c"))
         bound = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert (bound.status.phase, bound.spec.volume_name) == ("Bound", "pv")
@@ -287,6 +289,7 @@ def test_a_volume_that_was_made_again_and_deleted_stays_for_the_claim_that_has_i
         await stage.api.delete(PersistentVolume, "pv")
         controller = stage.make(BindingController)
         await stage.fill(controller, PersistentVolume, PersistentVolumeClaim)
+        await marked(controller)
         await controller.reconcile(VolumeKey("pv"))
         assert await stage.api.find(PersistentVolume, "pv") is not None
         assert ClaimKey("default/c") in controller.queue

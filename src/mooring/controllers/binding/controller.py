@@ -140,8 +140,8 @@ class BindingController(Controller[Key]):
     # --- claims
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
-        named = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        named = self._volumes.get(claim.spec.volume_name)
+        storage_class = self._classes.get(claim.storage_class)
         default = default_class(self._classes.items())
         decision = decide_claim(claim, named, self._free, storage_class, default, self._chosen)
         match decision.action:
@@ -167,7 +167,8 @@ class BindingController(Controller[Key]):
         if claim.status.phase != "Lost":
             name = claim.spec.volume_name
             live = await self.client.find(PersistentVolume, name) if name else None
-            if live is not None and why_lost(claim, live) is None:
+            if why_lost(claim, live) is None:
+                assert live is not None
                 self._volumes.accept(live)  # which marks the claim
                 return
             await self._patch_claim(claim, {"status": {**WITHOUT_VOLUME, "phase": "Lost"}}, "status")
@@ -243,7 +244,7 @@ class BindingController(Controller[Key]):
             return
         if not await self._in_use(claim):
             rest = [each for each in claim.metadata.finalizers if each != CLAIM_PROTECTION]
-            await self._patch_claim(claim, {"metadata": {"finalizers": rest or None}})
+            await self._patch_claim(claim, {"metadata": {"finalizers": rest}})
         elif BIND_COMPLETED in claim.metadata.annotations:
             await self._reconcile_claim(claim)
 
@@ -283,7 +284,7 @@ class BindingController(Controller[Key]):
                     self._look_soon(ClaimKey(claim.key))
                 return
             rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
-            await self._patch_volume(pv, {"metadata": {"finalizers": rest or None}})
+            await self._patch_volume(pv, {"metadata": {"finalizers": rest}})
 
     def _to_be_bound_anew(self, pv: PersistentVolume) -> list[PersistentVolumeClaim]:
         """The claims that were bound to the volume before a user made it again: it is still theirs."""
@@ -360,7 +361,7 @@ def _volume_of(claim: PersistentVolumeClaim) -> list[str]:
 
 def _class_waited_for(claim: PersistentVolumeClaim) -> list[str]:
     bound = BIND_COMPLETED in claim.metadata.annotations
-    return [] if bound else [claim.spec.storage_class_name or ""]
+    return [] if bound else [claim.storage_class]
 
 
 def _claimed_by(pv: PersistentVolume) -> list[str]:

@@ -85,7 +85,7 @@ class ExpansionController(Controller[str]):
         plugin = self._plugin(pv)
         if plugin is None:
             return False
-        storage_class = self._classes.get(claim.spec.storage_class_name or "")
+        storage_class = self._classes.get(claim.storage_class)
         decision = decide(claim, pv, storage_class, self._on_node.get(pv.uid))
         reason = decision.reason
         match decision.action:

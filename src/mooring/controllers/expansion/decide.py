@@ -40,7 +40,7 @@ def decide(
     wanted, has = requested(claim), parse_bytes(claim.status.capacity.get("storage", 0))
     if capacity(pv) < wanted:
         if storage_class is None or not storage_class.allow_volume_expansion:
-            name = claim.spec.storage_class_name or ""
+            name = claim.storage_class
             return Decision(
                 Action.REFUSE,
                 Reason(

@@ -155,9 +155,7 @@ class ProvisioningController(Controller[Key]):
         return True
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
-        storage_class = self._classes.get(claim.spec.storage_class_name or "") or self._begun_by.get(
-            claim.uid
-        )
+        storage_class = self._classes.get(claim.storage_class) or self._begun_by.get(claim.uid)
         made = self._volumes.get(volume_name(claim)) is not None
         decision = decide_claim(claim, storage_class, self._ours, made=made)
         match decision.action:

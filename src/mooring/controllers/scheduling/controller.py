@@ -201,7 +201,7 @@ class SchedulingController(Controller[str]):
         volume = self._volumes.get(claim.spec.volume_name or "")
         if volume is not None:
             return attachable(volume)
-        return attachable_to_be(claim, self._classes.get(claim.spec.storage_class_name or ""))
+        return attachable_to_be(claim, self._classes.get(claim.storage_class))
 
     def _place_of_attachment(self, attachment: VolumeAttachment) -> Attachable | None:
         """Returns the place that an attachment takes, also if no pod uses it any more."""
@@ -227,7 +227,7 @@ class SchedulingController(Controller[str]):
                 return missing_claim(key), found
             users = self._pods.by_index("claim", key)
             others = tuple(u.key for u in users if u.uid != pod.uid and u.spec.node_name and not u.finished)
-            storage_class = self._classes.get(claim.spec.storage_class_name or "")
+            storage_class = self._classes.get(claim.storage_class)
             volume = self._volumes.get(claim.spec.volume_name or "")
             found.append(PodVolume(claim, volume, storage_class, others, self._room(storage_class)))
         return None, found

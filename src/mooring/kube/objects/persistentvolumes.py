@@ -115,3 +115,8 @@ class PersistentVolumeClaim(Object, frozen=True):
     RESOURCE = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+    @property
+    def storage_class(self) -> str:
+        """The name of its class; empty where it has none, or leaves that to the cluster."""
+        return self.spec.storage_class_name or ""

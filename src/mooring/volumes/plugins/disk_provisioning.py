@@ -105,7 +105,7 @@ def _persistent_volume(options: VolumeOptions, given: Parameters, size: int) -> 
             capacity={"storage": format_bytes(size)},
             access_modes=options.claim.spec.access_modes,
             persistent_volume_reclaim_policy=options.reclaim_policy,
-            storage_class_name=options.claim.spec.storage_class_name or "",
+            storage_class_name=options.claim.storage_class,
             volume_mode=options.claim.spec.volume_mode,
             mount_options=options.mount_options,
             flex_volume=FlexVolumeSource(

@@ -136,7 +136,7 @@ class NFSProvisioner(Provisioner):
                 capacity={"storage": options.claim.spec.resources.requests["storage"]},
                 access_modes=options.claim.spec.access_modes,
                 persistent_volume_reclaim_policy=options.reclaim_policy,
-                storage_class_name=options.claim.spec.storage_class_name or "",
+                storage_class_name=options.claim.storage_class,
                 mount_options=options.mount_options,
                 nfs=NFSVolumeSource(server=within.server, path=path),
             ),

@@ -187,7 +187,7 @@ class CSIProvisioner(Provisioner):
                 capacity={"storage": format_bytes(size)},
                 access_modes=claim.spec.access_modes,
                 persistent_volume_reclaim_policy=options.reclaim_policy,
-                storage_class_name=claim.spec.storage_class_name or "",
+                storage_class_name=claim.storage_class,
                 volume_attributes_class_name=claim.spec.volume_attributes_class_name,
                 volume_mode=claim.spec.volume_mode,
                 mount_options=() if block else options.mount_options,

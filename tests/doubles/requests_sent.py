@@ -1,0 +1,61 @@
+"""What a controller asks of the API server, and what it marks and tells."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from itertools import count
+from typing import Any
+from unittest.mock import ANY
+
+from controller_stage import ControllerStage
+
+from mooring.kube.objects import Event
+from mooring.kube.transport import Request
+from mooring.simulation.parts.faulty_transport import FaultyTransport, Match
+
+CHECKED = {"uid": ANY, "resourceVersion": ANY}
+"""Metadata of a patch that is refused upon anything but what was read."""
+Write = tuple[str, str, Any]
+"""Method; path, without group and namespace; and body."""
+
+
+def writes(wire: FaultyTransport) -> list[Write]:
+    """Every write from now on, as it is sent."""
+    found: list[Write] = []
+
+    def note(request: Request) -> bool:
+        if request.method != "GET":
+            path = re.sub(r"^.*/v1/(namespaces/[^/]+/)?", "", request.path)
+            found.append((request.method, path, json.loads(request.body)))
+        return False
+
+    wire.lose(note)
+    return found
+
+
+def nth(number: int) -> Match:
+    """Matches the request of that number, the first being 0."""
+    numbers = count()
+    return lambda request: next(numbers) == number
+
+
+async def marked(controller: Any) -> list[Any]:
+    """The keys that want work, which is done with that."""
+    keys: list[Any] = []
+    while len(controller.queue):
+        keys.append(await controller.queue.get())
+        controller.queue.done(keys[-1])
+    return keys
+
+
+async def told(stage: ControllerStage, controller: Any) -> list[tuple[str, str, str, str]]:
+    """The Events: kind and name of what they are about, type, reason, message."""
+    writing = asyncio.create_task(controller.recorder.run())
+    await controller.recorder.flush()
+    writing.cancel()
+    return sorted(
+        (f"{each.involved_object.kind} {each.involved_object.name}", each.type, each.reason, each.message)
+        for each in (await stage.api.list(Event)).items
+    )
