@@ -64,6 +64,8 @@ def deleted(*finalizers: str, to: str = "u") -> PersistentVolume:
         (claim(volume_name="pv"), volume(claim_ref=OTHER), [], None, Action.WAIT, "FailedBinding"),
         (claim(volume_name="pv"), volume(to="former"), [], None, Action.WAIT, "FailedBinding"),
         (claim(volume_name="pv", size="2Gi"), volume(), [], None, Action.WAIT, "VolumeMismatch"),
+        (claim(volume_name="pv"), volume(storage_class_name="x"), [], None, Action.WAIT, "VolumeMismatch"),
+        (claim(volume_name="pv"), volume(to="", storage_class_name="x"), [], None, Action.BIND, "Named"),
         (claim(volume_name="pv", annotations=BOUND), volume(to="u"), [], None, Action.BIND, "Bound"),
         (claim(volume_name="pv", annotations=BOUND), None, [], None, Action.LOST, "ClaimLost"),
         (claim(annotations=BOUND), None, [volume()], None, Action.LOST, "ClaimLost"),
@@ -134,12 +136,20 @@ def test_of_the_volumes_whose_claim_has_another_only_those_made_for_it_are_relea
     assert decide_volume(pv, claim(volume_name="other")).action is action
 
 
-def test_the_resizer_of_a_former_in_tree_volume_is_named_while_it_is_too_small():
+@pytest.mark.parametrize(
+    ("asked", "has", "resizer"),
+    [
+        ("2Gi", {"storage": "1Gi"}, "ebs.csi.aws.com"),
+        ("1Gi", {"storage": "1Gi"}, None),
+        ("1", {}, "ebs.csi.aws.com"),
+    ],
+)
+def test_the_resizer_of_a_former_in_tree_volume_is_named_while_it_is_too_small(
+    asked: str, has: dict[str, str], resizer: str | None
+):
     source = AWSElasticBlockStoreVolumeSource(volume_id="vol-1")
     pv = volume()
     in_tree = replace(pv, spec=replace(pv.spec, aws_elastic_block_store=source))
-    large = replace(claim(size="1Gi"), status=PersistentVolumeClaimStatus(capacity={"storage": "1Gi"}))
-    wanted = replace(claim(size="2Gi"), status=large.status)
-    assert resizer_of(wanted, in_tree) == "ebs.csi.aws.com"
-    assert resizer_of(large, in_tree) is None
+    wanted = replace(claim(size=asked), status=PersistentVolumeClaimStatus(capacity=has))
+    assert resizer_of(wanted, in_tree) == resizer
     assert resizer_of(wanted, pv) is None

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from binding_scenes import add_claim, add_volume, on
+from binding_scenes import DEFAULT, add_claim, add_class, add_volume, on
 from claims_and_volumes import claim, volume
 from controller_stage import ControllerStage, Play
 from msgspec.structs import replace
@@ -29,7 +29,6 @@ from mooring.kube.objects.volumes import PersistentVolumeClaimVolumeSource, Volu
 from mooring.simulation.parts.faulty_transport import request
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 
 
 def named(name: str, given: Any) -> Any:
@@ -146,6 +145,28 @@ def test_a_binding_marks_its_volume_alone(play: Play):
         controller = await on(stage)
         await controller.reconcile(ClaimKey("default/c"))
         assert await marked(controller) == [VolumeKey("pv")]
+
+    play(story)
+
+
+def test_a_volume_that_is_available_now_marks_the_claims_that_wait(play: Play):
+    async def story(stage: ControllerStage):
+        await add_volume(stage, phase="")
+        await add_claim(stage)
+        controller = await on(stage)
+        await controller.reconcile(VolumeKey("pv"))
+        assert await marked(controller) == [VolumeKey("pv"), ClaimKey("default/c")]
+
+    play(story)
+
+
+def test_a_claim_that_has_got_its_class_is_looked_at_again(play: Play):
+    async def story(stage: ControllerStage):
+        await add_claim(stage, storageClassName=None)
+        await add_class(stage, "example.com/disk", DEFAULT)
+        controller = await on(stage)
+        await controller.reconcile(ClaimKey("default/c"))
+        assert await marked(controller) == [ClaimKey("default/c")]
 
     play(story)
 

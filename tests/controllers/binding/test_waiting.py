@@ -52,6 +52,10 @@ def test_a_claim_that_is_pending_already_is_not_written(play: Play):
             "no persistent volumes available for this claim and no storage class is set",
         ),
         (
+            {}, {}, {"storageClassName": None}, "Normal", "FailedBinding",
+            "no persistent volumes available for this claim and no storage class is set",
+        ),
+        (
             {}, {}, {"storageClassName": "missing"}, "Warning", "ProvisioningFailed",
             'storageclass.storage.k8s.io "missing" not found: create it, or name another class',
         ),
