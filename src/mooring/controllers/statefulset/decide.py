@@ -58,13 +58,17 @@ class Pods(NamedTuple):
 
 def is_ready(pod: Pod) -> bool:
     """Whether the pod is running and ready, and not being deleted."""
-    return pod.status.phase == "Running" and ready_since(pod) is not None and not pod.deleting
+    return _stays(pod) and ready_since(pod) is not None
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     """Whether the pod has been ready for `min_ready_seconds` seconds."""
     moment = available_at(pod, min_ready_seconds)
-    return is_ready(pod) and moment is not None and moment <= now
+    return _stays(pod) and moment is not None and moment <= now
+
+
+def _stays(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and not pod.deleting
 
 
 def decide(
@@ -82,9 +86,7 @@ def decide(
         return [*_scale_down(condemned, by_ordinal), *steps]
     if steps or (not parallel and not all(pods.healthy(ordinal) for ordinal in wanted)):
         # A pod of the old template that cannot become ready must not keep the new one away for ever.
-        return (steps if parallel else steps[:1]) or _roll(
-            stateful_set, wanted, pods, revision, broken_only=True
-        )
+        return steps or _roll(stateful_set, wanted, pods, revision, broken_only=True)
     if condemned:
         return _scale_down_in_order(condemned, pods)
     return _roll(stateful_set, wanted, pods, revision)
