@@ -16,10 +16,7 @@ CLAIM = {
     "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
-READY = {
-    "phase": "Running",
-    "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2029-12-31T23:59:00Z"}],
-}
+LONG_AGO = "2029-12-31T23:59:00Z"
 
 
 async def add_set(stage: ControllerStage, replicas: int = 1, **spec: Any) -> StatefulSet:
@@ -40,9 +37,11 @@ async def change_set(stage: ControllerStage, **spec: Any) -> StatefulSet:
     return await stage.api.patch(StatefulSet, "db", {"spec": spec}, "default")
 
 
-async def make_ready(stage: ControllerStage, *ordinals: int) -> None:
+async def make_ready(stage: ControllerStage, *ordinals: int, since: str = LONG_AGO) -> None:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+    status = {"status": {"phase": "Running", "conditions": conditions}}
     for ordinal in ordinals:
-        await stage.api.patch(Pod, f"db-{ordinal}", {"status": READY}, "default", subresource="status")
+        await stage.api.patch(Pod, f"db-{ordinal}", status, "default", subresource="status")
 
 
 async def on(stage: ControllerStage) -> StatefulSetController:

@@ -17,21 +17,13 @@ from mooring.controllers.statefulset.decide import (
     ordinal_of,
     revision_for,
 )
-from mooring.controllers.statefulset.identity_objects import (
-    claim_bodies,
-    claim_owners,
-    pod_body,
-)
 from mooring.kube.objects import (
-    ClaimRetentionPolicy,
     Condition,
     ContainerState,
     ContainerStateWaiting,
     ContainerStatus,
     ObjectMeta,
     Ordinals,
-    OwnerReference,
-    PersistentVolumeClaim,
     Pod,
     PodStatus,
     RollingUpdate,
@@ -40,7 +32,7 @@ from mooring.kube.objects import (
     StatefulSetStatus,
     UpdateStrategy,
 )
-from mooring.kube.revisions import REVISION, revision_name
+from mooring.kube.revisions import REVISION
 
 
 def stateful_set(replicas: int = 3, *, deleting: bool = False, **spec: Any) -> StatefulSet:
@@ -131,6 +123,10 @@ def test_a_partition_and_on_delete_hold_an_update_back():
     ]
     done = pod(2, revision="r2")
     assert steps(stateful_set(update_strategy=partition), pod(0), pod(1), done, revision="r2") == []
+    none = UpdateStrategy(rolling_update=RollingUpdate(partition=-1))
+    fresh = pod(1, revision="r2")
+    assert steps(stateful_set(2, update_strategy=none), pod(0), fresh, revision="r2") == [(Action.DELETE, 0)]
+    assert steps(stateful_set(1, update_strategy=none), pod(0), revision="r2") == [(Action.DELETE, 0)]
     on_delete = UpdateStrategy(type="OnDelete")
     assert steps(stateful_set(update_strategy=on_delete), pod(0), pod(1), pod(2), revision="r2") == []
 
@@ -171,6 +167,14 @@ def test_a_broken_pod_of_the_old_template_goes_also_while_pods_after_it_are_miss
     assert steps(stateful_set(2), pod(0), starting, revision="r2") == []
 
 
+def test_one_broken_container_makes_a_pod_broken():
+    broken = pod(0, "Pending", ready=False, waiting="CrashLoopBackOff")
+    sidecar = ContainerStatus(name="sidecar", state=ContainerState())
+    statuses = (sidecar, *broken.status.container_statuses)
+    both = replace(broken, status=replace(broken.status, container_statuses=statuses))
+    assert steps(stateful_set(1), both, revision="r2") == [(Action.DELETE, 0)]
+
+
 def test_with_parallel_an_old_pod_that_is_not_ready_is_replaced_by_an_update():
     assert steps(stateful_set(1, pod_management_policy="Parallel"), pod(0, ready=False), revision="r2") == [
         (Action.DELETE, 0)
@@ -193,6 +197,28 @@ def test_below_the_partition_a_pod_is_made_of_the_revision_before_the_update():
         spec=StatefulSetSpec(update_strategy=UpdateStrategy(type="OnDelete")), status=halfway.status
     )
     assert revision_for(on_delete, 0, "new") == "new"
+
+
+def test_a_set_that_has_had_no_revision_before_makes_all_pods_of_the_new_one():
+    held_back = UpdateStrategy(rolling_update=RollingUpdate(partition=2))
+    assert revision_for(stateful_set(update_strategy=held_back), 0, "new") == "new"
+
+
+def test_a_partition_means_nothing_to_a_set_that_is_not_rolled():
+    on_delete = UpdateStrategy(type="OnDelete", rolling_update=RollingUpdate(partition=2))
+    before = StatefulSet(
+        spec=StatefulSetSpec(replicas=3, update_strategy=on_delete),
+        status=StatefulSetStatus(current_revision="old"),
+    )
+    assert revision_for(before, 0, "new") == "new"
+
+
+@pytest.mark.parametrize(("given", "most"), [(None, 1), (1, 1), (2, 2), ("10%", 1), ("60%", 1), ("70%", 2)])
+def test_an_update_makes_as_many_pods_unavailable_as_it_may_and_at_least_one(given: Any, most: int):
+    """A share of the pods is rounded down, as upstream does."""
+    strategy = UpdateStrategy(rolling_update=RollingUpdate(max_unavailable=given))
+    found = steps(stateful_set(update_strategy=strategy), pod(0), pod(1), pod(2), revision="r2")
+    assert found == [(Action.DELETE, 2), (Action.DELETE, 1)][:most]
 
 
 def test_ordinals_may_start_elsewhere():
@@ -244,110 +270,11 @@ def test_ordered_means_one_change_at_a_time(pods: dict[int, Pod], replicas: int)
 
 
 def test_a_pod_on_its_way_out_is_not_ready():
-    assert [is_ready(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False))] == [
+    assert [
+        is_ready(each) for each in (pod(0), pod(0, deleting=True), pod(0, ready=False), pod(0, "Pending"))
+    ] == [
         True,
         False,
         False,
+        False,
     ]
-
-
-# --- bodies
-
-TEMPLATE = {
-    "metadata": {"labels": {"app": "app"}},
-    "spec": {
-        "containers": [],
-        "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}],
-    },
-}
-CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-
-
-def test_a_pods_body_has_name_labels_owner_and_the_identitys_claim():
-    body = pod_body(stateful_set(template=TEMPLATE, volume_claim_templates=(CLAIM,)), 2, "rev", TEMPLATE)
-    assert body["metadata"]["name"] == "app-2"
-    assert body["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "2"
-    assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
-    volumes = {each["name"]: each for each in body["spec"]["volumes"]}
-    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "data-app-2"}, (
-        "goes before the template's own"
-    )
-    assert "emptyDir" in volumes["tmp"]
-
-
-def test_claims_belong_to_the_identity():
-    (body,) = claim_bodies(stateful_set(volume_claim_templates=(CLAIM,)), 2)
-    assert body["metadata"]["name"] == "data-app-2"
-    assert "ownerReferences" not in body["metadata"], "they outlive the set"
-
-
-def test_the_revision_is_named_after_the_templates_content():
-    one, same = stateful_set(template=TEMPLATE), stateful_set(5, template=dict(reversed(TEMPLATE.items())))
-    assert revision_name(one) == revision_name(same)
-    assert revision_name(one) != revision_name(stateful_set(template={}))
-
-
-SET = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="app", uid="u")
-POD = OwnerReference(api_version="v1", kind="Pod", name="app-1", uid="p")
-STRANGER = OwnerReference(api_version="example.com/v1", kind="Backup", name="b", uid="b")
-
-
-@pytest.mark.parametrize(
-    ("when_deleted", "when_scaled", "condemned", "expected"),
-    [
-        ("Retain", "Retain", False, []),
-        ("Retain", "Retain", True, []),
-        ("Delete", "Retain", False, ["u"]),
-        ("Delete", "Retain", True, ["u"]),
-        ("Retain", "Delete", False, []),
-        ("Retain", "Delete", True, ["p"]),
-        ("Delete", "Delete", False, ["u"]),
-        ("Delete", "Delete", True, ["p"]),
-    ],
-)
-@pytest.mark.parametrize("held", [(), (SET,), (POD,), (STRANGER, POD)])
-def test_a_claim_goes_with_whom_the_retention_policy_says(
-    when_deleted: str,
-    when_scaled: str,
-    condemned: bool,
-    expected: list[str],
-    held: tuple[OwnerReference, ...],
-):
-    policy = ClaimRetentionPolicy(when_deleted=when_deleted, when_scaled=when_scaled)
-    of_set = stateful_set(persistent_volume_claim_retention_policy=policy)
-    claim = PersistentVolumeClaim(metadata=ObjectMeta(name="data-app-1", owner_references=held))
-    mine = Pod(metadata=ObjectMeta(name="app-1", uid="p"))
-    owners = claim_owners(of_set, claim, "app-1", mine, condemned)
-    now = [each.uid for each in held] if owners is None else [each["uid"] for each in owners]
-    assert [uid for uid in now if uid != "b"] == expected
-    assert ("b" in now) == (STRANGER in held), "other owners are left alone"
-
-
-def owners_of(*held: OwnerReference) -> list[dict[str, Any]] | None:
-    """What becomes of the owners of a claim that the set is to own."""
-    policy = ClaimRetentionPolicy(when_deleted="Delete", when_scaled="Retain")
-    of_set = stateful_set(persistent_volume_claim_retention_policy=policy)
-    claim = PersistentVolumeClaim(metadata=ObjectMeta(name="data-app-1", owner_references=held))
-    mine = Pod(metadata=ObjectMeta(name="app-1", uid="p"))
-    return claim_owners(of_set, claim, "app-1", mine, condemned=False)
-
-
-def test_a_claim_that_goes_with_a_former_pod_or_set_is_left_to_go():
-    assert owners_of(replace(POD, uid="former")) is None
-    assert owners_of(replace(SET, uid="former")) is None
-
-
-def test_a_claim_of_another_controller_gets_no_second_one():
-    other = replace(STRANGER, controller=True)
-    assert owners_of(other) is None
-    assert [each["uid"] for each in owners_of(other, POD) or []] == ["b"]
-
-
-def test_a_claim_keeps_other_pods_as_owners():
-    other = replace(POD, name="backup", uid="backup")
-    assert [each["uid"] for each in owners_of(other) or []] == ["backup", "u"]
-
-
-def test_the_owner_of_a_claim_is_its_controller():
-    [owner] = owners_of(replace(SET, controller=False)) or []
-    assert (owner["uid"], owner["controller"]) == ("u", True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from controller_stage import ControllerStage, Play
 from requests_sent import marked
-from set_scenes import KEY, READY, add_set, on, settled
+from set_scenes import KEY, add_set, make_ready, on, settled
 
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.client import WatchEvent
@@ -107,8 +107,7 @@ def test_a_set_is_looked_at_again_when_the_first_of_its_pods_becomes_available(p
         await add_set(stage, 2, podManagementPolicy="Parallel", minReadySeconds=20)
         controller = await settled(stage)
         for ordinal, since in enumerate(("2029-12-31T23:59:50Z", "2030-01-01T00:00:00Z")):
-            ready = {**READY, "conditions": [{**READY["conditions"][0], "lastTransitionTime": since}]}
-            await stage.api.patch(Pod, f"db-{ordinal}", {"status": ready}, "default", subresource="status")
+            await make_ready(stage, ordinal, since=since)
         controller = await on(stage)
         await worked_on(controller)
         await asyncio.sleep(9)

@@ -62,7 +62,7 @@ class StatefulSetController(Controller[str]):
         self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
         self._adopter = Adopter(client, self._pods)
         self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
-        self._claims.when_gone(self._claim_gone)
+        self._claims.add_handler(self._claim_gone)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
         self._revisions.call_when_gone(StatefulSet.RESOURCE.kind, self.queue.add)
@@ -205,7 +205,7 @@ class StatefulSetController(Controller[str]):
 
     def _body(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
         kept = self._revisions.get(stateful_set.namespace, revision_for(stateful_set, ordinal, revision))
-        if kept is None:
+        if kept is None or kept.name == revision:
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
 
@@ -256,10 +256,11 @@ class StatefulSetController(Controller[str]):
         """Returns the set of a claim that is being deleted: the set may be waiting for its end."""
         return self._sets_by_name_of(claim) if claim.deleting else []
 
-    def _claim_gone(self, claim: PersistentVolumeClaim) -> None:
+    def _claim_gone(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """A claim that nothing protects goes without having been shown as being deleted."""
-        for key in self._sets_by_name_of(claim):
-            self.queue.add(key)
+        if old is not None and new is None:
+            for key in self._sets_by_name_of(old):
+                self.queue.add(key)
 
     def _sets_by_name_of(self, claim: PersistentVolumeClaim) -> list[str]:
         """A claim has no reference to its set."""

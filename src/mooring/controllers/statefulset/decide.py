@@ -132,11 +132,11 @@ def _scale_down(condemned: Sequence[int], pods: Mapping[int, Pod]) -> list[PodDe
 def _scale_down_in_order(condemned: Sequence[int], pods: Pods) -> list[PodDecision]:
     """Returns the deletion of the highest ordinal's pod, when no other is ending. A pod that is not healthy
     goes only if no lower one is unhealthy, too: what is wrong with several may be wrong with the set."""
-    lowest = min((ordinal for ordinal in condemned if not pods.healthy(ordinal)), default=condemned[0])
+    highest, *lower = condemned
     ending = any(pods.by_ordinal[ordinal].deleting for ordinal in condemned)
-    if ending or (not pods.healthy(condemned[0]) and condemned[0] != lowest):
+    if ending or not (pods.healthy(highest) or all(map(pods.healthy, lower))):
         return []
-    return _scale_down(condemned, pods.by_ordinal)[:1]
+    return _scale_down([highest], pods.by_ordinal)
 
 
 def _roll(
@@ -148,10 +148,10 @@ def _roll(
     strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate":
         return []
-    first, most = wanted.start + strategy.rolling_update.partition, most_unavailable(stateful_set)
+    most = most_unavailable(stateful_set)
     spare = most - sum(not pods.healthy(ordinal) for ordinal in wanted)
     steps: list[PodDecision] = []
-    for ordinal in reversed(wanted[max(first - wanted.start, 0) :]):
+    for ordinal in reversed(wanted[max(strategy.rolling_update.partition, 0) :]):
         pod, healthy = pods.by_ordinal.get(ordinal), pods.healthy(ordinal)
         if pod is None or pod.deleting or pod.metadata.labels.get(REVISION) == revision:
             continue

@@ -32,7 +32,7 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
     """Returns the claims of one identity."""
     bodies: list[dict[str, Any]] = []
     for template in stateful_set.spec.volume_claim_templates:
-        metadata: dict[str, Any] = template.get("metadata") or {}
+        metadata: dict[str, Any] = template["metadata"]
         labels: dict[str, str] = {**(metadata.get("labels") or {}), **stateful_set.spec.selector.match_labels}
         bodies.append(
             {
@@ -54,7 +54,7 @@ def pod_body(
     """Returns the pod of one identity, made from the template of `revision`."""
     template = copy.deepcopy(template)
     metadata: dict[str, Any] = template.get("metadata") or {}
-    spec: dict[str, Any] = template.get("spec") or {}
+    spec: dict[str, Any] = template["spec"]
     name = pod_name(stateful_set, ordinal)
     labels: dict[str, str] = {
         **(metadata.get("labels") or {}),
