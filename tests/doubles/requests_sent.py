@@ -17,6 +17,7 @@ from mooring.simulation.parts.faulty_transport import FaultyTransport, Match
 
 CHECKED = {"uid": ANY, "resourceVersion": ANY}
 """Metadata of a patch that is refused upon anything but what was read."""
+_HASH = re.compile(r"-[a-z0-9]{10}\b|(?<=pvc)-[0-9a-f-]{36}")
 Write = tuple[str, str, Any]
 """Method; path, without group and namespace; and body."""
 
@@ -33,6 +34,15 @@ def writes(wire: FaultyTransport) -> list[Write]:
 
     wire.lose(note)
     return found
+
+
+def brief(write: Write) -> str:
+    """A write with its preconditions: upon the same object, or upon that unchanged; without hashes."""
+    method, path, body = write
+    name = f" {body['metadata']['name']}" if method == "POST" else ""
+    given = body["preconditions"] if method == "DELETE" else body["metadata"]
+    condition = ", unchanged" if "resourceVersion" in given else ", the same" if "uid" in given else ""
+    return _HASH.sub("", f"{method} {path}{name}{condition}")
 
 
 def nth(number: int) -> Match:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
+from provisioning_scenes import events, only_volume, released, waiting_claim
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN, finalizer_of
@@ -15,7 +16,6 @@ from mooring.kube.client import WatchEvent
 from mooring.kube.errors import NotFound, Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
-    Event,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -31,25 +31,6 @@ from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.matching import SELECTED_NODE
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.plugins import hostpath
-
-
-async def released(stage: ControllerStage, uid: str = "gone", by: str = DISK) -> Any:
-    """A controller whose cache has a released volume of policy Delete, bound to the claim of that uid."""
-    stage.array.disks.add("d")
-    spec = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "persistentVolumeReclaimPolicy": "Delete",
-        "flexVolume": {"driver": DISK, "options": {"disk": "d"}},
-        "claimRef": {"namespace": "default", "name": "c", "uid": uid},
-    }
-    metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": by} if by else {}}
-    await stage.api.create(PersistentVolume, {"metadata": metadata, "spec": spec})
-    status = {"status": {"phase": "Released"}}
-    pv = await stage.api.patch(PersistentVolume, "pv", status, subresource="status")
-    controller = stage.make(ProvisioningController, plugins=stage.plugins())
-    controller.cache(PersistentVolume).accept(pv)
-    return controller
 
 
 def test_a_released_volume_goes_first_from_the_storage_then_from_the_api(play: Play):
@@ -320,13 +301,6 @@ async def to_recycle(
     return controller
 
 
-async def events(stage: ControllerStage, controller: Any) -> list[tuple[str, str]]:
-    writing = asyncio.create_task(controller.recorder.run())
-    await controller.recorder.flush()
-    writing.cancel()
-    return sorted((event.type, event.reason) for event in (await stage.api.list(Event)).items)
-
-
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(function: Any, *arguments: Any) -> Any:
         return function(*arguments)
@@ -389,33 +363,6 @@ def test_mount_options_of_a_class_whose_plugin_has_none_are_refused(play: Play):
         assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
 
     play(story)
-
-
-async def waiting_claim(
-    stage: ControllerStage, mode: str = "Immediate", **more: Any
-) -> tuple[Any, PersistentVolumeClaim]:
-    """A controller, and a claim for which the storage is to be asked."""
-    body = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Delete"}
-    body["volumeBindingMode"] = mode
-    storage_class = await stage.api.create(StorageClass, body)
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "disk",
-        "resources": {"requests": {"storage": "1Gi"}},
-        **more,
-    }
-    annotations = {"volume.kubernetes.io/storage-provisioner": DISK}
-    metadata = {"name": "c", "annotations": annotations}
-    claim = await stage.api.create(PersistentVolumeClaim, {"metadata": metadata, "spec": spec}, "default")
-    controller = stage.make(ProvisioningController, plugins=stage.plugins())
-    controller.cache(StorageClass).accept(storage_class)
-    controller.cache(PersistentVolumeClaim).accept(claim)
-    return controller, claim
-
-
-async def only_volume(stage: ControllerStage) -> PersistentVolume:
-    (found,) = (await stage.api.list(PersistentVolume)).items
-    return found
 
 
 def test_a_claim_keeps_a_finalizer_while_a_volume_is_made_for_it(play: Play):

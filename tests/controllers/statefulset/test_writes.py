@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from controller_stage import ControllerStage, Play
-from requests_sent import Write, nth, writes
+from requests_sent import brief, nth, writes
 from set_scenes import KEY, add_set, change_set, on, settled
 
 from mooring.controllers.statefulset.controller import StatefulSetController
@@ -78,7 +78,7 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (
         it_is_new,
         [
-            "POST controllerrevisions",
+            "POST controllerrevisions db",
             "POST persistentvolumeclaims data-db-0",
             "POST pods db-0",
             "PATCH statefulsets/db/status, the same",
@@ -102,19 +102,19 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (
         it_is_another,
         [
-            "POST controllerrevisions",
+            "POST controllerrevisions db",
             "DELETE pods/db-0, the same",
             "PATCH statefulsets/db/status, the same",
         ],
     ),
     (
         it_has_outlived_a_revision,
-        ["PATCH statefulsets/db/status, the same", "DELETE controllerrevisions, the same"],
+        ["PATCH statefulsets/db/status, the same", "DELETE controllerrevisions/db, the same"],
     ),
     (
         all_is_to_be_mended,
         [
-            "POST controllerrevisions",
+            "POST controllerrevisions db",
             "PATCH pods/db-0, unchanged",  # it is the set's again
             "PATCH pods/db-0, unchanged",  # and has its name
             "PATCH persistentvolumeclaims/data-db-0, unchanged",
@@ -127,16 +127,6 @@ SCENES: list[tuple[Scene, list[str]]] = [
     (nothing_is_to_be_done, []),
 ]
 NAMED = [pytest.param(scene, expected, id=scene.__name__.replace("_", " ")) for scene, expected in SCENES]
-
-
-def brief(write: Write) -> str:
-    """A write with its preconditions: upon the same object, or upon that unchanged."""
-    method, path, body = write
-    if method == "POST":
-        return f"POST {path} {body['metadata']['name']}".partition(" db-ng")[0].partition(" db-lw")[0]
-    given = body["preconditions"] if method == "DELETE" else body["metadata"]
-    condition = ", unchanged" if "resourceVersion" in given else ", the same" if "uid" in given else ""
-    return f"{method} {path.partition('/db-ng')[0]}{condition}"
 
 
 @pytest.mark.parametrize(("scene", "expected"), NAMED)

@@ -190,7 +190,7 @@ class ProvisioningController(Controller[Key]):
     async def _set_finalizers(
         self, claim: PersistentVolumeClaim, finalizers: list[str], **metadata: Any
     ) -> PersistentVolumeClaim:
-        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None, **metadata}})
+        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers, **metadata}})
         self._claims.accept(answer)
         return answer
 

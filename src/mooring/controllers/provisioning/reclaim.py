@@ -82,7 +82,7 @@ class Reclaimer:
         if not is_held(pv):
             return pv
         rest = [each for each in pv.metadata.finalizers if each != finalizer_of(made_by(pv))]
-        answer = await self._client.revise(pv, {"metadata": {"finalizers": rest or None}})
+        answer = await self._client.revise(pv, {"metadata": {"finalizers": rest}})
         self._volumes.accept(answer)
         return answer
 

@@ -1,0 +1,154 @@
+"""What becomes of a claim for which the storage makes nothing, or may have made something."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from controller_stage import ControllerStage, Play
+from provisioning_scenes import events, waiting_claim
+
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.decide import BEGUN
+from mooring.kube.client import WatchEvent
+from mooring.kube.keys import ClaimKey
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.simulation.checks.memory import remembered
+from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageFull, StorageRefused
+from mooring.volumes.matching import SELECTED_NODE
+
+CLAIM = ClaimKey("default/c")
+
+
+def storage_says(controller: Any, error: Exception) -> None:
+    class Refusing:
+        async def provision(self) -> PersistentVolume:
+            raise error
+
+    (plugin,) = controller._plugins.plugins
+    plugin.new_provisioner = lambda _: Refusing()
+
+
+async def tried(stage: ControllerStage, controller: Any, error: Exception) -> PersistentVolumeClaim:
+    """The claim after the storage has said so."""
+    storage_says(controller, error)
+    with pytest.raises(type(error)):
+        await controller.reconcile(CLAIM)
+    return await stage.api.get(PersistentVolumeClaim, "c", "default")
+
+
+async def restarted(stage: ControllerStage) -> Any:
+    controller = stage.make(ProvisioningController, plugins=stage.plugins())
+    await stage.fill(controller, PersistentVolumeClaim, StorageClass)
+    return controller
+
+
+@pytest.mark.parametrize(
+    ("mode", "error", "another"),
+    [
+        ("WaitForFirstConsumer", StorageFull("no room"), True),
+        ("WaitForFirstConsumer", StorageRefused("no such type"), False),
+        ("Immediate", StorageFull("no room"), False),
+    ],
+)
+def test_another_node_is_chosen_where_the_place_is_at_fault_and_the_scheduler_chooses_it(
+    play: Play, mode: str, error: Exception, another: bool
+):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage, mode=mode)
+        chosen = {"metadata": {"annotations": {SELECTED_NODE: "n"}}}
+        claim = await stage.api.patch(PersistentVolumeClaim, "c", chosen, "default")
+        controller.cache(PersistentVolumeClaim).accept(claim)
+        held = (await tried(stage, controller, error)).metadata
+        assert (SELECTED_NODE not in held.annotations, BEGUN not in held.finalizers) == (another, another)
+        assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("restart", "error", "ends"),
+    [
+        pytest.param(True, StorageRefused("no"), True, id="the storage says that it has made nothing"),
+        pytest.param(False, NotAsked("away"), True, id="no try of this process can have had an effect"),
+        pytest.param(True, NotAsked("away"), False, id="not if a former process may have made something"),
+        pytest.param(False, OutcomeUnknown("lost"), False, id="not if it is not known what came of it"),
+    ],
+)
+def test_a_claim_that_is_deleted_goes_if_nothing_can_have_been_made_for_it(
+    play: Play, restart: bool, error: Exception, ends: bool
+):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        await tried(stage, controller, NotAsked("away"))
+        if restart:
+            controller = await restarted(stage)
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        await stage.fill(controller, PersistentVolumeClaim)
+        assert (BEGUN not in (await tried(stage, controller, error)).metadata.finalizers) is ends
+
+    play(story)
+
+
+def test_a_claim_that_still_wants_its_volume_stays_begun_though_the_storage_refuses(play: Play):
+    """Its storage is asked again."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        assert BEGUN in (await tried(stage, controller, StorageRefused("no"))).metadata.finalizers
+
+    play(story)
+
+
+@pytest.mark.parametrize("end", ["it goes", "it has its volume"])
+def test_nothing_is_remembered_of_a_claim_that_is_done_with(play: Play, end: str):
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
+        await tried(stage, controller, NotAsked("away"))
+        assert [*remembered(controller, {claim.uid})] != []
+        if end == "it goes":
+            controller.cache(PersistentVolumeClaim).apply(WatchEvent("DELETED", claim, "1000000"))
+        else:
+            other = {"metadata": {"finalizers": None}, "spec": {"volumeName": "by-hand"}}
+            bound = await stage.api.patch(PersistentVolumeClaim, "c", other, "default")
+            controller.cache(PersistentVolumeClaim).accept(bound)
+            await controller.reconcile(CLAIM)
+        assert [*remembered(controller, {claim.uid})] == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_nothing_is_remembered_of_a_claim_that_goes_while_its_beginning_is_stored(
+    play: Play, successor: bool
+):
+    """The watch told of its end before the answer came."""
+
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage)
+        held = stage.wire.hold(request("PATCH", "persistentvolumeclaims/c"))
+        working = asyncio.create_task(controller.reconcile(CLAIM))
+        await held.arrived.wait()
+        claims = controller.cache(PersistentVolumeClaim)
+        uid, known = claim.uid, remembered(controller, {claim.uid})
+        claims.apply(WatchEvent("DELETED", claim, "1000000"))
+        if successor:
+            await replaced(stage)
+            claims.apply(
+                WatchEvent("ADDED", await stage.api.get(PersistentVolumeClaim, "c", "default"), "1000001")
+            )
+        held.release()
+        await asyncio.wait([working])
+        assert uid not in controller._certain, [*known]
+
+    play(story)
+
+
+async def replaced(stage: ControllerStage) -> None:
+    """Another claim of that name is there."""
+    await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
+    await stage.api.delete(PersistentVolumeClaim, "c", "default")
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")
