@@ -10,6 +10,7 @@ from mooring.controllers.provisioning.decide import (
     VolumeAction,
     decide_claim,
     decide_volume,
+    finalizer_of,
     volume_name,
     wants_volume,
 )
@@ -91,9 +92,38 @@ def test_a_claim_that_was_begun_is_finished_by_the_provisioner_that_was_asked_an
     assert decide_claim(given, of_class, OURS, made=False).action is action
 
 
-def pv(phase: str = "Released", policy: str = "Delete", by: str = "example.com/disk") -> PersistentVolume:
+@pytest.mark.parametrize(
+    ("annotations", "begun", "of_class", "made", "action"),
+    [
+        pytest.param(ASKED, True, None, True, ClaimAction.FINISH, id="its volume is there"),
+        pytest.param(ASKED, True, FOREIGN, True, ClaimAction.FINISH, id="the class does not matter then"),
+        pytest.param(ASKED, False, NOW, True, ClaimAction.SETTLED, id="it is finished already"),
+        pytest.param(ASKED, False, None, False, ClaimAction.SETTLED, id="nothing was begun of its class"),
+        pytest.param({}, True, None, False, ClaimAction.ASK, id="who began it is not known"),
+        pytest.param({}, False, NOW, False, ClaimAction.SETTLED, id="its provisioner was not asked yet"),
+        pytest.param(ASKED, False, NOW, False, ClaimAction.PROVISION, id="its provisioner was asked"),
+    ],
+)
+def test_what_is_done_about_a_claim(
+    annotations: dict[str, str], begun: bool, of_class: StorageClass | None, made: bool, action: ClaimAction
+):
+    assert decide_claim(claim(annotations, begun=begun), of_class, OURS, made=made).action is action
+
+
+def pv(
+    phase: str = "Released",
+    policy: str = "Delete",
+    by: str = "example.com/disk",
+    deleting: bool = False,
+    held: tuple[str, ...] = (),
+) -> PersistentVolume:
     return PersistentVolume(
-        metadata=ObjectMeta(name="pv", annotations={"pv.kubernetes.io/provisioned-by": by} if by else {}),
+        metadata=ObjectMeta(
+            name="pv",
+            annotations={"pv.kubernetes.io/provisioned-by": by} if by else {},
+            deletion_timestamp="t" if deleting else None,
+            finalizers=held,
+        ),
         spec=PersistentVolumeSpec(persistent_volume_reclaim_policy=policy),
         status=PersistentVolumeStatus(phase=phase),
     )
@@ -121,6 +151,7 @@ def test_which_volumes_are_deleted(given_pv: PersistentVolume, deleted: bool):
         (pv(by=""), True, VolumeAction.DELETE),
         (pv("Failed", by=""), True, VolumeAction.DELETE),
         (pv(by=""), False, VolumeAction.FAIL),
+        (pv(by=""), None, VolumeAction.KEEP),
         (pv("Failed", by=""), False, VolumeAction.KEEP),
         (pv("Bound", by=""), True, VolumeAction.KEEP),
         (pv(by="", policy="Retain"), True, VolumeAction.KEEP),
@@ -129,9 +160,44 @@ def test_which_volumes_are_deleted(given_pv: PersistentVolume, deleted: bool):
     ],
 )
 def test_a_volume_that_no_provisioner_made_is_deleted_by_the_plugin_of_its_source_or_fails(
-    given_pv: PersistentVolume, deletable: bool, action: VolumeAction
+    given_pv: PersistentVolume, deletable: bool | None, action: VolumeAction
 ):
     assert decide_volume(given_pv, OURS, deletable=deletable).action is action
+
+
+HELD = ("mooring.dev/provisioned",)
+
+
+@pytest.mark.parametrize(
+    ("given_pv", "released"),
+    [
+        (pv("Bound", "Retain", deleting=True, held=HELD), True),
+        (pv("Released", "Retain", deleting=True, held=HELD), True),
+        (pv("Bound", "Retain", held=HELD), False),
+        (pv("Bound", "Retain", deleting=True), False),
+        (pv("Bound", "Delete", deleting=True, held=HELD), False),
+        (pv("Bound", "Retain", "example.org/other", deleting=True, held=HELD), False),
+    ],
+)
+def test_a_volume_that_is_deleted_and_to_be_retained_is_let_go_by_who_made_it(
+    given_pv: PersistentVolume, released: bool
+):
+    """Its disk stays."""
+    assert (decide_volume(given_pv, OURS).action is VolumeAction.RELEASE) is released
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "finalizer"),
+    [
+        ("example.com/disk", "mooring.dev/provisioned"),
+        ("", "mooring.dev/provisioned"),
+        ("disk.example.com", "external-provisioner.volume.kubernetes.io/finalizer"),
+    ],
+)
+def test_volumes_of_drivers_are_held_under_the_name_that_their_own_provisioner_knows(
+    provisioner: str, finalizer: str
+):
+    assert finalizer_of(provisioner) == finalizer
 
 
 def test_a_volume_is_named_after_its_claims_uid():

@@ -90,7 +90,7 @@ def decide_claim(
     if made:
         action = ClaimAction.FINISH if begun else ClaimAction.SETTLED
         return Decision(action, Reason("VolumeExists", f"PersistentVolume {volume_name(claim)} exists"))
-    if storage_class is not None and (begun_here or wants_volume(claim, storage_class, provisioners)):
+    if begun_here or wants_volume(claim, storage_class, provisioners):
         reason = Reason("Provisioning", f"a volume of {current} is wanted")
         return Decision(ClaimAction.PROVISION, reason)
     return Decision(

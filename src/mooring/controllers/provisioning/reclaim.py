@@ -175,9 +175,8 @@ class Reclaimer:
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
         """Whether a live read shows that the volume has no claim any more."""
         reference = pv.spec.claim_ref
-        if reference is None or not reference.uid:
-            return False
-        return has_no_claim(pv, await self._claim_of_that_name(reference))
+        claim = await self._claim_of_that_name(reference) if reference is not None else None
+        return has_no_claim(pv, claim)
 
     async def _claim_of_that_name(self, reference: ObjectReference) -> PersistentVolumeClaim | None:
         return await self._client.find(PersistentVolumeClaim, reference.name, reference.namespace)

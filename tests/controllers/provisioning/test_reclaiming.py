@@ -1,0 +1,197 @@
+"""What keeps a volume from being reclaimed, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from claims_and_volumes import claim, volume
+from controller_stage import ControllerStage, Play
+from msgspec.structs import replace
+from provisioning_scenes import released
+from requests_sent import told
+
+from mooring.controllers.provisioning.reclaim import has_no_claim, may_have_mounted
+from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Conflict
+from mooring.kube.keys import VolumeKey
+from mooring.kube.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.checks.memory import remembered
+
+VOLUME = VolumeKey("pv")
+
+
+@pytest.mark.parametrize(
+    ("pv", "found", "gone"),
+    [
+        pytest.param(volume(), None, False, id="it never had one"),
+        pytest.param(volume(to=""), None, False, id="it is reserved for one to come"),
+        pytest.param(volume(to="u"), None, True, id="its claim is gone"),
+        pytest.param(volume(to="u"), claim(uid="successor"), True, id="another one has its name"),
+        pytest.param(volume(to="u"), claim(volume_name="other"), True, id="its claim has another volume"),
+        pytest.param(volume(to="u"), claim(volume_name="pv"), False, id="its claim has it"),
+        pytest.param(volume(to="u"), claim(), False, id="its claim is about to have it"),
+    ],
+)
+def test_a_volume_has_no_claim_any_more(
+    pv: PersistentVolume, found: PersistentVolumeClaim | None, gone: bool
+):
+    assert has_no_claim(pv, found) is gone
+
+
+def pod(name: str, created: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, creation_timestamp=created))
+
+
+OLD, YOUNG = pod("old", "2030-01-01T00:00:00Z"), pod("young", "2030-01-01T00:00:02Z")
+
+
+def born(uid: str) -> PersistentVolumeClaim:
+    found = claim(uid=uid)
+    return replace(found, metadata=replace(found.metadata, creation_timestamp="2030-01-01T00:00:01Z"))
+
+
+@pytest.mark.parametrize(
+    ("to", "of_that_name", "attached", "users"),
+    [
+        pytest.param("u", None, False, [OLD, YOUNG], id="all, where no other claim can be meant"),
+        pytest.param("u", born("u"), False, [], id="none of its claim, which has another volume"),
+        pytest.param("u", born("successor"), False, [OLD], id="those that are older than the next claim"),
+        pytest.param("u", born("successor"), True, [], id="none, where its attachments tell"),
+        pytest.param(None, born("u"), False, [OLD], id="the same of a volume that names no claim"),
+    ],
+)
+def test_pods_that_may_have_mounted_the_volume(
+    to: str | None, of_that_name: PersistentVolumeClaim | None, attached: bool, users: list[Pod]
+):
+    assert may_have_mounted([OLD, YOUNG], volume(to=to), of_that_name, attached=attached) == users
+
+
+def test_what_no_plugin_deletes_fails_and_says_so_once(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="", nfs={"server": "s", "path": "/p"})
+        for _ in range(2):
+            await controller.reconcile(VOLUME)
+        why = "no volume plugin deletes such volumes: delete it by hand, or set its reclaim policy to Retain"
+        status = (await stage.api.get(PersistentVolume, "pv")).status
+        assert (status.phase, status.message) == ("Failed", why)
+        assert await told(stage, controller) == [
+            ("PersistentVolume pv", "Warning", "VolumeFailedDelete", why)
+        ]
+
+    play(story)
+
+
+def test_what_no_plugin_deletes_does_not_fail_while_its_claim_is_there(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        made = await stage.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default"
+        )
+        controller = await released(stage, made.uid, by="", nfs={"server": "s", "path": "/p"})
+        await controller.reconcile(VOLUME)
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Released"
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"csi": {"driver": "disk.example.com", "volumeHandle": "d"}},
+        {"awsElasticBlockStore": {"volumeID": "vol-1"}},
+    ],
+)
+def test_volumes_of_drivers_that_administrators_made_are_left_to_the_drivers(
+    play: Play, source: dict[str, Any]
+):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="", **source)
+        await controller.reconcile(VOLUME)
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Released"
+
+    play(story)
+
+
+def test_a_storage_that_fails_to_delete_is_quoted_in_event_and_status(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+
+        def broken(spec: Any) -> Any:
+            raise RuntimeError("the array is on fire")
+
+        (plugin,) = controller._plugins.plugins
+        plugin.new_deleter = broken
+        with pytest.raises(RuntimeError):
+            await controller.reconcile(VOLUME)
+        status = (await stage.api.get(PersistentVolume, "pv")).status
+        assert (status.phase, status.message) == ("Failed", "the array is on fire")
+        expected = ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is on fire")
+        assert await told(stage, controller) == [expected]
+
+    play(story)
+
+
+def test_a_volume_of_another_uid_is_not_deleted_in_the_place_of_a_former_one(play: Play):
+    """It was made again, released too, and names the same disk; the cache does not show it."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await released(stage)
+        await controller.reconcile(VOLUME)
+        assert stage.array.disks == {"d"}
+        assert not (await stage.api.get(PersistentVolume, "pv")).deleting
+
+    play(story)
+
+
+def test_a_volume_that_is_made_again_while_its_disk_is_deleted_stays_in_the_api(play: Play):
+    """And nothing is remembered of its predecessor."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        volumes = controller.cache(PersistentVolume)
+        former = volumes.get("pv")
+
+        def told_meanwhile(actor: str, kind: str, **fields: Any) -> None:
+            successor = replace(
+                former, metadata=replace(former.metadata, uid="another", resource_version="999")
+            )
+            volumes.apply(WatchEvent("DELETED", former, "998"))
+            volumes.apply(WatchEvent("ADDED", successor, "999"))
+
+        stage.array.journal = told_meanwhile
+        await controller.reconcile(VOLUME)
+        assert [*remembered(controller, {former.uid})] == []
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_a_volume_that_is_gone(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        pv = await stage.api.get(PersistentVolume, "pv")
+        await controller.reconcile(VOLUME)
+        assert [*remembered(controller, {pv.uid})] != []
+        controller.cache(PersistentVolume).apply(WatchEvent("DELETED", pv, "1000000"))
+        assert [*remembered(controller, {pv.uid})] == []
+
+    play(story)
+
+
+def test_a_volume_that_was_made_again_after_its_disk_was_deleted_is_not_deleted_for_it(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        stage.wire.lose(lambda each: each.method == "DELETE")
+        with pytest.raises(Exception, match="no answer"):
+            await controller.reconcile(VOLUME)
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await released(stage)
+        with pytest.raises(Conflict):
+            await controller.reconcile(VOLUME)
+        assert not (await stage.api.get(PersistentVolume, "pv")).deleting
+
+    play(story)
