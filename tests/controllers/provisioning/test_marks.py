@@ -110,6 +110,7 @@ def test_a_volume_that_is_known_to_be_attached_waits_for_its_detach(play: Play):
         await marked(controller)
         await controller.reconcile(VOLUME)
         assert VOLUME not in controller.queue
+        assert not any("GET" in each and "volumeattachments" in each for each in stage.wire.sent)
         gone = WatchEvent("DELETED", await stage.api.get(VolumeAttachment, "va"), "1000")
         controller.cache(VolumeAttachment).apply(gone)
         assert await marked(controller) == [VOLUME]

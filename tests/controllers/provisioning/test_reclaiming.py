@@ -9,11 +9,11 @@ from claims_and_volumes import claim, volume
 from controller_stage import ControllerStage, Play
 from msgspec.structs import replace
 from provisioning_scenes import released
-from requests_sent import told
+from requests_sent import brief, told, writes
 
 from mooring.controllers.provisioning.reclaim import has_no_claim, may_have_mounted
 from mooring.kube.client import WatchEvent
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.checks.memory import remembered
@@ -113,21 +113,83 @@ def test_volumes_of_drivers_that_administrators_made_are_left_to_the_drivers(
     play(story)
 
 
+def fails(controller: Any, why: str) -> None:
+    """The storage deletes nothing."""
+
+    class Deleter:
+        async def delete(self) -> None:
+            raise RuntimeError(why)
+
+    (plugin,) = controller._plugins.plugins
+    plugin.new_deleter = lambda spec: Deleter()
+
+
 def test_a_storage_that_fails_to_delete_is_quoted_in_event_and_status(play: Play):
     async def story(stage: ControllerStage):
         controller = await released(stage)
+        for why in ("the array is on fire", "the array is gone"):
+            fails(controller, why)
+            with pytest.raises(RuntimeError):
+                await controller.reconcile(VOLUME)
+            status = (await stage.api.get(PersistentVolume, "pv")).status
+            assert (status.phase, status.message) == ("Failed", why)
+        assert await told(stage, controller) == [
+            ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is gone"),
+            ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is on fire"),
+        ]
 
-        def broken(spec: Any) -> Any:
-            raise RuntimeError("the array is on fire")
+    play(story)
 
-        (plugin,) = controller._plugins.plugins
-        plugin.new_deleter = broken
+
+def test_a_volume_has_failed_again_although_its_message_was_left_from_before(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        left = {"status": {"phase": "Released", "message": "on fire"}}
+        pv = await stage.api.patch(PersistentVolume, "pv", left, subresource="status")
+        controller.cache(PersistentVolume).accept(pv)
+        fails(controller, "on fire")
         with pytest.raises(RuntimeError):
             await controller.reconcile(VOLUME)
-        status = (await stage.api.get(PersistentVolume, "pv")).status
-        assert (status.phase, status.message) == ("Failed", "the array is on fire")
-        expected = ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is on fire")
-        assert await told(stage, controller) == [expected]
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Failed"
+
+    play(story)
+
+
+def test_a_volume_that_is_gone_needs_no_deletion(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await controller.reconcile(VOLUME)
+        assert stage.array.disks == {"d"}, "who made it go has left its disk"
+
+    play(story)
+
+
+def test_a_volume_that_was_let_go_is_not_let_go_again_when_its_deletion_got_no_answer(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        held = {"metadata": {"finalizers": ["mooring.dev/provisioned", "example.com/hold"]}}
+        controller.cache(PersistentVolume).accept(await stage.api.patch(PersistentVolume, "pv", held))
+        stage.wire.lose(lambda each: each.method == "DELETE")
+        with pytest.raises(Unreachable):
+            await controller.reconcile(VOLUME)
+        sent = writes(stage.wire)
+        await controller.reconcile(VOLUME)
+        assert [brief(each) for each in sent] == ["DELETE persistentvolumes/pv, the same"]
+
+    play(story)
+
+
+def test_all_volumes_are_asked_for_only_where_a_person_may_have_named_one_twice(play: Play):
+    """A provisioner gives each volume a name of its own."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        before = len(stage.wire.sent)
+        await controller.reconcile(VOLUME)
+        assert "GET /api/v1/persistentvolumes" not in stage.wire.sent[before:]
+        assert stage.array.disks == set()
 
     play(story)
 
@@ -185,7 +247,7 @@ def test_a_volume_that_was_made_again_after_its_disk_was_deleted_is_not_deleted_
     async def story(stage: ControllerStage):
         controller = await released(stage)
         stage.wire.lose(lambda each: each.method == "DELETE")
-        with pytest.raises(Exception, match="no answer"):
+        with pytest.raises(Unreachable):
             await controller.reconcile(VOLUME)
         await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
         await stage.api.delete(PersistentVolume, "pv")

@@ -108,6 +108,10 @@ async def an_administrator_made_it(stage: ControllerStage) -> tuple[Any, Key]:
     return await released(stage, by=""), VOLUME
 
 
+async def it_is_to_be_emptied(stage: ControllerStage) -> tuple[Any, Key]:
+    return await released(stage, policy="Recycle"), VOLUME
+
+
 async def nothing_deletes_it(stage: ControllerStage) -> tuple[Any, Key]:
     return await released(stage, by="", nfs={"server": "s", "path": "/p"}), VOLUME
 
@@ -138,6 +142,7 @@ SCENES: list[Any] = [
         (it_was_made_here, [GONE]),
         (it_is_held, [RELEASED, GONE]),
         (an_administrator_made_it, [GONE]),
+        (it_is_to_be_emptied, [RELEASED]),
         (nothing_deletes_it, [FAILED]),
         (it_is_retained, [RELEASED]),
     )

@@ -149,13 +149,13 @@ class Reclaimer:
             f"named by PersistentVolume {each.name}, too" for each in others if self._storage_of(each) == mine
         ]
 
-    def _storage_of(self, pv: PersistentVolume) -> tuple[str, str] | str:
+    def _storage_of(self, pv: PersistentVolume) -> tuple[str, str] | None:
         spec = VolumeSpec.of_persistent_volume(pv)
         try:
             plugin = self._plugins.find_plugin_by_spec(spec)
             return plugin.get_plugin_name(), plugin.get_volume_name(spec)
         except PluginError:  # of no plugin of this process
-            return pv.uid
+            return None
 
     async def _recycle_in_storage(self, pv: PersistentVolume) -> None:
         spec = VolumeSpec.of_persistent_volume(pv)
