@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from secrets import randbelow
+from secrets import choice
 
 from mooring.apiserver.store.history import ChangeType, Item, Key
 
-_LOWEST, _SPAN = 10**17, 8 * 10**17
+_PLACEHOLDERS = range(10**17, 10**18)
 
 
 def version_bytes(version: int) -> bytes:
@@ -26,7 +26,7 @@ class Rehearsal:
     """The writes of a decision, in order, and the version of each object that it read; 0 for one that does
     not exist."""
 
-    first_version: int = field(default_factory=lambda: _LOWEST + randbelow(_SPAN))
+    first_version: int = field(default_factory=lambda: choice(_PLACEHOLDERS))
     writes: list[tuple[str, ChangeType, Item]] = field(default_factory=list[tuple[str, ChangeType, Item]])
     seen: dict[tuple[str, Key], int] = field(default_factory=dict[tuple[str, Key], int])
 

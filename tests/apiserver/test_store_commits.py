@@ -1,0 +1,357 @@
+"""Commits: what a log is given with each, what fails with one that fails, and what comes of it later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.errors import Expired, Obj, StoreFailed, TooLargeVersion
+from mooring.apiserver.store.log import Batch, MemoryLog, Record
+from mooring.apiserver.store.object_store import RESUME_S, Store, decode
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
+
+
+def no_fields(resource: str, obj: Mapping[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def thing(**data: Any) -> Obj:
+    return {"metadata": {"uid": "u"}, "data": data}
+
+
+class NotedLog(MemoryLog):
+    """A log that notes its batches, and fails while `failure` is set; what it failed at may be durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[Batch] = []
+        self.failure: BaseException | None = None
+        self.keeps = False
+        self.closed = False
+        self.resumed = 0
+
+    def append(self, batch: Batch) -> Awaitable[None] | None:
+        if self.failure is not None:
+            if self.keeps:
+                super().append(batch)
+            raise self.failure
+        self.batches.append(batch)
+        return super().append(batch)
+
+    async def resume(self, after: int) -> Sequence[Record]:
+        self.resumed += 1
+        if self.failure is not None:
+            raise self.failure
+        return await super().resume(after)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def some(log: NotedLog, **window: int) -> Store:
+    """A store with the things a and b, in versions 1 and 2."""
+    store = Store(log, no_fields, **window)
+    for key in (A, B):
+        await store.write("things", key, thing())
+    return store
+
+
+def test_a_log_is_given_each_write_as_it_is_stored(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log)
+        await store.remove("things", B, thing(last=True))
+        (first, _, last) = (batch.records[0] for batch in log.batches)
+        item = store.get("things", A)
+        assert item is not None
+        assert first == Record(1, "things", "ns", "a", False, item.body)
+        assert (last.version, last.name, last.deleted) == (3, "b", True)
+        assert decode(last.body) == {
+            "metadata": {"uid": "u", "resourceVersion": "3"},
+            "data": {"last": True},
+        }
+
+    run(story())
+
+
+def test_a_log_is_told_once_of_what_left_the_window(run: Run):
+    """What a change replaced, and a deletion itself, no reader can ask for after that."""
+
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log, window=2)
+        await store.write("things", A, thing())  # 3, which replaces 1; forgets the making of a
+        await store.remove("things", A, thing())  # 4, which replaces 3; forgets the making of b
+        await store.write("things", C, thing())  # 5; forgets 3, so 1
+        await store.write("things", C, thing())  # 6; forgets 4, so 3 and 4
+        await store.write("things", C, thing())  # 7; forgets 5, the making of c
+        assert [(list(each.forgotten), each.floor) for each in log.batches] == [
+            ([], 0), ([], 0), ([], 0), ([], 1), ([], 2), ([1], 3), ([3, 4], 4)
+        ]  # fmt: skip
+        assert [each.version for each in log.recover().records] == [2, 5, 6, 7]
+
+    run(story())
+
+
+def test_what_a_failed_commit_was_to_forget_is_forgotten_with_the_next(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log, window=2)
+        await store.write("things", A, thing())
+        await store.write("things", A, thing())
+        await store.write("things", A, thing())  # 5; forgets 3, so 1
+        log.failure = OSError("disk full")
+        with pytest.raises(StoreFailed):
+            await store.write("things", A, thing())
+        log.failure = None
+        await asyncio.sleep(2 * RESUME_S)
+        await store.write("things", A, thing())
+        assert list(log.batches[-1].forgotten) == [1]
+
+    run(story())
+
+
+def test_a_write_of_a_failed_commit_is_not_what_the_next_one_is_computed_from(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log)
+        log.failure = OSError("disk full")
+        failed = [store.write("things", A, thing(n=1)), store.remove("things", B, thing())]
+        waiting = store.write("others", A, thing())
+        for each in (*failed, waiting):
+            with pytest.raises(StoreFailed, match="whether the last ones were is not known: disk full"):
+                await each
+        assert store.head("things", A) == store.get("things", A)
+        assert {each.key for each in store.heads("things")} == {A, B}
+        log.failure = None
+        await asyncio.sleep(2 * RESUME_S)
+        assert (await store.write("things", C, thing())).version == 6
+        assert [each.version for each in log.recover().records] == [1, 2, 6]
+
+    run(story())
+
+
+def test_a_write_that_waits_for_the_next_commit_fails_with_the_one_under_way(run: Run):
+    """It may have been computed from what has failed."""
+
+    class Slow(NotedLog):
+        def append(self, batch: Batch) -> Awaitable[None]:
+            return self._later(batch)
+
+        async def _later(self, batch: Batch) -> None:
+            await asyncio.sleep(1)
+            raise OSError("disk full")
+
+    async def story() -> None:
+        store = Store(Slow(), no_fields)
+        first = store.write("things", A, thing())
+        await asyncio.sleep(0.5)
+        second = store.write("things", A, thing())
+        for each in (first, second):
+            with pytest.raises(StoreFailed):
+                await each
+        assert store.list("things") == []
+        await store.close()
+
+    run(story())
+
+
+def test_what_was_durable_after_all_is_told_to_those_who_wait_for_it(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log, window=3)
+        cursor, elsewhere = store.watch("things", 2), store.watch("others", 2)
+        waiting, other = asyncio.create_task(cursor.changed()), asyncio.create_task(elsewhere.changed())
+        log.failure, log.keeps = OSError("no answer"), True
+        lost = [store.write("things", key, thing()) for key in (A, C)]
+        await asyncio.gather(*lost, return_exceptions=True)
+        log.failure = None
+        await asyncio.sleep(2 * RESUME_S)
+        await waiting
+        assert [(each.type, each.item.version) for each in cursor.take()] == [("MODIFIED", 3), ("ADDED", 4)]
+        assert not other.done()
+        assert (store.version, store.floor) == (4, 1), "the window is as large as ever"
+        other.cancel()
+
+    run(story())
+
+
+def test_a_log_that_does_not_resume_is_asked_again_each_second_until_it_does(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log)
+        log.failure = OSError("disk full")
+        with pytest.raises(StoreFailed):
+            await store.write("things", A, thing())
+        await asyncio.sleep(5.5 * RESUME_S)
+        log.failure = OSError("no disk")
+        await asyncio.sleep(5 * RESUME_S)
+        assert log.resumed == 10
+        assert store.trouble == "no disk"
+        log.failure = None
+        await asyncio.sleep(10 * RESUME_S)
+        assert (log.resumed, store.trouble) == (11, "")
+
+    run(story())
+
+
+def test_a_store_that_is_closed_finishes_what_is_under_way_and_lets_its_log_go(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log)
+        write = store.write("things", C, thing())
+        await store.close()
+        assert (write.done(), log.closed) == (True, True)
+
+    run(story())
+
+
+def test_a_store_that_is_closed_does_not_resume_its_log_any_more(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        store = await some(log)
+        log.failure = OSError("disk full")
+        with pytest.raises(StoreFailed):
+            await store.write("things", A, thing())
+        await store.close()
+        await asyncio.sleep(5 * RESUME_S)
+        assert (log.resumed, log.closed) == (0, True)
+
+    run(story())
+
+
+def test_a_store_has_settled_when_all_that_was_proposed_is_durable(run: Run):
+    async def story() -> None:
+        store = await some(NotedLog())
+        await store.settled()
+        writes = [store.write("things", A, thing()), store.write("others", B, thing())]
+        await store.settled()
+        assert all(each.done() for each in writes)
+
+    run(story())
+
+
+def test_heads_are_the_newest_states_durable_or_not(run: Run):
+    async def story() -> None:
+        store = await some(NotedLog())
+        await store.write("others", A, thing())
+        written = store.write("things", C, thing())
+        store.write("others", C, thing())
+        store.remove("things", A, thing())
+        newest = store.write("things", B, thing(n=1))
+        assert sorted(each.version for each in store.heads("things")) == [4, 7]
+        assert store.heads("none") == []
+        head = store.head("things", B)
+        assert head is not None
+        assert head.version == 7
+        assert store.head("things", A) is None
+        await asyncio.gather(written, newest)
+        assert [each.key for each in store.list("things")] == [B, C]
+
+    run(story())
+
+
+def test_a_write_that_waits_stays_the_head_when_the_one_before_is_durable(run: Run):
+    class Slow(NotedLog):
+        def append(self, batch: Batch) -> Awaitable[None]:
+            return self._later(batch)
+
+        async def _later(self, batch: Batch) -> None:
+            await asyncio.sleep(1)
+            MemoryLog.append(self, batch)
+
+    async def story() -> None:
+        store = Store(Slow(), no_fields)
+        first = store.write("things", A, thing())
+        await asyncio.sleep(0.5)
+        second = store.write("things", A, thing())
+        item = await first
+        assert store.get("things", A) is item
+        head = store.head("things", A)
+        assert head is not None
+        assert head.version == 2
+        assert store.head("things", A) is await second
+
+    run(story())
+
+
+def test_objects_are_listed_by_namespace_and_name_and_those_of_a_kind_alone(run: Run):
+    async def story() -> None:
+        store = Store(NotedLog(), no_fields)
+        for key in (("b", "a"), ("a", "z"), ("", "x"), ("a", "c")):
+            await store.write("things", key, thing())
+        assert [each.key for each in store.list("things")] == [("", "x"), ("a", "c"), ("a", "z"), ("b", "a")]
+        await store.write("things", ("a", "d"), thing())
+        await store.remove("things", ("", "x"), thing())
+        assert [each.key for each in store.list("things")] == [("a", "c"), ("a", "d"), ("a", "z"), ("b", "a")]
+        assert [each.key for each in store.list("things", 3)] == [("", "x"), ("a", "z"), ("b", "a")]
+        assert store.list("others") == []
+
+    run(story())
+
+
+@pytest.mark.parametrize("read", ["list", "watch"])
+def test_the_past_is_readable_from_the_floor_on_and_the_future_not_at_all(run: Run, read: str):
+    async def story() -> None:
+        store = await some(NotedLog(), window=1)
+        asked = getattr(store, read)
+        asked("things", 1)
+        asked("things", 2)
+        with pytest.raises(Expired, match=r"0 \(1\)"):
+            asked("things", 0)
+        with pytest.raises(TooLargeVersion):
+            asked("things", 3)
+        store.check_not_future(2)
+        with pytest.raises(TooLargeVersion):
+            store.check_not_future(3)
+
+    run(story())
+
+
+def test_a_window_of_bytes_holds_as_many_changes_as_fit_and_the_last_in_any_case(run: Run):
+    async def story() -> None:
+        store = await some(NotedLog())
+        size = sum(len(each.body) for each in store.list("things"))
+        fits = await some(NotedLog(), window_bytes=size)
+        assert fits.floor == 0
+        tight = await some(NotedLog(), window_bytes=size - 1)
+        assert tight.floor == 1
+        tiny = await some(NotedLog(), window_bytes=1)
+        assert tiny.floor == 1
+        await tight.write("things", C, thing())
+        assert tight.floor == 2, "what has left the window counts no more"
+
+    run(story())
+
+
+def test_a_store_of_which_all_history_is_forgotten_goes_on_after_its_floor(run: Run):
+    """No version is used twice, also when the newest object is gone."""
+
+    async def story() -> None:
+        log = NotedLog()
+        log.append(Batch([], [], 7))
+        store = Store(log, no_fields)
+        assert (store.version, store.floor) == (7, 7)
+        assert (await store.write("things", A, thing())).version == 8
+
+    run(story())
+
+
+def test_an_object_that_is_older_than_the_floor_is_there_and_no_change(run: Run):
+    async def story() -> None:
+        log = NotedLog()
+        first = await some(log, window=1)
+        await first.write("others", C, thing())
+        await first.write("others", C, thing())
+        store = Store(log, no_fields)
+        assert [each.version for each in store.list("things")] == [1, 2]
+        assert store.floor == 2
+        assert store.watch("things", 2).take() == []
+        assert [each.item.version for each in store.watch("others", 2).take()] == [3, 4]
+
+    run(story())
