@@ -203,5 +203,20 @@ def test_revisions_that_pods_are_of_are_kept_beyond_the_limit(play: Play):
     play(story)
 
 
+def test_a_revision_between_the_current_and_the_newest_is_kept_while_a_pod_is_of_it(play: Play):
+    async def story(stage: ControllerStage):
+        await add_set(stage, revisionHistoryLimit=0, updateStrategy={"type": "OnDelete"})
+        await settled(stage)
+        for edition in "23":
+            await change_set(stage, template={"metadata": {"annotations": {"edition": edition}}})
+            if edition == "2":
+                await pod_goes(stage)
+            for _ in range(2):
+                await (await on(stage)).reconcile(KEY)
+        assert await revisions(stage) == [1, 2, 3]
+
+    play(story)
+
+
 async def revisions(stage: ControllerStage) -> list[int]:
     return sorted(each.revision for each in (await stage.api.list(ControllerRevision)).items)

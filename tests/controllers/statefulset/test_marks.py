@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
+from msgspec.structs import replace
 from requests_sent import marked
 from set_scenes import KEY, add_set, make_ready, on, settled
 
@@ -74,8 +75,10 @@ def test_a_set_is_looked_at_when_its_claim_is_gone_and_not_when_one_is_new(play:
         await add_set(stage)
         controller = await on(stage)
         claim = named("data-db-0", kind=PersistentVolumeClaim)
-        for type_, expected in (("ADDED", []), ("DELETED", [KEY])):
-            controller.cache(PersistentVolumeClaim).apply(WatchEvent(type_, claim, "1000"))
+        told = (("ADDED", []), ("MODIFIED", []), ("DELETED", [KEY]))
+        for version, (type_, expected) in enumerate(told, 1000):
+            newer = replace(claim, metadata=replace(claim.metadata, resource_version=f"{version}"))
+            controller.cache(PersistentVolumeClaim).apply(WatchEvent(type_, newer, f"{version}"))
             assert await marked(controller) == expected
 
     play(story)

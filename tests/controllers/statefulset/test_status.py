@@ -11,7 +11,7 @@ from requests_sent import told
 from set_scenes import KEY, add_set, change_set, make_ready, on, settled
 
 from mooring.controllers.statefulset.status import status_of
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import (
     Condition,
     ControllerRevision,
@@ -23,6 +23,7 @@ from mooring.kube.objects import (
     StatefulSetStatus,
 )
 from mooring.kube.revisions import REVISION
+from mooring.simulation.parts.faulty_transport import request
 
 
 async def status(stage: ControllerStage) -> StatefulSetStatus:
@@ -102,6 +103,22 @@ def test_a_step_that_fails_says_so_and_hides_nothing(play: Play):
         assert (await status(stage)).observed_generation == 2
         message = f"delete Pod db-1 failed: {raised.value}"
         assert await told(stage, controller) == [("StatefulSet db", "Warning", "FailedDelete", message)]
+
+    play(story)
+
+
+def test_a_set_is_tried_again_after_a_pause_if_its_failure_cannot_be_told_either(play: Play):
+    """A conflict alone is tried again at once; an API server that does not answer is not."""
+
+    async def story(stage: ControllerStage):
+        await add_set(stage, 2)
+        await settled(stage)
+        await change_set(stage, replicas=1)
+        controller = await on(stage)
+        await replaced(stage, "db-1")
+        stage.wire.lose(request("PATCH", "statefulsets/db/status"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile(KEY)
 
     play(story)
 
