@@ -84,6 +84,7 @@ def test_a_pod_that_has_failed_is_deleted_and_then_created_anew():
 def test_scaling_down_goes_from_the_top_one_at_a_time():
     assert steps(stateful_set(1), pod(0), pod(1), pod(2)) == [(Action.DELETE, 2)]
     assert steps(stateful_set(1), pod(0), pod(1), pod(2, deleting=True)) == []
+    assert steps(stateful_set(1), pod(0), pod(1, deleting=True), pod(2)) == []
     assert steps(stateful_set(1), pod(0, ready=False), pod(1)) == [], "not while one that stays is not ready"
 
 
