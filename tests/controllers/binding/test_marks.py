@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from binding_scenes import DEFAULT, add_claim, add_class, add_volume, on
+from binding_scenes import CHOSEN, COMPLETED, DEFAULT, add_claim, add_class, add_volume, on
 from claims_and_volumes import claim, volume
 from controller_stage import ControllerStage, Play
 from msgspec.structs import replace
@@ -153,6 +153,17 @@ def test_a_volume_that_is_available_now_marks_the_claims_that_wait(play: Play):
     async def story(stage: ControllerStage):
         await add_volume(stage, phase="")
         await add_claim(stage)
+        controller = await on(stage)
+        await controller.reconcile(VolumeKey("pv"))
+        assert await marked(controller) == [VolumeKey("pv"), ClaimKey("default/c")]
+
+    play(story)
+
+
+def test_a_volume_that_is_taken_from_its_claim_marks_both(play: Play):
+    async def story(stage: ControllerStage):
+        reference = await add_claim(stage, annotations=COMPLETED, volumeName="another")
+        await add_volume(stage, "Bound", CHOSEN, claimRef=reference)
         controller = await on(stage)
         await controller.reconcile(VolumeKey("pv"))
         assert await marked(controller) == [VolumeKey("pv"), ClaimKey("default/c")]

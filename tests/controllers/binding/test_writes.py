@@ -78,6 +78,10 @@ async def its_class_is_missing(stage: ControllerStage) -> None:
     await add_claim(stage, storageClassName="missing")
 
 
+async def it_waits_as_if_it_were_lost(stage: ControllerStage) -> None:
+    await add_claim(stage, {"phase": "Lost"})
+
+
 async def its_volume_is_gone(stage: ControllerStage) -> None:
     await add_claim(stage, BOUND, COMPLETED, volumeName="pv")
 
@@ -159,6 +163,7 @@ CLAIMS: list[tuple[Scene, list[Write]]] = [
         [patch("persistentvolumeclaims/c", spec={"storageClassName": "disk"})],
     ),
     (its_class_is_missing, []),
+    (it_waits_as_if_it_were_lost, [without_volume("Pending")]),
     (its_volume_is_gone, [without_volume("Lost")]),
     (its_protection_is_gone, [of_claim(finalizers=[*HELD[:2]])]),
     (it_ends, [of_claim(finalizers=[HELD[0]])]),
@@ -195,7 +200,8 @@ async def it_is_deleted_unprotected(stage: ControllerStage) -> None:
 
 
 async def it_is_deleted_and_bound(stage: ControllerStage) -> None:
-    reference = await add_claim(stage, BOUND, COMPLETED, volumeName="pv")
+    """The claim has not been told yet that its binding is complete."""
+    reference = await add_claim(stage, volumeName="pv")
     await add_volume(stage, "Bound", claimRef=reference)
     await stage.api.delete(PersistentVolume, "pv")
 
