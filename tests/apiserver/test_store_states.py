@@ -1,0 +1,129 @@
+"""What a store shows: the newest states, lists now and in the past, and how far back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.errors import Expired, Obj, TooLargeVersion
+from mooring.apiserver.store.log import Batch, MemoryLog
+from mooring.apiserver.store.object_store import Store
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
+
+
+def no_fields(resource: str, obj: Mapping[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def thing(**data: Any) -> Obj:
+    return {"metadata": {"uid": "u"}, "data": data}
+
+
+async def some(log: MemoryLog, **window: int) -> Store:
+    """A store with the things a and b, in versions 1 and 2."""
+    store = Store(log, no_fields, **window)
+    for key in (A, B):
+        await store.write("things", key, thing())
+    return store
+
+
+def test_heads_are_the_newest_states_durable_or_not(run: Run):
+    async def story() -> None:
+        store = await some(MemoryLog())
+        await store.write("others", A, thing())
+        written = store.write("things", C, thing())
+        store.write("others", C, thing())
+        store.remove("things", A, thing())
+        newest = store.write("things", B, thing(n=1))
+        assert sorted(each.version for each in store.heads("things")) == [4, 7]
+        assert store.heads("none") == []
+        head = store.head("things", B)
+        assert head is not None
+        assert head.version == 7
+        assert store.head("things", A) is None
+        await asyncio.gather(written, newest)
+        assert [each.key for each in store.list("things")] == [B, C]
+
+    run(story())
+
+
+def test_objects_are_listed_by_namespace_and_name_and_those_of_a_kind_alone(run: Run):
+    async def story() -> None:
+        store = Store(MemoryLog(), no_fields)
+        for key in (("b", "a"), ("a", "z"), ("", "x"), ("a", "c")):
+            await store.write("things", key, thing())
+        assert [each.key for each in store.list("things")] == [("", "x"), ("a", "c"), ("a", "z"), ("b", "a")]
+        await store.write("things", ("a", "d"), thing())
+        await store.remove("things", ("", "x"), thing())
+        assert [each.key for each in store.list("things")] == [("a", "c"), ("a", "d"), ("a", "z"), ("b", "a")]
+        assert [each.key for each in store.list("things", 3)] == [("", "x"), ("a", "z"), ("b", "a")]
+        assert store.list("others") == []
+
+    run(story())
+
+
+@pytest.mark.parametrize("read", ["list", "watch"])
+def test_the_past_is_readable_from_the_floor_on_and_the_future_not_at_all(run: Run, read: str):
+    async def story() -> None:
+        store = await some(MemoryLog(), window=1)
+        asked = getattr(store, read)
+        asked("things", 1)
+        asked("things", 2)
+        with pytest.raises(Expired, match=r"0 \(1\)"):
+            asked("things", 0)
+        with pytest.raises(TooLargeVersion):
+            asked("things", 3)
+        store.check_not_future(2)
+        with pytest.raises(TooLargeVersion):
+            store.check_not_future(3)
+
+    run(story())
+
+
+def test_a_window_of_bytes_holds_as_many_changes_as_fit_and_the_last_in_any_case(run: Run):
+    async def story() -> None:
+        store = await some(MemoryLog())
+        size = sum(len(each.body) for each in store.list("things"))
+        fits = await some(MemoryLog(), window_bytes=size)
+        assert fits.floor == 0
+        tight = await some(MemoryLog(), window_bytes=size - 1)
+        assert tight.floor == 1
+        tiny = await some(MemoryLog(), window_bytes=1)
+        assert tiny.floor == 1
+        await tight.write("things", C, thing())
+        assert tight.floor == 2, "what has left the window counts no more"
+
+    run(story())
+
+
+def test_a_store_of_which_all_history_is_forgotten_goes_on_after_its_floor(run: Run):
+    """No version is used twice, also when the newest object is gone."""
+
+    async def story() -> None:
+        log = MemoryLog()
+        log.append(Batch([], [], 7))
+        store = Store(log, no_fields)
+        assert (store.version, store.floor) == (7, 7)
+        assert (await store.write("things", A, thing())).version == 8
+
+    run(story())
+
+
+def test_an_object_that_is_older_than_the_floor_is_there_and_no_change(run: Run):
+    async def story() -> None:
+        log = MemoryLog()
+        first = await some(log, window=1)
+        await first.write("others", C, thing())
+        await first.write("others", C, thing())
+        store = Store(log, no_fields)
+        assert [each.version for each in store.list("things")] == [1, 2]
+        assert store.floor == 2
+        assert store.watch("things", 2).take() == []
+        assert [each.item.version for each in store.watch("others", 2).take()] == [3, 4]
+
+    run(story())
