@@ -10,7 +10,8 @@ import pytest
 
 from mooring.apiserver.errors import Expired, Obj, TooLargeVersion
 from mooring.apiserver.store.log import Batch, MemoryLog
-from mooring.apiserver.store.object_store import Store
+from mooring.apiserver.store.object_store import Store, decode
+from mooring.apiserver.work_limit import TooMuch, limited
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
@@ -127,3 +128,40 @@ def test_an_object_that_is_older_than_the_floor_is_there_and_no_change(run: Run)
         assert [each.item.version for each in store.watch("others", 2).take()] == [3, 4]
 
     run(story())
+
+
+def test_unless_told_otherwise_ten_thousand_changes_are_readable(run: Run):
+    async def story() -> None:
+        store = Store(MemoryLog(), no_fields)
+        for _ in range(2):
+            assert store.floor == 0
+            await asyncio.gather(*(store.write("things", A, thing()) for _ in range(5000)))
+        assert store.floor == 0
+        await store.write("things", A, thing())
+        assert store.floor == 1
+
+    run(story())
+
+
+def test_unless_told_otherwise_32_mebibytes_of_changes_are_readable(run: Run):
+    async def story() -> None:
+        store, mebibyte = Store(MemoryLog(), no_fields), 1024 * 1024
+        body = (await store.write("things", A, thing(text=""))).body
+        text = "x" * (mebibyte - len(body))
+        store = Store(MemoryLog(), no_fields)
+        for version in range(1, 33):
+            written = await store.write("things", A, thing(text=text[: -1 if version > 9 else None]))
+            assert len(written.body) == mebibyte
+        assert store.floor == 0
+        await store.write("things", A, thing())
+        assert store.floor == 1
+
+    run(story())
+
+
+def test_reading_an_object_is_work_that_grows_with_its_size():
+    """A microsecond for eight bytes: a client that makes a server read much is answered elsewhere."""
+    with limited(100):
+        decode(b"%800d" % 1)
+    with limited(99), pytest.raises(TooMuch):
+        decode(b"%800d" % 1)

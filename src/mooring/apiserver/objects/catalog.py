@@ -25,10 +25,10 @@ class Catalog:
     @property
     def kinds(self) -> Kinds:
         """The kinds as of the last commit; the same value as long as no definition changes."""
-        if self._seen != self._definitions.version:
+        if self._seen != self._definitions.history.end:
             with limited(NO_LIMIT):  # it is not this request's alone
                 self._kinds = _with(self.definitions())
-            self._seen = self._definitions.version
+            self._seen = self._definitions.history.end
         return self._kinds
 
     def definitions(self) -> list[Obj]:

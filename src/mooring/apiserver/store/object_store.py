@@ -64,7 +64,6 @@ class Collection:
     def __init__(self) -> None:
         self.items: dict[Key, Item] = {}
         self.history = History()
-        self.version = 0
         self._sorted: list[Key] | None = None
 
     def apply(self, change: Change) -> None:
@@ -75,7 +74,6 @@ class Collection:
             self.items[key] = change.item
         if change.type != "MODIFIED":
             self._sorted = None
-        self.version = change.item.version
         self.history.append(change)
 
     def current(self) -> list[Item]:
@@ -86,12 +84,13 @@ class Collection:
 
     def at(self, version: int) -> list[Item]:
         """Every object as of `version`, which the caller knows to be in the window."""
-        if version >= self.version:
+        later = self.history.since(self.history.position(version))
+        if not later:
             return self.current()
         # Backwards from now: the window holds what each change replaced, and a list of the past is mostly a
         # few changes old.
         items = dict(self.items)
-        for change in reversed(self.history.since(self.history.position(version))):
+        for change in reversed(later):
             if change.previous is None:
                 del items[change.item.key]
             else:
@@ -128,10 +127,12 @@ class Store:
         self._failure: BaseException | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._rehearsal: Rehearsal | None = None
-        self._allocated = 0
-        self.version = 0
-        self.floor = 0
-        self._recover()
+        recovery = log.recover()
+        self.version = self.floor = recovery.floor
+        for record in recovery.records:
+            self._replay(record)
+        self._allocated = self.version
+        self._evict()
 
     def collection(self, resource: str) -> Collection:
         if resource not in self._collections:
@@ -369,14 +370,6 @@ class Store:
                 self._forgotten.append(change.previous.version)
             if change.type == "DELETED":
                 self._forgotten.append(change.item.version)
-
-    def _recover(self) -> None:
-        recovery = self._log.recover()
-        self.floor = recovery.floor
-        for record in recovery.records:
-            self._replay(record)
-        self.version = self._allocated = max(self.version, self.floor)
-        self._evict()
 
     def _replay(self, record: Record) -> None:
         key = (record.namespace, record.name)
