@@ -225,6 +225,35 @@ def test_a_store_that_is_closed_does_not_resume_its_log_any_more(run: Run):
     run(story())
 
 
+def test_a_log_is_let_go_when_nothing_works_on_it_any_more(run: Run):
+    class Slow(NotedLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.done: list[str] = []
+
+        async def resume(self, after: int) -> Sequence[Record]:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                self.done.append("resume")
+            return []
+
+        def close(self) -> None:
+            self.done.append("close")
+
+    async def story() -> None:
+        log = Slow()
+        store = await some(log)
+        log.failure = OSError("disk full")
+        with pytest.raises(StoreFailed):
+            await store.write("things", A, thing())
+        await asyncio.sleep(2)
+        await store.close()
+        assert log.done == ["resume", "close"]
+
+    run(story())
+
+
 def test_a_store_has_settled_when_all_that_was_proposed_is_durable(run: Run):
     async def story() -> None:
         store = await some(NotedLog())

@@ -53,6 +53,20 @@ def test_heads_are_the_newest_states_durable_or_not(run: Run):
     run(story())
 
 
+@pytest.mark.parametrize(
+    ("metadata", "labels"), [({}, {}), ({"labels": None}, {}), ({"labels": {"a": "b"}}, {"a": "b"})]
+)
+def test_an_object_is_selected_by_its_labels_of_which_it_may_have_none(
+    run: Run, metadata: dict[str, Any], labels: dict[str, str]
+):
+    async def story() -> None:
+        store = Store(MemoryLog(), no_fields)
+        item = await store.write("things", A, {"metadata": {"uid": "u", **metadata}})
+        assert (item.key, item.uid, item.version, item.labels) == (A, "u", 1, labels)
+
+    run(story())
+
+
 def test_objects_are_listed_by_namespace_and_name_and_those_of_a_kind_alone(run: Run):
     async def story() -> None:
         store = Store(MemoryLog(), no_fields)
