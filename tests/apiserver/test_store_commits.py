@@ -161,6 +161,29 @@ def test_a_write_that_waits_for_the_next_commit_fails_with_the_one_under_way(run
     run(story())
 
 
+def test_a_commit_that_is_cancelled_fails_its_writes_and_nothing_is_resumed(run: Run):
+    """So ends a process: nothing is begun any more."""
+
+    class Endless(NotedLog):
+        def append(self, batch: Batch) -> Awaitable[None]:
+            return asyncio.sleep(3600)
+
+    async def story() -> None:
+        log = Endless()
+        store = Store(log, no_fields)
+        write = store.write("things", A, thing())
+        await asyncio.sleep(1)
+        commit = store._flush
+        assert commit is not None
+        commit.cancel()
+        with pytest.raises(StoreFailed):
+            await write
+        await asyncio.sleep(5)
+        assert (commit.cancelled(), log.resumed) == (True, 0)
+
+    run(story())
+
+
 def test_what_was_durable_after_all_is_told_to_those_who_wait_for_it(run: Run):
     async def story() -> None:
         log = NotedLog()
