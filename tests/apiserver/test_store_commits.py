@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mooring.apiserver.errors import Obj, StoreFailed
 from mooring.apiserver.store.log import Batch, MemoryLog, Record
@@ -204,7 +205,9 @@ def test_what_was_durable_after_all_is_told_to_those_who_wait_for_it(run: Run):
     run(story())
 
 
-def test_a_log_that_does_not_resume_is_asked_again_each_second_until_it_does(run: Run):
+def test_a_log_that_does_not_resume_is_asked_again_each_second_and_told_of_when_it_says_something_new(
+    run: Run,
+):
     async def story() -> None:
         log = NotedLog()
         store = await some(log)
@@ -220,7 +223,9 @@ def test_a_log_that_does_not_resume_is_asked_again_each_second_until_it_does(run
         await asyncio.sleep(10 * RESUME_S)
         assert (log.resumed, store.trouble) == (11, "")
 
-    run(story())
+    with capture_logs() as logged:
+        run(story())
+    assert [each["error"] for each in logged if each["log_level"] == "warning"] == ["OSError('no disk')"]
 
 
 def test_a_store_that_is_closed_finishes_what_is_under_way_and_lets_its_log_go(run: Run):
