@@ -137,26 +137,49 @@ def test_a_write_of_a_failed_commit_is_not_what_the_next_one_is_computed_from(ru
     run(story())
 
 
-def test_a_write_that_waits_for_the_next_commit_fails_with_the_one_under_way(run: Run):
+class SlowLog(NotedLog):
+    """Its commits take a second."""
+
+    def append(self, batch: Batch) -> Awaitable[None]:
+        return self._later(batch)
+
+    async def _later(self, batch: Batch) -> None:
+        await asyncio.sleep(1)
+        super().append(batch)
+
+
+def test_a_write_that_waits_for_the_next_commit_fails_with_the_one_under_way_and_for_good(run: Run):
     """It may have been computed from what has failed."""
 
-    class Slow(NotedLog):
-        def append(self, batch: Batch) -> Awaitable[None]:
-            return self._later(batch)
-
-        async def _later(self, batch: Batch) -> None:
-            await asyncio.sleep(1)
-            raise OSError("disk full")
-
     async def story() -> None:
-        store = Store(Slow(), no_fields)
+        log = SlowLog()
+        log.failure = OSError("disk full")
+        store = Store(log, no_fields)
         first = store.write("things", A, thing())
         await asyncio.sleep(0.5)
         second = store.write("things", A, thing())
         for each in (first, second):
             with pytest.raises(StoreFailed):
                 await each
-        assert store.list("things") == []
+        log.failure = None
+        await asyncio.sleep(2 * RESUME_S)
+        await store.write("things", B, thing())
+        assert [each.key for each in store.list("things")] == [B]
+        assert [each.version for each in log.recover().records] == [3]
+
+    run(story())
+
+
+def test_of_a_failed_commit_all_are_told_though_one_of_them_has_gone_away(run: Run):
+    async def story() -> None:
+        log = SlowLog()
+        log.failure = OSError("disk full")
+        store = Store(log, no_fields)
+        gone, stays = (store.write("things", key, thing()) for key in (A, B))
+        await asyncio.sleep(0.5)
+        gone.cancel()
+        with pytest.raises(StoreFailed):
+            await stays
         await store.close()
 
     run(story())
@@ -294,16 +317,8 @@ def test_a_store_has_settled_when_all_that_was_proposed_is_durable(run: Run):
 
 
 def test_a_write_that_waits_stays_the_head_when_the_one_before_is_durable(run: Run):
-    class Slow(NotedLog):
-        def append(self, batch: Batch) -> Awaitable[None]:
-            return self._later(batch)
-
-        async def _later(self, batch: Batch) -> None:
-            await asyncio.sleep(1)
-            MemoryLog.append(self, batch)
-
     async def story() -> None:
-        store = Store(Slow(), no_fields)
+        store = Store(SlowLog(), no_fields)
         first = store.write("things", A, thing())
         await asyncio.sleep(0.5)
         second = store.write("things", A, thing())

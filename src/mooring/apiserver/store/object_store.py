@@ -55,7 +55,7 @@ def decode(body: bytes) -> Obj:
 class _Write(msgspec.Struct, frozen=True):
     resource: str
     change: Change
-    done: asyncio.Future[Item] | None
+    done: asyncio.Future[Item]
 
 
 class Collection:
@@ -318,7 +318,7 @@ class Store:
         self._heads.clear()
         self._batch = []
         for write in writes:
-            if write.done and not write.done.done():
+            if not write.done.done():
                 write.done.set_exception(self._failed())
                 write.done.exception()  # marks it as retrieved: the request that waited may have been cancelled
 
@@ -349,7 +349,7 @@ class Store:
             # A later write of this object may wait for the next commit: then that one stays the head.
             if self._heads.get((write.resource, write.change.item.key)) is write.change:
                 del self._heads[write.resource, write.change.item.key]
-            if write.done and not write.done.done():
+            if not write.done.done():
                 write.done.set_result(write.change.item)
         self._evict()
         for resource in touched:
