@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -180,6 +181,24 @@ def test_of_a_failed_commit_all_are_told_though_one_of_them_has_gone_away(run: R
         gone.cancel()
         with pytest.raises(StoreFailed):
             await stays
+        await store.close()
+
+    run(story())
+
+
+def test_a_failure_that_nothing_waits_for_is_no_error_of_the_process(run: Run):
+    """The request that waited was cancelled: asyncio would log that its outcome was never looked at."""
+
+    async def story() -> None:
+        unseen: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+        log = NotedLog()
+        log.failure = OSError("disk full")
+        store = Store(log, no_fields)
+        store.write("things", A, thing())
+        await asyncio.sleep(0.5)
+        gc.collect()
+        assert unseen == []
         await store.close()
 
     run(story())

@@ -53,6 +53,31 @@ def test_heads_are_the_newest_states_durable_or_not(run: Run):
     run(story())
 
 
+def test_who_waits_for_a_resource_is_woken_by_its_writes_and_not_by_those_of_others(run: Run):
+    async def story() -> None:
+        store = await some(MemoryLog())
+        waiting = asyncio.create_task(store.watch("things", 2).changed())
+        await store.write("others", A, thing())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await store.write("things", A, thing())
+        await asyncio.sleep(1)
+        assert waiting.done()
+
+    run(story())
+
+
+def test_nothing_is_kept_apart_of_a_write_that_is_durable(run: Run):
+    """What is being committed is kept beside what is stored: for as long as a process runs, it would grow."""
+
+    async def story() -> None:
+        store = await some(MemoryLog())
+        await store.remove("things", A, thing())
+        assert store._heads == {}
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("metadata", "labels"), [({}, {}), ({"labels": None}, {}), ({"labels": {"a": "b"}}, {"a": "b"})]
 )
