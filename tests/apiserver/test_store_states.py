@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from noted_log import A, B, C, no_fields, some, thing
 
-from mooring.apiserver.errors import Expired, Obj, TooLargeVersion
+from mooring.apiserver.errors import Expired, TooLargeVersion
 from mooring.apiserver.store.log import Batch, MemoryLog
 from mooring.apiserver.store.object_store import Store, decode
 from mooring.apiserver.work_limit import TooMuch, limited
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
-
-
-def no_fields(resource: str, obj: Mapping[str, Any]) -> Mapping[str, str]:
-    return {}
-
-
-def thing(**data: Any) -> Obj:
-    return {"metadata": {"uid": "u"}, "data": data}
-
-
-async def some(log: MemoryLog, **window: int) -> Store:
-    """A store with the things a and b, in versions 1 and 2."""
-    store = Store(log, no_fields, **window)
-    for key in (A, B):
-        await store.write("things", key, thing())
-    return store
 
 
 def test_heads_are_the_newest_states_durable_or_not(run: Run):
