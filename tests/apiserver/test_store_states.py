@@ -119,8 +119,9 @@ def test_a_window_of_bytes_holds_as_many_changes_as_fit_and_the_last_in_any_case
         assert tight.floor == 1
         tiny = await some(MemoryLog(), window_bytes=1)
         assert tiny.floor == 1
-        await tight.write("things", C, thing())
-        assert tight.floor == 2, "what has left the window counts no more"
+        for floor in (1, 2, 3):
+            await fits.write("things", C, thing())
+            assert fits.floor == floor, "what has left the window counts no more"
 
     run(story())
 
