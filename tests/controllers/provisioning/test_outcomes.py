@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
+from msgspec.structs import replace
 from provisioning_scenes import events, waiting_claim
 from requests_sent import marked
 
@@ -135,21 +136,11 @@ def test_nothing_is_remembered_of_a_claim_that_goes_while_its_beginning_is_store
         claims = controller.cache(PersistentVolumeClaim)
         claims.apply(WatchEvent("DELETED", claim, "1000000"))
         if successor:
-            await replaced(stage)
-            claims.apply(
-                WatchEvent("ADDED", await stage.api.get(PersistentVolumeClaim, "c", "default"), "1000001")
-            )
+            metadata = replace(claim.metadata, uid="another", resource_version="1000001")
+            claims.apply(WatchEvent("ADDED", replace(claim, metadata=metadata), "1000001"))
         held.release()
-        await asyncio.wait([working])
+        await working
         await marked(controller)
         assert [*remembered(controller, {claim.uid})] == []
 
     play(story)
-
-
-async def replaced(stage: ControllerStage) -> None:
-    """Another claim of that name is there."""
-    await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
-    await stage.api.delete(PersistentVolumeClaim, "c", "default")
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": spec}, "default")

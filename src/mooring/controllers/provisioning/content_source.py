@@ -54,10 +54,8 @@ def _clone(
     volumes: Informer[PersistentVolume],
     plugin: SnapshottableVolumePlugin,
 ) -> ContentSource:
-    pv = (
-        volumes.get(original.spec.volume_name) if original is not None and original.spec.volume_name else None
-    )
-    if original is None or pv is None:
+    pv = volumes.get(original.spec.volume_name) if original is not None else None
+    if pv is None:
         raise InvalidSpec(
             f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet"
         )
