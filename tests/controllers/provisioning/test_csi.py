@@ -330,6 +330,29 @@ def test_attributes_of_a_class_are_asked_for(play: Play):
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("driver", "why"),
+    [
+        (None, "VolumeAttributesClass gold of claim default/c does not exist"),
+        ("other.example.com", f"gold of claim default/c is of driver other.example.com, not of {NAME}"),
+    ],
+)
+def test_no_volume_is_made_without_the_attributes_that_its_claim_asks_for(
+    play: Play, driver: str | None, why: str
+):
+    async def story(stage: ProvisionerStage) -> None:
+        if driver is not None:
+            of_class = {"metadata": {"name": "gold"}, "driverName": driver, "parameters": {"iops": "9"}}
+            await stage.api.create(VolumeAttributesClass, of_class)
+        await stage.storage_class()
+        await stage.claim(volumeAttributesClassName="gold")
+        with pytest.raises(InvalidSpec, match=why):
+            await stage.reconciled()
+        assert stage.storage.calls == []
+
+    play(story)
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before the request", "after its effect"])
 def test_killed_at_every_request_there_is_one_volume_or_none(play: Play, after: bool):
     """A claim is made and deleted; the provisioner dies at its n-th request; a successor goes on."""
