@@ -17,6 +17,7 @@ from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.checks.memory import remembered
+from mooring.simulation.parts.faulty_transport import request
 
 VOLUME = VolumeKey("pv")
 
@@ -137,6 +138,20 @@ def test_a_storage_that_fails_to_delete_is_quoted_in_event_and_status(play: Play
             ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is gone"),
             ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is on fire"),
         ]
+
+    play(story)
+
+
+def test_a_failure_that_could_not_be_stored_is_stored_by_the_next_try(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        fails(controller, "on fire")
+        stage.wire.lose(request("PATCH", "persistentvolumes/pv/status"))
+        with pytest.raises(Unreachable):  # which is the newer trouble
+            await controller.reconcile(VOLUME)
+        with pytest.raises(RuntimeError):
+            await controller.reconcile(VOLUME)
+        assert (await stage.api.get(PersistentVolume, "pv")).status.phase == "Failed"
 
     play(story)
 
