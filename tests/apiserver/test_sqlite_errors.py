@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.errors import LogFailed
+from mooring.apiserver.errors import LogCorrupt, LogFailed
+from mooring.apiserver.store import sqlite_log
 from mooring.apiserver.store.log import Batch, Record, Recovery
 from mooring.apiserver.store.sqlite_log import SqliteLog
 
@@ -83,6 +84,29 @@ async def test_a_log_that_cannot_be_opened_anew_says_so_and_can_be_tried_again(
         with pytest.raises(LogFailed, match="it is broken"):
             await log.resume(0)
     assert await log.resume(0) == [record(1)]
+    log.close()
+
+
+async def test_a_log_whose_checkpoint_fails_has_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SqliteLog(tmp_path / "store.db")
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_log, "_open", lambda _: BrokenConnection("SQLITE_IOERR_FSYNC"))
+        with pytest.raises(LogFailed, match="look at the disk"):
+            await log.resume(0)
+    assert await log.resume(0) == []
+    log.close()
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = SqliteLog(path)
+    connection, log._db = log._db, BrokenConnection("SQLITE_CORRUPT")  # type: ignore[assignment]
+    with pytest.raises(LogCorrupt) as raised:
+        log.recover()
+    assert str(raised.value) == f"cannot read the API server's store {path}: it is broken"
+    log._db = connection
     log.close()
 
 

@@ -130,6 +130,7 @@ def test_nothing_is_remembered_of_a_claim_that_goes_while_its_beginning_is_store
 
     async def story(stage: ControllerStage):
         controller, claim = await waiting_claim(stage)
+        storage_says(controller, NotAsked("away"))
         held = stage.wire.hold(request("PATCH", "persistentvolumeclaims/c"))
         working = asyncio.create_task(controller.reconcile(CLAIM))
         await held.arrived.wait()
@@ -139,7 +140,8 @@ def test_nothing_is_remembered_of_a_claim_that_goes_while_its_beginning_is_store
             metadata = replace(claim.metadata, uid="another", resource_version="1000001")
             claims.apply(WatchEvent("ADDED", replace(claim, metadata=metadata), "1000001"))
         held.release()
-        await working
+        with pytest.raises(NotAsked):
+            await working
         await marked(controller)
         assert [*remembered(controller, {claim.uid})] == []
 

@@ -71,10 +71,10 @@ class SqliteLog:
     def recover(self) -> Recovery:
         try:
             records = [_record(row) for row in self._db.execute(f"{_SELECT} ORDER BY version")]
-            floor = self._db.execute("SELECT version FROM floor").fetchone()
+            (floor,) = self._db.execute("SELECT version FROM floor").fetchone() or (0,)
         except sqlite3.DatabaseError as error:
             raise LogCorrupt(f"cannot read the API server's store {self._path}: {error}") from error
-        return Recovery(records, floor[0] if floor else 0)
+        return Recovery(records, floor)
 
     def close(self) -> None:
         self._worker.shutdown(wait=True)
@@ -129,7 +129,7 @@ class SqliteLog:
             there = _identity(os.stat(self._path))
         except OSError as error:
             there = None
-            why = error.strerror or "unknown"
+            why = error.strerror
         else:
             why = "another file is there now"
         if there != self._file:
