@@ -157,6 +157,22 @@ async def test_each_commit_is_synced_also_after_the_log_has_resumed(tmp_path: Pa
     log.close()
 
 
+def test_commits_are_synced_whatever_is_the_default_where_sqlite_was_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = sqlite3.connect
+
+    def built_otherwise(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = real(*arguments, **options)
+        connection.execute("PRAGMA synchronous=OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", built_otherwise)
+    log = SqliteLog(tmp_path / "store.db")
+    assert log._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    log.close()
+
+
 async def test_a_log_goes_on_after_a_batch_that_it_refused(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "store.db")
     await log.append(Batch([record(1)], [], 0))
@@ -229,6 +245,24 @@ def test_what_is_beside_the_file_is_private_too(tmp_path: Path, beside: str) -> 
     assert (tmp_path / beside).stat().st_mode & 0o777 == 0o600
     again.close()
     log._db.close()
+
+
+def test_a_new_file_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, real = list[int](), os.fchmod
+
+    def noted(descriptor: int, mode: int) -> None:
+        seen.append(os.fstat(descriptor).st_mode & 0o777)
+        real(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", noted)
+    SqliteLog(tmp_path / "store.db").close()
+    assert seen == [0o600]
+
+
+def test_a_log_that_is_closed_has_no_file_open_any_more(tmp_path: Path) -> None:
+    SqliteLog(tmp_path / "store.db").close()
+    held = [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert [each for each in held if each.is_relative_to(tmp_path)] == []
 
 
 def test_a_lock_and_a_store_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:
