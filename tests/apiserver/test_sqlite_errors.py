@@ -13,7 +13,7 @@ import pytest
 from mooring.apiserver.errors import LogCorrupt, LogFailed
 from mooring.apiserver.store import sqlite_log
 from mooring.apiserver.store.log import Batch, Record, Recovery
-from mooring.apiserver.store.sqlite_log import SqliteLog
+from mooring.apiserver.store.sqlite_log import LogBusy, SqliteLog
 
 
 def record(version: int) -> Record:
@@ -259,10 +259,20 @@ def test_a_new_file_is_private_from_its_first_moment(tmp_path: Path, monkeypatch
     assert seen == [0o600]
 
 
-def test_a_log_that_is_closed_has_no_file_open_any_more(tmp_path: Path) -> None:
-    SqliteLog(tmp_path / "store.db").close()
+def open_in(directory: Path) -> list[str]:
+    """The names of the files there that this process has open."""
     held = [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    assert [each for each in held if each.is_relative_to(tmp_path)] == []
+    return sorted(each.name for each in held if each.is_relative_to(directory))
+
+
+def test_a_log_that_is_closed_or_refused_has_no_file_open_any_more(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "store.db")
+    before = open_in(tmp_path)
+    with pytest.raises(LogBusy):
+        SqliteLog(tmp_path / "store.db")
+    assert open_in(tmp_path) == before
+    log.close()
+    assert open_in(tmp_path) == []
 
 
 def test_a_lock_and_a_store_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:

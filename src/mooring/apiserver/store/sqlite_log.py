@@ -189,7 +189,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 def _kind(error: sqlite3.Error) -> str:
     """`SQLITE_FULL`, `SQLITE_IOERR`, ...: the extended codes of one kind begin with its name."""
     name = getattr(error, "sqlite_errorname", None) or ""
-    return next((kind for kind in _ADVICE if name == kind or name.startswith(f"{kind}_")), name)
+    return next((kind for kind in _ADVICE if name.startswith(f"{kind}_")), name)
 
 
 def _failed(path: Path, error: sqlite3.Error) -> LogFailed:
