@@ -157,13 +157,14 @@ async def test_each_commit_is_synced_also_after_the_log_has_resumed(tmp_path: Pa
     log.close()
 
 
-def test_commits_are_synced_whatever_is_the_default_where_sqlite_was_built(
+def test_a_log_is_opened_and_synced_as_it_asks_whatever_is_the_default_where_sqlite_was_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = sqlite3.connect
 
-    def built_otherwise(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = real(*arguments, **options)
+    def built_otherwise(name: str, *, uri: bool = False, **options: Any) -> sqlite3.Connection:
+        assert uri, "it would be taken for the name of a file"
+        connection = real(name, uri=uri, **options)
         connection.execute("PRAGMA synchronous=OFF")
         return connection
 
