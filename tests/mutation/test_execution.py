@@ -33,8 +33,7 @@ def test_a_statement_is_felt_where_it_stands():
 
 
 def test_a_guard_is_felt_where_it_leaves():
-    guard = "return  # written since"
-    assert felt_at(of("drop-guard", guard)) == {CONTROLLER: {line_of(guard)}}
+    assert felt_at(of("drop-guard", "continue")) == {CONTROLLER: {line_of("continue")}}
 
 
 def test_a_constant_is_felt_where_it_is_used():

@@ -42,13 +42,10 @@ class SecondOpinions:
 
     def __init__(self, chance: Random | None = None) -> None:
         self.chance = chance or Random(0)  # nosec B311 # what is drawn is no secret
+        self.guarded = 0
         self.asked: Counter[str] = Counter()
         self._told: set[tuple[str, str]] = set()
         self._object: Callable[[str, str], None] = lambda question, words: None
-
-    @property
-    def guarded(self) -> int:
-        return self.asked.total()
 
     def follow(self, trace: Trace, found: Found) -> None:
         """What is wrong is told of there from now on, once."""
@@ -78,6 +75,7 @@ class SecondOpinions:
         self, question: Question, name: str, answer: Any, asked: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Objects to what is wrong with the answer."""
+        self.guarded += 1
         self.asked[name] += 1
         for words in question.opinion(answer, *asked, **kwargs):
             if (name, words) not in self._told:
