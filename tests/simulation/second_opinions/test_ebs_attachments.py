@@ -144,7 +144,7 @@ def test_words_that_do_not_say_what_is_shown_are_objected_to(words: str, one: Vo
 def test_attaching_is_timed_from_when_it_was_seen(
     monkeypatch: Any, answer: float, one: Volume, device: str, right: bool
 ) -> None:
-    work = attaching._Attaching(device=device)
+    work = attaching._Attaching(False, device=device)
     monkeypatch.setattr(ebs_attachments, "now", lambda: 8.0)
     assert not [*of_how_long(0.0, NOBODY, volume(here("attaching")), "i-1", work)]
     monkeypatch.setattr(ebs_attachments, "now", lambda: 10.0)

@@ -46,8 +46,8 @@ class _Attaching:
 
     wait_initialized: bool
     """Whether all of the volume's data must be there before the first AttachVolume."""
-    attaching_since: float
-    """Since when, in the loop's time, the volume may have been attaching."""
+    attaching_since: float | None = None
+    """Since when, in the loop's time, the volume has been attaching; None: it is not."""
     device: str = ""
     """The device name in the AttachVolume call that EC2 accepted, or may have accepted."""
     tries: int = 0
@@ -80,7 +80,7 @@ class Attacher:
 
     async def attach(self, volume_id: str, node: str, wait_initialized: bool) -> str:
         """Returns the device name when the volume is attached to the node. Raises CsiError, EbsError."""
-        work = _Attaching(wait_initialized, attaching_since=self._settling.now())
+        work = _Attaching(wait_initialized)
         try:
             return await self._attach(volume_id, node, work)
         finally:
@@ -113,11 +113,13 @@ class Attacher:
     def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
         attachment, now = volume.attachment(node), self._settling.now()
         if attachment is None or attachment.state != "attaching":
-            work.attaching_since = now
-        elif attachment.since and not work.device:
-            age_s = (self._now() - attachment.since).total_seconds()
-            work.attaching_since = min(work.attaching_since, now - age_s)
-        return now - work.attaching_since
+            work.attaching_since = None
+            return 0.0
+        since = now if work.attaching_since is None else work.attaching_since
+        if attachment.since and not work.device:
+            since = min(since, now - (self._now() - attachment.since).total_seconds())
+        work.attaching_since = since
+        return now - since
 
     def _done(self, volume: Volume, node: str) -> str:
         attachment = volume.attachment(node)
@@ -191,7 +193,6 @@ class Attacher:
             work.device, work.refusal = device, str(error)
         finally:
             self._settling.note(_attach(volume_id))
-            work.attaching_since = self._settling.now()
         return True
 
     def _name(self, instance: Instance, volume: Volume) -> str:
