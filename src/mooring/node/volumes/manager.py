@@ -334,6 +334,7 @@ class VolumeManager:
                 return False
             case Action.UNPUBLISH:
                 await self._unpublish(volume)
+                return False
             case Action.PUBLISH:
                 await self._publisher.publish()
                 return True
