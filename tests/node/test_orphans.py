@@ -60,12 +60,12 @@ def test_it_is_told_again_when_it_is_something_else(play: Play, said: list[Any])
         (place / "precious").write_text("data")
         stage.machine.mounts.add(str(place))
         await stage.start()
-        await asyncio.sleep(3600)
+        await stage.until(lambda: warnings(said))  # it is looked at in a thread, which has no virtual time
         (first,) = warnings(said)
         assert "ext4 of /dev/x is mounted there" in first
         assert f"`umount {place}`" in first
         stage.machine.mounts.clear()
-        await asyncio.sleep(3600)
+        await stage.until(lambda: len(warnings(said)) > 1)
         _, second = warnings(said)
         assert "directory not empty" in second
 
