@@ -14,6 +14,7 @@ MODULES = {"metrics.py", "events.py", "foreign_writes.py", "observation.py", "po
 
 FUNCTIONS = {
     "_advice",  # ... of a store's error
+    "_not_answered",  # a storage that is asked what is attached
     "_report_force_detach",
     "_report_foreign_write",
     "_send",
