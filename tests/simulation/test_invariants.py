@@ -69,6 +69,27 @@ def claim(uid: str, volume: str, name: str = "default/c") -> tuple[str, dict[str
     return written("persistentvolumeclaims", name, body)
 
 
+def claim_gone(uid: str) -> tuple[str, dict[str, Any]]:
+    return gone("persistentvolumeclaims", "default/c", {"metadata": {"uid": uid}})
+
+
+def volume_of(uid: str, phase: str = "Bound") -> tuple[str, dict[str, Any]]:
+    body = {
+        "spec": {"claimRef": {"namespace": "default", "name": "c", "uid": uid}},
+        "status": {"phase": phase},
+    }
+    return written("persistentvolumes", "v", body)
+
+
+def is_lost(uid: str, volume: str = "v") -> tuple[str, dict[str, Any]]:
+    body = {
+        "metadata": {"uid": uid, "name": "c"},
+        "spec": {"volumeName": volume},
+        "status": {"phase": "Lost"},
+    }
+    return written("persistentvolumeclaims", "default/c", body)
+
+
 def of_job(phase: str, uid: str = "a") -> tuple[str, dict[str, Any]]:
     owner = {"kind": "Job", "name": "j", "uid": "j", "controller": True}
     metadata = {"uid": uid, "name": uid, "ownerReferences": [owner]}
@@ -499,6 +520,10 @@ CASES: dict[str, tuple[Events, Events]] = {
         [updated(history=0), revision(1), revision(2), member(0, labels=ONE), wait(6), deletes_revision(1)],
         [updated(history=0), revision(1), revision(2), member(0, labels=TWO), wait(6), deletes_revision(1)],
     ),
+    "S45": (
+        [claim("a", "v"), volume_of("a", "Released")],
+        [claim("a", "v"), claim_gone("a"), volume_of("a", "Released")],
+    ),
     "S41": (
         [record(), *ASKED_IN_VAIN, ASKS],
         [record(), *ASKED_IN_VAIN, says_why("it has no room"), ASKS],
@@ -888,6 +913,28 @@ def test_a_volume_that_was_emptied_may_have_another_claim_when_its_own_is_gone()
     assert found([claim("a", "v"), ended, emptied, another]) == []
     assert found([claim("a", "v"), ended, another]) == ["S12"]
     assert found([claim("a", "v"), emptied]) == ["S12"]
+
+
+def test_a_volume_is_released_only_when_its_claim_is_gone_or_has_another():
+    bound: Events = [claim("a", "v"), volume_of("a")]
+    assert found([*bound, volume_of("a", "Released")]) == ["S45"]
+    assert found([claim("a", ""), volume_of("a", "Released")]) == ["S45"]
+    assert found([claim("a", "w"), volume_of("a", "Released")]) == []
+    assert found([claim("a", "v"), volume_of("b", "Released")]) == []
+    released: Events = [*bound, claim_gone("a"), volume_of("a", "Released")]
+    assert found([*released, claim("b", ""), volume_of("a", "Released")]) == []
+
+
+def test_a_claim_is_lost_only_when_its_volume_is_gone_or_anothers():
+    bound: Events = [claim("a", "v"), volume_of("a")]
+    volume_gone = gone("persistentvolumes", "v", {"metadata": {}})
+    assert found([*bound, wait(2), is_lost("a")]) == ["S45"]
+    assert found([volume_of(""), wait(2), is_lost("a")]) == ["S45"]
+    assert "S45" not in found([*bound, wait(2), volume_gone, is_lost("a")])
+    assert found([*bound, wait(2), volume_of("b"), wait(2), is_lost("a")]) == []
+    just_after_the_look: Events = [volume_gone, wait(2), volume_of("a"), is_lost("a")]
+    assert "S45" not in found([*bound, *just_after_the_look])
+    assert found([*bound, wait(2), is_lost("a"), is_lost("a")]) == ["S45"]
 
 
 def test_a_checker_counts_how_often_it_had_something_to_look_at():

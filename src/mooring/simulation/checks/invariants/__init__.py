@@ -12,6 +12,7 @@ from mooring.simulation.checks.invariants import (
     intents,
     locks,
     looks,
+    lost,
     marks,
     overdue,
     pod_identity,
@@ -90,6 +91,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     marks.OthersMarksStay,
     told_others.OthersAreTold,
     revisions.KeepsWhatIsOfUse,
+    lost.GoneIndeed,
 )
 
 
