@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from mooring.ebs.controller_service.volume_requests import Wanted, wanted_volume
 from mooring.ebs.ec2.records import Attachment, Snapshot, Volume
 from mooring.ebs.topology import Place
 from mooring.simulation.checks.second_opinions import ebs_volumes
+from mooring.simulation.checks.second_opinions.ebs_descriptions import of_a_name
+from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES
 from mooring.simulation.checks.second_opinions.ebs_volumes import (
     GIB,
     of_a_conflict,
@@ -322,8 +325,28 @@ def test_an_answer_that_cannot_be_used_or_has_another_name_is_objected_to() -> N
     assert [*of_what_is_created(replace(MADE, tags={}), NOBODY, asked)]
 
 
+class Described:
+    """Who describes volumes, and can be remembered."""
+
+
+async def test_a_volume_that_ec2_shows_is_found_unless_it_was_deleted_just_now() -> None:
+    asker: Any = SimpleNamespace(_describe=Described())
+    assert not [*of_a_look_up(None, asker, "pvc-1")]
+    assert not [*of_a_name((MADE,), asker._describe, "pvc-1")]
+    assert [*of_a_look_up(None, asker, "pvc-1")]
+    assert not [*of_a_look_up(None, asker, "pvc-2")]
+    assert not [*of_a_name((replace(MADE, state="deleted"),), asker._describe, "pvc-1")]
+    assert not [*of_a_look_up(None, asker, "pvc-1")]
+    assert not [*of_a_name((MADE,), asker._describe, "pvc-1")]
+    known = CHANGES.of_this_process()
+    known.settle_s, known.noted[f"delete {MADE.id}"] = 5.0, asyncio.get_running_loop().time()
+    assert not [*of_a_look_up(None, asker, "pvc-1")]
+    known.noted[f"delete {MADE.id}"] -= 6.0
+    assert [*of_a_look_up(None, asker, "pvc-1")]
+
+
 def test_a_volume_that_is_deleted_or_has_another_name_is_not_found() -> None:
-    assert not [*of_a_look_up(MADE, NOBODY, "pvc-1"), *of_a_look_up(None, NOBODY, "pvc-1")]
+    assert not [*of_a_look_up(MADE, NOBODY, "pvc-1")]
     assert [*of_a_look_up(replace(MADE, state="deleting"), NOBODY, "pvc-1")]
     assert [*of_a_look_up(MADE, NOBODY, "pvc-2")]
 

@@ -15,6 +15,7 @@ from mooring.kube.errors import Conflict
 from mooring.kube.objects import ObjectMeta, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions import provisioning_tries as tries
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
+from mooring.volumes.interfaces import ModifiableVolumePlugin
 
 DISK = "example.com/disk"
 NOW, LATE = (
@@ -109,3 +110,32 @@ def test_a_claim_that_is_kept_for_nothing_is_objected_to(
     assert [*tries.of_a_failure(error, asked, kept, of_class)] == []
     assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers)] == []
     assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected
+
+
+class Changeable(ModifiableVolumePlugin):
+    """Of volumes that have attributes."""
+
+
+Changeable.__abstractmethods__ = frozenset()  # nothing is asked of it
+CHANGEABLE = Changeable()
+
+
+@pytest.mark.parametrize(
+    ("named", "plugin", "answer", "right"),
+    [
+        ("", object(), {}, True),
+        ("", object(), {"iops": "4000"}, False),
+        ("", object(), InvalidSpec("volumes of it have no attributes"), False),
+        ("fast", object(), InvalidSpec("volumes of it have no attributes"), True),
+        ("fast", object(), {"iops": "4000"}, False),
+        ("fast", CHANGEABLE, {"iops": "4000"}, True),
+        ("fast", CHANGEABLE, InvalidSpec("VolumeAttributesClass fast does not exist"), True),
+        ("fast", CHANGEABLE, InvalidSpec("volumes of it have no attributes"), False),
+    ],
+)
+def test_attributes_are_those_of_the_class_where_volumes_have_any(
+    named: str, plugin: Any, answer: Any, right: bool
+):
+    asked = claim()
+    asked = replace(asked, spec=replace(asked.spec, volume_attributes_class_name=named or None))
+    assert (not [*tries.of_attributes(answer, None, asked, plugin)]) is right

@@ -114,8 +114,13 @@ def of_one(answer: Any, asker: Describe, id: str) -> Iterator[str]:
         yield f"asked for {id}, {answer.id} is given, which is {answer.state}"
 
 
+NAMED: Memories[dict[str, Sequence[Volume]]] = Memories(dict)
+"""Of who describes: what was shown last of each name."""
+
+
 def of_a_name(answer: Sequence[Volume], asker: Describe, name: str) -> Iterator[str]:
     """What was made for that name, and the oldest is the first: it is the one that counts."""
+    NAMED.of(asker)[name] = answer
     if any(each.tags["CSIVolumeName"] != name for each in answer):
         yield f"asked for {name}, a volume of another name is given"
     for one, other in pairwise(answer):

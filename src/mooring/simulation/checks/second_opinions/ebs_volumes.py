@@ -17,6 +17,9 @@ from mooring.ebs.controller_service.volume_requests import Wanted
 from mooring.ebs.ec2.records import Snapshot, Volume
 from mooring.ebs.topology import Place
 from mooring.simulation.checks.second_opinions import near_ebs
+from mooring.simulation.checks.second_opinions.ebs_descriptions import NAMED
+from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES
+from mooring.simulation.checks.second_opinions.memories import now
 from mooring.simulation.checks.second_opinions.question import Question
 
 GIB = 1 << 30
@@ -260,10 +263,15 @@ def of_what_is_created(answer: Volume, provisioner: Provisioner, wanted: Wanted)
         yield f"{wanted.name} is answered with {answer.id}, which is {answer.state}"
 
 
-def of_a_look_up(answer: Volume | None, provisioner: Provisioner, name: str) -> Iterator[str]:
-    """What is deleted is not found any more."""
+def of_a_look_up(answer: Volume | None, provisioner: Any, name: str) -> Iterator[str]:
+    """What is deleted is not found any more; what EC2 shows otherwise is."""
     if answer is not None and (answer.name != name or answer.state in ("deleting", "deleted")):
         yield f"for {name} {answer.id} is found, which is {answer.state}"
+    for each in NAMED.of(provisioner._describe).get(name, ()) if answer is None else ():
+        known = CHANGES.of_this_process()
+        recent = known.noted.get(f"delete {each.id}", float("-inf")) + known.settle_s > now()
+        if each.state in ("creating", "available", "in-use", "error") and not recent:
+            yield f"for {name} nothing is found, and EC2 shows {each.id}, which is {each.state}"
 
 
 def of_a_message(

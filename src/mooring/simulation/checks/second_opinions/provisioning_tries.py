@@ -9,7 +9,7 @@ For which claims nothing can be there is remembered here as well, from the answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -20,6 +20,7 @@ from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.provisionings import BEGUN, DELAYED, wants
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
+from mooring.volumes.interfaces import ModifiableVolumePlugin
 
 UNTOUCHED: Memories[set[str]] = Memories(set)
 """Of each provisioner: uids of claims that it has begun, and of which each try had certainly no effect."""
@@ -100,7 +101,22 @@ def of_a_failure(
         yield f"claim {claim.key} keeps its node, which cannot have its volume"
 
 
+def of_attributes(
+    answer: Mapping[str, str] | Exception, asked: Any, claim: PersistentVolumeClaim, plugin: object
+) -> Iterator[str]:
+    """A claim that names no VolumeAttributesClass asks for none; one that does has no volume of a storage
+    whose volumes have no attributes, and one of another by what the class says."""
+    name, can = claim.spec.volume_attributes_class_name, isinstance(plugin, ModifiableVolumePlugin)
+    if not name and answer != {}:
+        yield f"claim {claim.key} names no VolumeAttributesClass, and its volume gets {answer}"
+    if name and not can and not isinstance(answer, InvalidSpec):
+        yield f"claim {claim.key} is of VolumeAttributesClass {name}, and its volume can have no attributes"
+    if name and can and isinstance(answer, InvalidSpec) and "have no attributes" in str(answer):
+        yield f"claim {claim.key} is refused, and its volume can have attributes"
+
+
 QUESTIONS = (
+    Question(ProvisioningController, "_attributes", of_attributes, refusals=(Exception,)),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_begin", of_a_beginning),
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
