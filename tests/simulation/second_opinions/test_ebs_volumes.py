@@ -25,6 +25,7 @@ from mooring.simulation.checks.second_opinions.ebs_descriptions import of_a_name
 from mooring.simulation.checks.second_opinions.ebs_settling import CHANGES
 from mooring.simulation.checks.second_opinions.ebs_volumes import (
     GIB,
+    before_a_look_up,
     of_a_conflict,
     of_a_look_up,
     of_a_message,
@@ -329,26 +330,37 @@ class Described:
     """Who describes volumes, and can be remembered."""
 
 
-async def test_a_volume_that_ec2_shows_is_found_unless_it_was_deleted_just_now() -> None:
+def looked_up(answer: Volume | None, *shown: Volume, name: str = "pvc-1") -> list[str]:
+    """What is said of what a look finds, where EC2 shows these."""
     asker: Any = SimpleNamespace(_describe=Described())
-    assert not [*of_a_look_up(None, asker, "pvc-1")]
-    assert not [*of_a_name((MADE,), asker._describe, "pvc-1")]
-    assert [*of_a_look_up(None, asker, "pvc-1")]
-    assert not [*of_a_look_up(None, asker, "pvc-2")]
-    assert not [*of_a_name((replace(MADE, state="deleted"),), asker._describe, "pvc-1")]
-    assert not [*of_a_look_up(None, asker, "pvc-1")]
-    assert not [*of_a_name((MADE,), asker._describe, "pvc-1")]
+    before_a_look_up(asker, name)
+    assert not [*of_a_name(shown, asker._describe, name)]
+    return [*of_a_look_up(answer, None, asker, name)]
+
+
+async def test_a_volume_that_ec2_shows_is_found_unless_it_was_deleted_just_now() -> None:
+    assert not looked_up(None)
+    assert looked_up(None, MADE)
+    assert not looked_up(None, replace(MADE, state="deleted"))
     known = CHANGES.of_this_process()
     known.settle_s, known.noted[f"delete {MADE.id}"] = 5.0, asyncio.get_running_loop().time()
-    assert not [*of_a_look_up(None, asker, "pvc-1")]
+    assert not looked_up(None, MADE)
     known.noted[f"delete {MADE.id}"] -= 6.0
-    assert [*of_a_look_up(None, asker, "pvc-1")]
+    assert looked_up(None, MADE)
 
 
 def test_a_volume_that_is_deleted_or_has_another_name_is_not_found() -> None:
-    assert not [*of_a_look_up(MADE, NOBODY, "pvc-1")]
-    assert [*of_a_look_up(replace(MADE, state="deleting"), NOBODY, "pvc-1")]
-    assert [*of_a_look_up(MADE, NOBODY, "pvc-2")]
+    assert not looked_up(MADE, MADE)
+    gone = replace(MADE, state="deleting")
+    assert looked_up(gone, gone)
+    assert looked_up(MADE, name="pvc-2")
+
+
+def test_ec2_is_asked_for_a_volume_of_a_name_each_time() -> None:
+    asker: Any = SimpleNamespace(_describe=Described())
+    assert not [*of_a_name((), asker._describe, "pvc-1")]
+    before_a_look_up(asker, "pvc-1")
+    assert [*of_a_look_up(None, None, asker, "pvc-1")]
 
 
 attached = st.lists(

@@ -263,11 +263,19 @@ def of_what_is_created(answer: Volume, provisioner: Provisioner, wanted: Wanted)
         yield f"{wanted.name} is answered with {answer.id}, which is {answer.state}"
 
 
-def of_a_look_up(answer: Volume | None, provisioner: Any, name: str) -> Iterator[str]:
-    """What is deleted is not found any more; what EC2 shows otherwise is."""
+def before_a_look_up(provisioner: Any, name: str) -> None:
+    """What was shown before is none of it."""
+    NAMED.of(provisioner._describe).pop(name, None)
+
+
+def of_a_look_up(answer: Volume | None, before: None, provisioner: Any, name: str) -> Iterator[str]:
+    """EC2 is asked. What is deleted is not found any more; what EC2 shows otherwise is."""
     if answer is not None and (answer.name != name or answer.state in ("deleting", "deleted")):
         yield f"for {name} {answer.id} is found, which is {answer.state}"
-    for each in NAMED.of(provisioner._describe).get(name, ()) if answer is None else ():
+    shown = NAMED.of(provisioner._describe).get(name)
+    if shown is None:
+        yield f"for {name} {answer} is found, and EC2 was not asked"
+    for each in shown or () if answer is None else ():
         known = CHANGES.of_this_process()
         recent = known.noted.get(f"delete {each.id}", float("-inf")) + known.settle_s > now()
         if each.state in ("creating", "available", "in-use", "error") and not recent:
@@ -297,7 +305,7 @@ QUESTIONS = (
     Question(controller, "volume_message", of_a_message),
     Question(controller, "entry", of_an_entry),
     Question(Provisioner, "_request", of_the_request),
-    Question(Provisioner, "_lookup", of_a_look_up),
+    Question(Provisioner, "_lookup", of_a_look_up, before=before_a_look_up),
     Question(Provisioner, "create", of_what_is_created),
     Question(provisioning, "conflict", of_a_conflict, near=near_ebs.OF_A_CONFLICT),
 )
