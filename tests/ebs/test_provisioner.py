@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
+from cloud_api import capability
 from played_ec2 import Answer, Looks, PlayedEc2
 from structlog.testing import capture_logs
 
@@ -16,7 +17,8 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service.parameters import VolumeParameters
 from mooring.ebs.controller_service.presence import volume_there
 from mooring.ebs.controller_service.provisioning import Provisioner, client_token
-from mooring.ebs.controller_service.volume_requests import Wanted
+from mooring.ebs.controller_service.tags import TagPolicy
+from mooring.ebs.controller_service.volume_requests import Wanted, wanted_volume
 from mooring.ebs.ec2.records import Volume
 from mooring.ebs.ec2.settling import Settling
 from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable, MalformedAnswer
@@ -365,3 +367,14 @@ def test_what_cannot_be_ec2s_is_deleted_without_a_question(run: Run) -> None:
         assert ec2.calls == []
 
     run(story())
+
+
+def test_a_copy_of_an_encrypted_volume_has_its_key_and_need_not_ask_for_it() -> None:
+    request = csi.CreateVolumeRequest(name="pvc-1", volume_capabilities=[capability()])
+    source = volume(encrypted=True, kms_key_id="arn:aws:kms:us-east-1:1:key/k")
+    assert wanted_volume(request, TagPolicy(), source).source_volume == ID
+    request.parameters["kmsKeyId"] = "k"
+    assert wanted_volume(request, TagPolicy(), source).source_volume == ID
+    request.parameters["kmsKeyId"] = "other"
+    with pytest.raises(CsiError, match="has its KMS key, arn:aws:kms:us-east-1:1:key/k, not another"):
+        wanted_volume(request, TagPolicy(), source)
