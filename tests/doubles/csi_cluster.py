@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import waiting
+from virtual_server import not_stuck
 
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.controller import AttachDetachController, AttachDetachOptions
@@ -215,3 +216,17 @@ class CsiCluster:
             await self.api.patch(
                 VolumeAttachment, record.name, {"status": {"attached": True}}, subresource="status"
             )
+
+
+def player(run: Callable[[Any], Any], now: Callable[[], Any]) -> Callable[..., Any]:
+    """Plays a story in a cluster of its own."""
+
+    def play_story(story: Callable[[CsiCluster], Any], **start: Any) -> Any:
+        async def in_cluster() -> Any:
+            cluster = CsiCluster(now)
+            await cluster.start(**start)
+            return await story(cluster)
+
+        return run(not_stuck(in_cluster()))
+
+    return play_story

@@ -38,6 +38,9 @@ from mooring.volumes.spec import VolumeSpec
 
 NODE, BOOT = "node-1", "boot-1"
 DISK, LOCAL = "example.com/disk", "example.com/local"
+D1 = f"{DISK}/d1"
+MOUNTED = ["verify /dev/d1", "mount-device /dev/d1", "set-up d1"]
+"""What a machine does for a pod that has it."""
 
 
 def pod(uid: str, **metadata: Any) -> Pod:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any
 from unittest.mock import ANY
 
+import pytest
 from controller_stage import ControllerStage
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import Event
 from mooring.kube.transport import Request
 from mooring.simulation.parts.faulty_transport import FaultyTransport, Match
@@ -20,6 +24,7 @@ CHECKED = {"uid": ANY, "resourceVersion": ANY}
 _HASH = re.compile(r"-[a-z0-9]{10}\b|(?<=pvc)-[0-9a-f-]{36}")
 Write = tuple[str, str, Any]
 """Method; path, without group and namespace; and body."""
+Step = Callable[[], Awaitable[None]]
 
 
 def writes(wire: FaultyTransport) -> list[Write]:
@@ -49,6 +54,30 @@ def nth(number: int) -> Match:
     """Matches the request of that number, the first being 0."""
     numbers = count()
     return lambda request: next(numbers) == number
+
+
+def lose_each(
+    play: Callable[..., Any],
+    begin: Callable[[ControllerStage], Awaitable[Step]],
+    but: tuple[type[Exception], ...] = (),
+) -> None:
+    """Plays the step that `begin` leads to, and then again, with one of its requests after the other lost: it
+    must fail each time, so that it comes back. `but`: errors in which the step itself may end."""
+
+    async def story(stage: ControllerStage, lost: int | None = None) -> int:
+        step = await begin(stage)
+        before = len(stage.wire.sent)
+        if lost is None:
+            with suppress(*but):
+                await step()
+            return len(stage.wire.sent) - before
+        stage.wire.lose(nth(lost))
+        with pytest.raises(Unreachable):
+            await step()
+        return 0
+
+    for lost in range(play(story)):
+        play(lambda stage, lost=lost: story(stage, lost))
 
 
 async def marked(controller: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_volumes import CACHE, DISK, LOCAL, ManagedVolumes, disk, names, pod
+from managed_volumes import CACHE, D1, DISK, LOCAL, ManagedVolumes, disk, names, pod
 from msgspec.structs import replace
 
 from mooring.kube.errors import Unreachable
@@ -22,7 +22,6 @@ from mooring.volumes.interfaces import AttachCapabilities
 from mooring.volumes.spec import VolumeSpec
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
-D1 = f"{DISK}/d1"
 
 
 SHARED = AttachCapabilities(refuses=True, revokes=False, multi_attach=True)

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_volumes import DISK, ManagedVolumes, disk, names, pod
+from managed_volumes import MOUNTED, ManagedVolumes, disk, names, pod
 
 from mooring.kube.errors import Unreachable
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
-D1 = f"{DISK}/d1"
-MOUNTED = ["verify /dev/d1", "mount-device /dev/d1", "set-up d1"]
 
 
 @pytest.fixture

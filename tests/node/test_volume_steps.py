@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_volumes import CACHE, DISK, LOCAL, NODE, ManagedVolumes, disk, names, pod
+from managed_volumes import CACHE, D1, DISK, LOCAL, MOUNTED, NODE, ManagedVolumes, disk, names, pod
 
 from mooring.kube.errors import ServerError, Unreachable
 from mooring.volumes.errors import VolumeError
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
-D1 = f"{DISK}/d1"
-MOUNTED = ["verify /dev/d1", "mount-device /dev/d1", "set-up d1"]
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from csi_cluster import CsiCluster, record_name, unique_name
-from virtual_server import not_stuck
+from csi_cluster import CsiCluster, player, record_name, unique_name
 
 from mooring.controllers.attachdetach.controller import AttachDetachOptions
 from mooring.kube.objects import Node, Pod, VolumeAttachment
@@ -22,17 +21,7 @@ RECORDS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 @pytest.fixture
 def play(run: Callable[[Any], Any], now: Callable[[], Any]) -> Play:
-    """Plays a story in a cluster of its own."""
-
-    def play_story(story: Callable[[CsiCluster], Any], **start: Any) -> Any:
-        async def in_cluster() -> Any:
-            cluster = CsiCluster(now)
-            await cluster.start(**start)
-            return await story(cluster)
-
-        return run(not_stuck(in_cluster()))
-
-    return play_story
+    return player(run, now)
 
 
 async def attached(cluster: CsiCluster, **options: Any) -> Any:

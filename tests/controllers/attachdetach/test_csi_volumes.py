@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from csi_cluster import DRIVER, CsiCluster, record_name, unique_name
-from virtual_server import not_stuck
+from csi_cluster import DRIVER, CsiCluster, player, record_name, unique_name
 
 from mooring.controllers.attachdetach import sweep
 from mooring.controllers.attachdetach.controller import AttachDetachOptions
@@ -41,17 +40,7 @@ Play = Callable[..., Any]
 
 @pytest.fixture
 def play(run: Callable[[Any], Any], now: Callable[[], Any]) -> Play:
-    """Plays a story in a cluster of its own."""
-
-    def play_story(story: Callable[[CsiCluster], Any], **start: Any) -> Any:
-        async def in_cluster() -> Any:
-            cluster = CsiCluster(now)
-            await cluster.start(**start)
-            return await story(cluster)
-
-        return run(not_stuck(in_cluster()))
-
-    return play_story
+    return player(run, now)
 
 
 def value(name: str, **labels: str) -> float:

@@ -23,10 +23,9 @@ from binding_scenes import (
     on,
 )
 from controller_stage import ControllerStage, Play
-from requests_sent import CHECKED, Write, nth, writes
+from requests_sent import CHECKED, Step, Write, lose_each, writes
 
 from mooring.controllers.binding.controller import Key
-from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 
@@ -266,16 +265,9 @@ def test_a_key_comes_back_whichever_of_its_requests_has_no_answer(
 ):
     """Else what was left undone would stay so until something else changed."""
 
-    async def story(stage: ControllerStage, lost: int | None = None) -> int:
+    async def begin(stage: ControllerStage) -> Step:
         await scene(stage)
-        controller, before = await on(stage), len(stage.wire.sent)
-        if lost is None:
-            await controller.reconcile(key)
-            return len(stage.wire.sent) - before
-        stage.wire.lose(nth(lost))
-        with pytest.raises(Unreachable):
-            await controller.reconcile(key)
-        return 0
+        controller = await on(stage)
+        return lambda: controller.reconcile(key)
 
-    for lost in range(play(story)):
-        play(lambda stage, lost=lost: story(stage, lost))
+    lose_each(play, begin)

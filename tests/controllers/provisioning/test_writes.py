@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from controller_stage import ControllerStage, Play
 from provisioning_scenes import events, released, waiting_claim
-from requests_sent import brief, nth, writes
+from requests_sent import Step, brief, lose_each, writes
 
 from mooring.controllers.provisioning.controller import Key
 from mooring.kube.errors import Unreachable
@@ -169,20 +169,11 @@ def test_a_key_comes_back_whichever_of_its_requests_has_no_answer(
 ):
     """Else what was left undone would stay so until something else changed."""
 
-    async def story(stage: ControllerStage, lost: int | None = None) -> int:
+    async def begin(stage: ControllerStage) -> Step:
         controller, key = await scene(stage)
-        before = len(stage.wire.sent)
-        if lost is None:
-            with suppress(StorageFull, StorageRefused):
-                await controller.reconcile(key)
-            return len(stage.wire.sent) - before
-        stage.wire.lose(nth(lost))
-        with pytest.raises(Unreachable):
-            await controller.reconcile(key)
-        return 0
+        return lambda: controller.reconcile(key)
 
-    for lost in range(play(story)):
-        play(lambda stage, lost=lost: story(stage, lost))
+    lose_each(play, begin, (StorageFull, StorageRefused))
 
 
 @pytest.mark.parametrize("scene", [it_has_a_node, it_was_made_here, an_administrator_made_it])

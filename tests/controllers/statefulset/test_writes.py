@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from controller_stage import ControllerStage, Play
-from requests_sent import brief, nth, writes
+from requests_sent import Step, brief, lose_each, writes
 from set_scenes import KEY, add_set, change_set, on, settled
 
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.controllers.statefulset.decide import POD_NAME
-from mooring.kube.errors import Unreachable
 from mooring.kube.objects import PersistentVolumeClaim, Pod
 
 Scene = Callable[[ControllerStage], Awaitable[StatefulSetController]]
@@ -149,19 +148,11 @@ def test_a_set_comes_back_whichever_of_its_requests_has_no_answer(
 ):
     """Else what was left undone would stay so until something else changed."""
 
-    async def story(stage: ControllerStage, lost: int | None = None) -> int:
+    async def begin(stage: ControllerStage) -> Step:
         controller = await scene(stage)
-        before = len(stage.wire.sent)
-        if lost is None:
-            await controller.reconcile(KEY)
-            return len(stage.wire.sent) - before
-        stage.wire.lose(nth(lost))
-        with pytest.raises(Unreachable):
-            await controller.reconcile(KEY)
-        return 0
+        return lambda: controller.reconcile(KEY)
 
-    for lost in range(play(story)):
-        play(lambda stage, lost=lost: story(stage, lost))
+    lose_each(play, begin)
 
 
 @pytest.mark.parametrize("scene", [it_is_new, it_is_to_have_its_claims, nothing_is_to_be_done])

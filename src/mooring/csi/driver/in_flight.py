@@ -17,10 +17,6 @@ from mooring.csi.errors import Code, CsiError
 Key = tuple[str, ...]
 
 
-def _never(_: str) -> bool:
-    return False
-
-
 class InFlight:
     """The operations of one process in flight. Of those on an object of which one gives way to the other, the
     last one holds it. A look-up costs the same however many there are."""
@@ -31,9 +27,7 @@ class InFlight:
         """For each prefix of a held key: the held keys that begin with it."""
 
     @contextmanager
-    def claim(
-        self, key: Key, method: str, gives_way: Callable[[str], bool] = _never
-    ) -> Generator[list[UnderWay]]:
+    def claim(self, key: Key, method: str, gives_way: Callable[[str], bool]) -> Generator[list[UnderWay]]:
         """The current task holds the object while entered; gives the operations that held it, a part of it,
         or what it is a part of: their methods give way, they are still to end. Raises CsiError, ABORTED, if
         one does not."""
