@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -191,7 +192,7 @@ def test_another_volume_than_was_asked_for_is_objected_to() -> None:
 
 
 def test_volumes_of_another_name_or_the_younger_first_are_objected_to() -> None:
-    asker: Any = None
+    asker: Any = ANY
     assert not [*of_a_name((OLDER, YOUNGER), asker, "pvc-1")]
     assert [*of_a_name((YOUNGER, OLDER), asker, "pvc-1")]
     assert [*of_a_name((OLDER,), asker, "pvc-2")]
