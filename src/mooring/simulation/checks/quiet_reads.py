@@ -17,6 +17,8 @@ from mooring.volumes.exclusivity import ONE_POD_MODE
 
 LOOKS_LIVE: Mapping[tuple[str, str], str] = {
     ("attacher", "csinodes"): "verifies what is attached: by the name that the driver has for the node",
+    ("node-agent", "configmaps"): "a volume that has a token is written anew from time to time",
+    ("node-agent", "secrets"): "the same",
     ("node-agent", "persistentvolumeclaims"): "of a pod that waits, and is tried again",
 }
 """Reader and resource, each with the reason why that is read while all is quiet."""

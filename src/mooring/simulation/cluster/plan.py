@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import NAMED, STATIC
+from mooring.simulation.cluster.workloads import CONFIGURED, NAMED, STATIC
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -127,6 +127,7 @@ ACTIONS: dict[str, str] = {
     "delete-namespace": "set",  # with all that is in it, and made anew when it is gone
     "update-set": "set",  # its template changes
     "break-set": "set",  # its template has a mistake, which is mended after a while
+    "edit-content": "set",  # what its pods show (how: once, again and again, or made anew)
     "fill": "set",  # a pod puts more into its emptyDir than that may hold
     "strip-labels": "set",  # those of a pod that its StatefulSet gives it; how odd: its owner, too
     "restore-volume": "set",  # that was made for its claim: deleted without its finalizers, and made again
@@ -140,7 +141,7 @@ ACTIONS: dict[str, str] = {
 }
 LASTING = (
     *("hold", "shrink-set", "replace-class", "mistake-class", "remove-manifest", "break-set"),
-    "take-aside",
+    *("take-aside", "edit-content"),
 )
 """Actions that last for a while."""
 CLAIMING = (
@@ -152,9 +153,9 @@ DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
 """Those whose volumes are made for them."""
 KEEPING = tuple(kind for kind in DYNAMIC if kind != "passing")
 """Those of them whose volumes outlive it that a set is scaled to nothing."""
-UPDATED = (*CLAIMING, "plain", "scratch", "sharing", "ephemeral", "tenant", "daemons")
+UPDATED = (*CLAIMING, "plain", "scratch", "sharing", "configured", "ephemeral", "tenant", "daemons")
 """Workloads whose template users change."""
-STRIPPED = ("ordered", "plain", "disk", "guarded", "scratch", "sharing")
+STRIPPED = ("ordered", "plain", "disk", "guarded", "scratch", "sharing", "configured")
 """Workloads whose pods lose what their StatefulSet has given them."""
 OF_ARRAY = (
     *("array-overtakes", "array-takes-away", "slow-array", "array-stalls", "array-fails", "array-unanswered"),
@@ -177,6 +178,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "update-set": {"workloads": UPDATED},
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
+    "edit-content": {"workloads": tuple(CONFIGURED)},
     "strip-labels": {"workloads": STRIPPED},
     "take-aside": {"workloads": STRIPPED},
     "edit-manifest": {"workloads": ("manifests",)},

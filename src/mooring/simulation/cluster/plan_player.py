@@ -13,6 +13,7 @@ from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.class_users import ClassUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
 from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.content_users import ContentUsers
 from mooring.simulation.cluster.fences import FenceFaults, FencingUsers, shows
 from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.manifest_users import ManifestUsers
@@ -67,7 +68,7 @@ class PlanPlayer:
         self.careless = CarelessUsers(self.users)
         self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.others, self.readers = OtherParties(self.users), Readers(cluster)
-        self.mistaken = MistakenUsers(self.users)
+        self.mistaken, self.contents = MistakenUsers(self.users), ContentUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -97,7 +98,7 @@ class PlanPlayer:
         if what in ACTIONS:
             known = (
                 *(self.manifests, self.others, self.readers, self.classes, self.mistaken),
-                *(self.careless, self.users),
+                *(self.contents, self.careless, self.users),
             )
             return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")

@@ -51,6 +51,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "own": {"passing": 5},
     "tmp": {"filling": 5},
     "www": {"sharing": 7},
+    "conf": {"configured": 6},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
 }
@@ -77,7 +78,7 @@ HISTORIES = (0, 0, 0, 40, 300)
 HISTORY_BYTES = (0, 0, 0, 100_000)
 """Bytes of them that it keeps at the most."""
 BESIDE_ACTIONS = (
-    *("fill", "restore-volume", "replace-class", "mistake-class", "mark"),
+    *("edit-content", "fill", "restore-volume", "replace-class", "mistake-class", "mark"),
     *("read-back", "take-aside"),
 )
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
@@ -86,6 +87,7 @@ GIVEN_TO: Mapping[str, str] = {
     "tenant": "delete-namespace",
     "ordered": "break-set",
     "filling": "fill",
+    "configured": "edit-content",
     "named": "restore-volume",
     "reserved": "restore-volume",
 }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, STRIPPED, UPDATED, suits, workloads_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import GUARDED
+from mooring.simulation.cluster.workloads import CONFIGURED, GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
 
 OF = 20
@@ -52,10 +52,20 @@ ASIDES_BESIDE, ASIDES = 10, 3
 ASIDE_S = (2.0, 15.0, 60.0)
 """For so many seconds."""
 
+EDITS = 6
+"""So often, in most seeds with a workload that shows a ConfigMap, users change what it shows."""
+EDITED_DURING = (
+    *("", "", "", "kill", "crash", "freeze", "cut", "storm"),
+    *("mount-fails", "mount-fails", "slow-mount", "expire-watch", "late-kind", "power-off"),
+)
+"""What strikes a node in that moment; "": nothing."""
+EDITED_S, STRUCK_S = (0.01, 1.0, 20.0), (0.5, 3.0, 20.0)
+"""For so many seconds there is no object, and a node is struck."""
+
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes)
+    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes, _edits)
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -126,6 +136,22 @@ def _mistakes(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
         )
         for how in chance.sample(range(len(MISTAKES)), number)
     )
+
+
+def _edits(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Changes of what pods show, many while pods start anew, or while one of their nodes is struck."""
+    chance = stream(seed, "swarm edits")
+    edited = [name for name, kind in scenario.workloads.items() if kind in CONFIGURED]
+    steps: list[PlanStep] = []
+    for _ in range(chance.choice((0, EDITS, EDITS)) if edited and scenario.actions else 0):
+        at, on = round(chance.uniform(20, scenario.heal_s - 30), 3), chance.choice(edited)
+        steps.append(PlanStep(at, "edit-content", on, chance.choice(EDITED_S), chance.randrange(3)))
+        if what := chance.choice(EDITED_DURING):
+            node, struck_s = chance.choice(scenario.node_names), chance.choice(STRUCK_S)
+            steps.append(PlanStep(round(at - chance.random() / 10, 3), what, node, struck_s, how=1))
+        if chance.random() < 0.5:
+            steps.append(PlanStep(round(at - chance.random(), 3), "delete-pod", on, how=chance.randrange(3)))
+    return tuple(steps)
 
 
 def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:

@@ -5,10 +5,12 @@ Each has its claims named so that `<claim>-<pod>` finds them, as a StatefulSet d
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mooring.kube.objects import (
+    ConfigMap,
     DaemonSet,
     Deployment,
     Job,
@@ -19,9 +21,12 @@ from mooring.kube.objects import (
     Pod,
     PodDisruptionBudget,
     ResourceQuota,
+    Secret,
+    ServiceAccount,
     StatefulSet,
 )
 from mooring.simulation.parts.array_plugin import DISK
+from mooring.simulation.parts.content_plugins import TOKEN
 from mooring.simulation.parts.machine import ENDS, RUNS
 from mooring.volumes.exclusivity import ONE_POD_MODE
 
@@ -56,6 +61,8 @@ GROWING = frozenset({"growing"})
 """The kinds of workloads whose claims ask for more, now and then."""
 TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
+CONFIGURED = frozenset({"configured"})
+"""The kinds of workloads whose pods show a ConfigMap and a Secret, of their name."""
 EDITION = "example.com/edition"
 """Which edition of its manifest a static pod is of."""
 TIER, MADE_FOR = "example.com/tier", "example.com/made-for"
@@ -66,6 +73,8 @@ EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
 """The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
 PROGRESS_S = 60
 """After so long a Deployment says that it makes no progress: some of its pods wait for good."""
+TOKEN_S = 600
+"""For so long a token of a service account is valid: the shortest time that there is."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MIN_READY_S = 3
@@ -195,6 +204,50 @@ def _sharing(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     share = {"name": f"share-{name}", "nfs": {"server": "files", "path": f"/share-{name}"}}
     body["spec"]["template"]["spec"] |= {"volumes": [share]}
     return [(StatefulSet, body, NAMESPACE)]
+
+
+def settings(name: str, edition: int) -> Body:
+    """A ConfigMap in this edition. Each has a key that the one before has not."""
+    keys = ("edition", "copy", f"only-in-{edition % 3}")
+    return {"metadata": {"name": name}, "data": dict.fromkeys(keys, f"edition {edition}")}
+
+
+def credentials(name: str, edition: int) -> Body:
+    """A Secret, the same way."""
+    body = settings(name, edition)
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in body["data"].items()}
+    return body | {"data": data}
+
+
+def _configured(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """A StatefulSet whose pods show a ConfigMap, a Secret, and both of them beside the pod's labels and a
+    token of its service account."""
+    items = [{"key": "edition", "path": "{}/edition"}, {"key": "copy", "path": "{}/copy"}]
+    shown = {
+        kind: {
+            "name": name,
+            "items": [each | {"path": each["path"].format(kind)} for each in items],
+        }
+        for kind in ("configMap", "secret")
+    }
+    fields = [
+        {"path": path, "fieldRef": {"fieldPath": f"metadata.{path}"}} for path in ("labels", "annotations")
+    ]
+    token = {"path": TOKEN, "expirationSeconds": TOKEN_S}
+    sources = [*({kind: source} for kind, source in shown.items()), {"downwardAPI": {"items": fields}}]
+    volumes = [
+        {"name": "settings", "configMap": {"name": name}},
+        {"name": "credentials", "secret": {"secretName": name}},
+        {"name": "identity", "projected": {"sources": [*sources, {"serviceAccountToken": token}]}},
+    ]
+    body = _set(name, replicas, {})
+    body["spec"]["template"]["spec"] |= {"volumes": volumes, "serviceAccountName": name}
+    return [
+        (ServiceAccount, {"metadata": {"name": name}}, NAMESPACE),
+        (ConfigMap, settings(name, 0), NAMESPACE),
+        (Secret, credentials(name, 0), NAMESPACE),
+        (StatefulSet, body, NAMESPACE),
+    ]
 
 
 def _ephemeral(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -376,6 +429,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "passing": _passing,
     "filling": _filling,
     "sharing": _sharing,
+    "configured": _configured,
     "named": _named,
     "reserved": _reserved,
 }

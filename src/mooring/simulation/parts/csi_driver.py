@@ -24,9 +24,8 @@ from mooring.csi.driver.services import (
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.simulation.parts.driver_process import DriverProcess
-from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
+from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.simulation.parts.raw_devices import make_device
-from mooring.simulation.parts.share_plugin import SharePlugin
 from mooring.simulation.parts.storage import Array, Unanswered
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
@@ -227,7 +226,7 @@ def csi_plugins(array: Array, services: Mapping[str, DriverProcess], host: Volum
 
     assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
     host = replace(host, plugin_settings={CSI_PLUGIN: {} if host.node_name else {DRIVER: "here"}})
-    return PluginManager([CSIPlugin(connect), ScratchPlugin(), SharePlugin(array)], host)
+    return PluginManager([CSIPlugin(connect), *plugins_beside(array)], host)
 
 
 def staged_at(root: Path, disk: str) -> str | None:

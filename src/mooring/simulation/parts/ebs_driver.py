@@ -10,7 +10,7 @@ look whose disk that is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,9 +30,8 @@ from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.parts.csi_driver import PlayedNode
 from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.ec2 import Ec2, Ec2Wire, device_path
-from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
 from mooring.simulation.parts.network import Link
-from mooring.simulation.parts.share_plugin import SharePlugin
+from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.simulation.parts.storage import Array
 from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN
@@ -110,5 +109,4 @@ def ebs_plugins(
 
     assert isinstance(host, (NodeVolumeHost, ControllerVolumeHost))
     host = replace(host, plugin_settings={CSI_PLUGIN: {} if host.node_name else {DRIVER: PROCESS}})
-    plugins: Sequence[Any] = [CSIPlugin(connect), ScratchPlugin(), SharePlugin(array)]
-    return PluginManager(plugins, host)
+    return PluginManager([CSIPlugin(connect), *plugins_beside(array)], host)

@@ -7,6 +7,7 @@ Processes and mounts are the truth of a node: they outlive the agent and do not 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from datetime import datetime
@@ -32,6 +33,7 @@ from mooring.node.runtime import (
     Stdio,
 )
 from mooring.simulation.parts.array_plugin import DISK, Array
+from mooring.simulation.parts.content_plugins import in_memory_at, is_in_memory, is_shown, lose_memory
 from mooring.simulation.parts.csi_driver import staged_at
 from mooring.simulation.parts.manifests import ManifestFolder
 from mooring.simulation.parts.peer_wire import PeerWire
@@ -198,7 +200,7 @@ def disks_of(spec: SandboxSpec) -> list[str]:
 
 def _absent(spec: SandboxSpec) -> str:
     """The sandbox's volumes that are not set up where it is told to find them."""
-    return ",".join(sorted(name for name, at in spec.volumes.items() if not Path(at).exists()))
+    return ",".join(sorted(name for name, at in spec.volumes.items() if not is_shown(Path(at))))
 
 
 def _disk_at(path: Path) -> str:
@@ -211,13 +213,17 @@ def _disk_at(path: Path) -> str:
 
 
 class PlayedMounts:
-    """The mount table of one machine, as far as the array's disks are in it."""
+    """The mount table of one machine, as far as disks, shares, and what is in memory are in it."""
 
     def __init__(self, array: Array, node: str, root: Path) -> None:
         self._array, self._node, self._root = array, node, root
 
     async def is_mount_point(self, path: str) -> bool:
-        return path in self._points()
+        return is_in_memory(Path(path)) or path in self._points()
+
+    async def mount(self, source: str, target: str, fs_type: str, options: Sequence[str]) -> None:
+        """Of a tmpfs."""
+        Path(target).mkdir(parents=True)
 
     async def remove_mount_point(self, target: str) -> None:
         if Path(target).is_dir():
@@ -227,7 +233,9 @@ class PlayedMounts:
         return []
 
     async def unmount(self, target: str) -> None:
-        """Of the mount points of disks."""
+        """Of the mount points of disks, and of a tmpfs, which takes its files with it."""
+        if is_in_memory(Path(target)):
+            shutil.rmtree(target)
         for disk, node in sorted(self._array.mounted - self._array.raw):
             if node == self._node and target == self._point(disk):
                 self._array.unmount(disk, node)
@@ -241,7 +249,7 @@ class PlayedMounts:
         return sorted(self._point(disk) for disk, node in there if node == self._node)
 
     async def mount_table(self, pid: int | None = None) -> tuple[Mount, ...]:
-        points = [*self._points(), *map(str, shares_at(self._root))]
+        points = [*self._points(), *map(str, (*shares_at(self._root), *in_memory_at(self._root)))]
         return tuple(
             Mount(number, 0, (8, 0), "/", point, frozenset(), "ext4", "/dev/x")
             for number, point in enumerate(points)
@@ -316,6 +324,7 @@ class Machine:
         self.array.power_off(self.name)
         lose_devices(self.root)
         lose_shares(self.root)
+        lose_memory(self.root)
         if self.watchdog is not None:
             self.watchdog.off()
         if self.peers is not None:

@@ -12,8 +12,7 @@ from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.ebs_driver import DRIVER as EBS_DRIVER
 from mooring.simulation.parts.ebs_driver import EbsProcess, ebs_node_service, ebs_plugins
 from mooring.simulation.parts.ec2 import Ec2
-from mooring.simulation.parts.emptydir_plugin import ScratchPlugin
-from mooring.simulation.parts.share_plugin import SharePlugin
+from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
@@ -42,4 +41,4 @@ def array_plugins(
     if driver == "csi":
         return lambda host: csi_plugins(array, services or {}, host)
     make = GrowingArrayPlugin if array.grows else ArrayPlugin
-    return lambda host: PluginManager([make(array), ScratchPlugin(), SharePlugin(array)], host)
+    return lambda host: PluginManager([make(array), *plugins_beside(array)], host)

@@ -6,6 +6,7 @@ from mooring.simulation.checks.invariants import (
     attachments,
     claims,
     collecting,
+    contents,
     corrections,
     fences,
     forced_releases,
@@ -92,6 +93,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     told_others.OthersAreTold,
     revisions.KeepsWhatIsOfUse,
     lost.GoneIndeed,
+    contents.ShowsWhatIsSo,
 )
 
 

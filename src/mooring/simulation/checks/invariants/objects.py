@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from mooring.simulation.engine.trace import Event
@@ -10,6 +12,7 @@ from mooring.volumes.names import VOLUME_NAME
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
 CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
+CONFIG_MAPS, SECRETS = "configmaps", "secrets"
 ObjectKey = tuple[str, str]
 """The plural name of a kind, without its group, and "namespace/name" (or "name")."""
 
@@ -43,6 +46,40 @@ class ClaimSource(msgspec.Struct, rename="camel"):
     claim_name: str = ""
 
 
+class SecretSource(msgspec.Struct, rename="camel"):
+    secret_name: str = ""
+
+
+class FieldReference(msgspec.Struct, rename="camel", frozen=True):
+    field_path: str = ""
+
+
+class KeyToPath(msgspec.Struct, rename="camel"):
+    """A key, or a field of the pod, and the path of its file."""
+
+    key: str = ""
+    path: str = ""
+    field_ref: FieldReference = FieldReference()
+
+
+class Items(msgspec.Struct):
+    """A source of files: of a ConfigMap or Secret by its name, or of fields of the pod."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+
+
+class Projection(msgspec.Struct, rename="camel"):
+    config_map: Items | None = None
+    secret: Items | None = None
+    downward_api: Items | None = None
+    service_account_token: KeyToPath | None = None
+
+
+class Projected(msgspec.Struct):
+    sources: tuple[Projection, ...] = ()
+
+
 class EphemeralSource(msgspec.Struct):
     """A claim of its own, made for the pod."""
 
@@ -51,6 +88,27 @@ class PodVolume(msgspec.Struct, rename="camel"):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
+    config_map: Items | None = None
+    secret: SecretSource | None = None
+    projected: Projected | None = None
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """What it shows of the API: a plain volume of one source is a projection of it."""
+        if self.config_map is not None:
+            return (Projection(config_map=self.config_map),)
+        if self.secret is not None:
+            return (Projection(secret=Items(self.secret.secret_name)),)
+        return self.projected.sources if self.projected is not None else ()
+
+    @property
+    def objects(self) -> Iterator[ObjectKey]:
+        """The ConfigMaps and Secrets that must be there for it, without their namespace."""
+        for each in self.projections:
+            if each.config_map is not None:
+                yield CONFIG_MAPS, each.config_map.name
+            if each.secret is not None:
+                yield SECRETS, each.secret.name
 
     def claim_of(self, pod: str) -> str:
         """The name of its claim; "" for a volume without one."""

@@ -1,8 +1,8 @@
 """What is waited for at a moment: everything that must come, and that no user's wish keeps from coming. Pure.
 
-Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim, or
-whose volume another pod rightly uses; a claim for which there is no volume, or that waits for its first
-consumer, or whose StorageClass is gone, unless its volume was begun; what a machine has that does not answer,
+Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim,
+whose ConfigMap or Secret is gone, or whose volume another pod rightly uses; a claim for which there is no
+volume, or that waits for its first consumer, or whose StorageClass is gone, unless its volume was begun; what a machine has that does not answer,
 and of which no operator has said that it is dead, unless the policy's timer releases it; a pod whose node its
 storage shuts out of one of its volumes, or whose template has a mistake; what only another party's finalizer
 keeps, and who needs the volume of that.
@@ -86,7 +86,9 @@ def _of_pod(
     volumes = world.volumes_of(name, pod)
     if "" in volumes or pod.ready == "True" or (node and not world.answers(node)):
         return None
-    if any(_keeps(world, users, volume, name, node) or world.is_kept(volume) for volume in volumes):
+    if world.lacks_content(name, pod) or any(
+        _keeps(world, users, volume, name, node) or world.is_kept(volume) for volume in volumes
+    ):
         return None
     touched = frozenset(each for volume in volumes for each in places.get(volume, ()))
     touched |= {

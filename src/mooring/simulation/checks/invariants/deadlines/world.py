@@ -11,6 +11,8 @@ from mooring.simulation.checks.invariants.node_reports import NodeReports, Repor
 from mooring.simulation.checks.invariants.objects import (
     ATTACHMENTS,
     CLAIMS,
+    CONFIG_MAPS,
+    SECRETS,
     VOLUMES,
     StoredObject,
     object_of,
@@ -45,6 +47,8 @@ class World:
         self.sets: Objects = {}
         self.csi_nodes: Objects = {}
         self.fences: Objects = {}
+        self.config_maps: Objects = {}
+        self.secrets: Objects = {}
         self.classes = Classes(trace)
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
@@ -67,6 +71,8 @@ class World:
             SETS: self.sets,
             CSI_NODES: self.csi_nodes,
             FENCES: self.fences,
+            CONFIG_MAPS: self.config_maps,
+            SECRETS: self.secrets,
         }
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
@@ -182,6 +188,15 @@ class World:
         """The claims of the pod of that name."""
         namespace = name.partition("/")[0]
         return [f"{namespace}/{claim}" for claim in pod.claims]
+
+    def lacks_content(self, name: str, pod: StoredObject) -> bool:
+        """Whether a ConfigMap or Secret is gone that the pod of that name shows."""
+        namespace = name.partition("/")[0]
+        return any(
+            f"{namespace}/{each}" not in self._tables[resource]
+            for volume in pod.spec.volumes
+            for resource, each in volume.objects
+        )
 
     def _volume_of(self, name: str) -> str:
         claim = self.claims.get(name)
