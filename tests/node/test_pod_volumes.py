@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from one_volume import PRESENT, UNCERTAIN, OneVolume, disk
 
 from mooring.kube.objects import PodSecurityContext
@@ -31,7 +32,8 @@ async def test_what_a_pod_gets_is_written_down_before(stage: OneVolume) -> None:
     await stage.operations.set_up(stage.volume, "u")
     assert stage.done == ["can-mount", "set-up 7"]
     record = PodRecord("pv", "/pods/u/volumes/example.com~disk/pv")
-    assert stage.recorded[-1].pods == {"u": record}
+    assert stage.recorded[-1].pods == {"u": replace(record, unfinished=True)}
+    assert stage.volume.record.pods == stage.records.load()[0].pods == {"u": record}
     assert stage.volume.pods == {"u": PRESENT}
     assert stage.volume.outdated == set()
     assert stage.volume.set_up_at == {"u": pytest.approx(asyncio.get_running_loop().time(), abs=60)}
@@ -66,7 +68,34 @@ async def test_a_set_up_that_failed_may_be_there_and_is_due_again(stage: OneVolu
     assert stage.done[-1] == "set-up None"
     assert stage.volume.pods == {"u": UNCERTAIN}
     assert stage.volume.outdated == {"u"}
-    assert list(stage.records.load()[0].pods) == ["u"]
+    assert stage.records.load()[0].pods["u"].unfinished, "an agent that starts now sets it up again"
+
+
+async def test_a_remount_is_not_recorded_as_unfinished(stage: OneVolume) -> None:
+    """What a pod has changes as a whole: an agent that starts meanwhile finds all of it."""
+    stage.is_mounted("u")
+    stage.want("u")
+    await stage.operations.set_up(stage.volume, "u")
+    assert not stage.recorded[-1].pods["u"].unfinished
+
+
+async def test_what_is_set_up_and_cannot_be_recorded_so_is_due_again(
+    stage: OneVolume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.is_mounted()
+    stage.want("u")
+    save = stage.records.save
+
+    def full_then(record: VolumeRecord) -> None:
+        if not record.pods["u"].unfinished:
+            raise OSError(28, "No space left on device")
+        save(record)
+
+    monkeypatch.setattr(stage.records, "save", full_then)
+    with pytest.raises(OSError, match="No space left"):
+        await stage.operations.set_up(stage.volume, "u")
+    assert (stage.volume.pods, stage.volume.outdated) == ({"u": UNCERTAIN}, {"u"})
+    assert stage.volume.record.pods["u"].unfinished
 
 
 async def test_a_remount_that_failed_leaves_what_the_pod_has(stage: OneVolume) -> None:

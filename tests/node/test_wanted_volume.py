@@ -58,12 +58,13 @@ def test_a_recorded_device_is_there_if_it_is_mounted_and_its_unmount_had_not_beg
 
 
 def test_what_pods_had_stays_theirs_until_the_api_has_shown_them():
-    pods = {"a": PodRecord("pv", "/a"), "b": PodRecord("pv", "/b")}
-    found = WantedVolume.found(record(pods=pods), {"/a"})
-    assert found.pods == {"a": PRESENT, "b": UNCERTAIN}
-    assert found.adopted == {"a", "b"}
+    half = PodRecord("pv", "/c", unfinished=True)
+    pods = {"a": PodRecord("pv", "/a"), "b": PodRecord("pv", "/b"), "c": half}
+    found = WantedVolume.found(record(pods=pods), {"/a", "/c"})
+    assert found.pods == {"a": PRESENT, "b": UNCERTAIN, "c": UNCERTAIN}
+    assert found.adopted == {"a", "b", "c"}
     assert not found.to_grow, "whether its claim asks for it is looked at later, at each claim's own time"
-    assert found.state(published=True, reported=True, now=0.0).wanted_by == {"a", "b"}
+    assert found.state(published=True, reported=True, now=0.0).wanted_by == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

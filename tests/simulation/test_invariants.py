@@ -296,6 +296,27 @@ def asked(act: str, node: str = "n1", by: str = "x 1") -> dict[str, Any]:
     return {"volume": "v", "node": node, "act": act, "by": by}
 
 
+def config_map(edition: str) -> tuple[str, dict[str, Any]]:
+    return written("configmaps", "default/c", {"data": {"edition": edition, "copy": edition}})
+
+
+def shown(edition: str, copy: str = "", **more: Any) -> tuple[str, dict[str, Any]]:
+    files = {"edition": edition, "copy": copy or edition}
+    return "truth.shown", {"uid": "a", "node": "n1", "volume": "v", "life": 1, "_files": files} | more
+
+
+STARTED = ("truth.started", {"pod": "db-0", "uid": "a", "node": "n1", "container": "main", "disks": ""})
+SHOWS = written(
+    "pods",
+    "default/db-0",
+    {
+        "metadata": {"uid": "a", "name": "db-0"},
+        "spec": {"volumes": [{"name": "v", "configMap": {"name": "c"}}]},
+    },
+)
+"""The pod shows a ConfigMap."""
+
+
 def wait(seconds: float) -> tuple[str, dict[str, Any]]:
     return "wait", {"seconds": seconds}
 
@@ -519,6 +540,21 @@ CASES: dict[str, tuple[Events, Events]] = {
     "S44": (
         [updated(history=0), revision(1), revision(2), member(0, labels=ONE), wait(6), deletes_revision(1)],
         [updated(history=0), revision(1), revision(2), member(0, labels=TWO), wait(6), deletes_revision(1)],
+    ),
+    "S46": (
+        [config_map("0"), SHOWS, shown("0"), STARTED, config_map("1"), wait(11), SHOWS],
+        [
+            config_map("0"),
+            SHOWS,
+            shown("0"),
+            STARTED,
+            config_map("1"),
+            wait(9),
+            SHOWS,
+            shown("1"),
+            wait(9),
+            SHOWS,
+        ],
     ),
     "S45": (
         [claim("a", "v"), volume_of("a", "Released")],

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.operations import Operations
-from mooring.node.volumes.records import Records, VolumeRecord
+from mooring.node.volumes.records import PodRecord, Records, VolumeRecord
 from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.run import Outcome, play
@@ -149,3 +149,44 @@ def test_an_unmount_that_goes_on_is_known_to_the_agent_that_starts_meanwhile(
     )
     scenario = replace(ONE, driver=driver, workloads={"db": kind}, minutes=20)
     assert play(0, scenario, plan=plan).violations == []
+
+
+def test_a_set_up_that_no_record_tells_of_is_found(monkeypatch: pytest.MonkeyPatch):
+    def finished(changes: dict[str, Any]) -> dict[str, Any]:
+        pods: dict[str, PodRecord] = changes.get("pods") or {}
+        return changes | {"pods": {uid: replace(pod, unfinished=False) for uid, pod in pods.items()}}
+
+    written(monkeypatch, finished)
+    told = found(outcome())
+    assert any("is being set up for pod" in each and "no record says so" in each for each in told)
+
+
+HALF_SHOWN = Scenario(
+    nodes=1,
+    sets={"conf": 1},
+    workloads={"conf": "configured"},
+    minutes=12,
+    faults=0,
+    actions=0,
+    steps=(
+        PlanStep(60.0, "slow-mount", "n0", 8.0),
+        PlanStep(60.1, "delete-pod", "conf"),
+        PlanStep(66.0, "kill", "n0", 1.0),
+    ),
+)
+"""The agent dies when the tmpfs of a Secret is mounted, and its files are not written yet."""
+
+
+def test_what_was_mounted_and_not_filled_is_set_up_again_before_its_pod_starts():
+    assert play(1, HALF_SHOWN).violations == []
+
+
+def test_a_pod_that_starts_with_what_was_not_filled_is_found(monkeypatch: pytest.MonkeyPatch):
+    known = WantedVolume.found
+
+    def sure(record: VolumeRecord, points: set[str]) -> WantedVolume:
+        pods = {uid: replace(pod, unfinished=False) for uid, pod in record.pods.items()}
+        return known(replace(record, pods=pods), points)
+
+    monkeypatch.setattr(WantedVolume, "found", sure)
+    assert "S37" in play(1, HALF_SHOWN).invariants

@@ -229,13 +229,15 @@ class Operations:
         if pod_uid not in volume.wants or not want.starting:
             return
         self._refuse(volume, want, plugin)  # another pod's may have begun meanwhile
-        pods = {**volume.record.pods, pod_uid: PodRecord(want.spec.name, path)}
-        self._save(volume, pods=pods)
+        first = volume.pods.get(pod_uid) is not Presence.PRESENT
+        self._save_pod(volume, want, path, unfinished=first)
         volume.outdated.discard(pod_uid)
         volume.pods.setdefault(pod_uid, Presence.UNCERTAIN)
         try:
             with operation(volume.record.plugin, "map_volume" if volume.record.block else "volume_mount"):
                 await set_up()
+            if first:
+                self._save_pod(volume, want, path)
         except Exception:
             volume.outdated.add(pod_uid)
             raise
@@ -289,6 +291,10 @@ class Operations:
         record = msgspec.structs.replace(volume.record, **changes)
         self._records.save(record)
         volume.record = record
+
+    def _save_pod(self, volume: WantedVolume, want: Want, path: str, *, unfinished: bool = False) -> None:
+        pod = PodRecord(want.spec.name, path, unfinished)
+        self._save(volume, pods={**volume.record.pods, want.pod.uid: pod})
 
     def _device_plugin(self, volume: WantedVolume) -> DeviceMountableVolumePlugin:
         plugin = self._plugins.find_device_mountable_plugin_by_name(volume.record.plugin)

@@ -42,10 +42,12 @@ class DeviceRecord(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """A pod's volume that is set up, or about to be. `path` is where."""
+    """A pod's volume that is set up, or about to be. `path` is where. `unfinished`: its set-up has begun, and
+    none has succeeded since: what is mounted there may lack its content, or its owner."""
 
     spec_name: str
     path: str
+    unfinished: bool = False
 
 
 class VolumeRecord(msgspec.Struct, frozen=True):

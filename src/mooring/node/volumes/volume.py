@@ -84,17 +84,17 @@ class WantedVolume:
     @classmethod
     def found(cls, record: VolumeRecord, mount_points: set[str]) -> WantedVolume:
         """After a restart: what is recorded and a mount point is there; what is only recorded, or was being
-        unmounted, is uncertain."""
+        set up or unmounted, is uncertain."""
 
-        def presence(path: str, *, leaving: bool = False) -> Presence:
-            return Presence.PRESENT if path in mount_points and not leaving else Presence.UNCERTAIN
+        def presence(path: str, under_way: bool) -> Presence:
+            return Presence.PRESENT if path in mount_points and not under_way else Presence.UNCERTAIN
 
         device = record.device
 
         return cls(
             record,
-            device=presence(device.mount_path, leaving=device.leaving) if device else _only_attached(record),
-            pods={uid: presence(pod.path) for uid, pod in record.pods.items()},
+            device=presence(device.mount_path, device.leaving) if device else _only_attached(record),
+            pods={uid: presence(pod.path, pod.unfinished) for uid, pod in record.pods.items()},
             adopted=set(record.pods),
             unverified=device is not None and record.attachable and not record.attached_here,
         )

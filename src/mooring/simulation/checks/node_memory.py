@@ -3,8 +3,8 @@
 What is mounted, or shown to a pod, is in a record, whether an agent runs or not, and the agent that runs does
 not take it for absent; what it takes for present is there. It remembers neither more nor less than an agent
 that would start now: the records on disk are those in its memory, and what it does not take for absent is in
-them. What is being unmounted is recorded as leaving, or an agent that starts meanwhile would take it for
-present.
+them. What is being unmounted is recorded as leaving, and what is being set up as unfinished, or an agent
+that starts meanwhile would take it for present.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from mooring.volumes.plugins.csi.publishing import MOUNT
 
 EVERY = 32
 """After so many writes to the store all nodes are compared: what was forgotten stays so for a while."""
-AT = ("truth.mounted", "truth.unmounted", "truth.set-up", "truth.torn-down", "truth.started", "truth.ended")
+AT = (
+    *("truth.mounted", "truth.unmounted", "truth.set-up", "truth.torn-down"),
+    *("truth.shown", "truth.started", "truth.ended"),
+)
 """Then a node is compared."""
 
 Shown = tuple[str, str]
@@ -73,6 +76,7 @@ class NodeMemory:
         differences = [*self._unrecorded(there, records)]
         if (memory := self._cluster.remembered(node)) is not None:
             differences += [*self._let_go(event, records), *_unlike(memory, records)]
+            differences += _begun(event, memory)
             differences += self._untrue(memory, there)
         for difference in differences:
             if (node, difference) not in self._told:
@@ -124,6 +128,18 @@ class NodeMemory:
                     yield f"{name} is taken for set up for pod {uid}, and is not"
 
 
+def _begun(event: Event, memory: Mapping[str, WantedVolume]) -> Iterator[str]:
+    """What is set up for a pod for the first time: there is more to be done than what has just been."""
+    if event.kind not in ("truth.set-up", "truth.shown"):
+        return
+    uid, name = event.fields["uid"], event.fields["volume"]
+    for volume in memory.values():
+        pod = volume.record.pods.get(uid)
+        first = volume.pods.get(uid) is Presence.UNCERTAIN
+        if pod is not None and pod.spec_name == name and first and not pod.unfinished:
+            yield f"{name} is being set up for pod {uid}, and no record says so"
+
+
 def _unlike(memory: Mapping[str, WantedVolume], records: Records) -> Iterator[str]:
     """Where what an agent remembers is not what one that starts now would find."""
     for name in sorted(memory.keys() | records.keys()):
@@ -146,6 +162,9 @@ def _unlike_its_record(name: str, volume: WantedVolume) -> Iterator[str]:
     ):
         yield f"the device of {name} is taken for present, and its record says that it leaves"
     held = {uid for uid in volume.pods if volume.holds(uid)}
+    for uid, pod in volume.record.pods.items():
+        if pod.unfinished and volume.pods.get(uid) is Presence.PRESENT:
+            yield f"{name} is taken for set up for pod {uid}, and its record says that it is not"
     for uid in sorted(held ^ volume.record.pods.keys()):
         yield f"{name} is {'not ' * (uid not in held)}held by pod {uid}, and its record says otherwise"
 

@@ -56,7 +56,7 @@ EDITS = 6
 """So often, in most seeds with a workload that shows a ConfigMap, users change what it shows."""
 EDITED_DURING = (
     *("", "", "", "kill", "crash", "freeze", "cut", "storm"),
-    *("mount-fails", "mount-fails", "slow-mount", "expire-watch", "late-kind", "power-off"),
+    *("mount-fails", "mount-fails", "expire-watch", "late-kind", "power-off"),
 )
 """What strikes a node in that moment; "": nothing."""
 EDITED_S, STRUCK_S = (0.01, 1.0, 20.0), (0.5, 3.0, 20.0)

@@ -72,7 +72,7 @@ class Items(msgspec.Struct):
 class Projection(msgspec.Struct, rename="camel"):
     config_map: Items | None = None
     secret: Items | None = None
-    downward_api: Items | None = None
+    downward_api: Items | None = msgspec.field(default=None, name="downwardAPI")
     service_account_token: KeyToPath | None = None
 
 

@@ -192,13 +192,13 @@ def in_use(answer: tuple[str, ...], asked: NodeVolumes) -> Iterator[str]:
 def found_again(
     answer: None, asked: NodeVolumes, record: VolumeRecord, mount_points: set[str]
 ) -> Iterator[str]:
-    """After a restart it is its pods', whatever the API shows; what is recorded, and no mount point or being
-    unmounted, may be there."""
+    """After a restart it is its pods', whatever the API shows; what is recorded, and no mount point, or being
+    set up or unmounted, may be there."""
     volume, device = asked.volumes.get(record.unique_name), record.device
     if volume is None or volume.adopted != set(record.pods):
         yield f"{record.unique_name} is not that of pods {[*record.pods]}"
         return
-    surely = {pod for pod, each in record.pods.items() if each.path in mount_points}
+    surely = {pod for pod, each in record.pods.items() if each.path in mount_points and not each.unfinished}
     expected = {pod: Presence.PRESENT if pod in surely else Presence.UNCERTAIN for pod in record.pods}
     if volume.pods != expected:
         yield f"{record.unique_name} of {expected} is {volume.pods}"

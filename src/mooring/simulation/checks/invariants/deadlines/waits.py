@@ -2,10 +2,10 @@
 
 Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim,
 whose ConfigMap or Secret is gone, or whose volume another pod rightly uses; a claim for which there is no
-volume, or that waits for its first consumer, or whose StorageClass is gone, unless its volume was begun; what a machine has that does not answer,
-and of which no operator has said that it is dead, unless the policy's timer releases it; a pod whose node its
-storage shuts out of one of its volumes, or whose template has a mistake; what only another party's finalizer
-keeps, and who needs the volume of that.
+volume, or that waits for its first consumer, or whose StorageClass is gone, unless its volume was begun; what
+a machine has that does not answer, and of which no operator has said that it is dead, unless the policy's
+timer releases it; a pod whose node its storage shuts out of one of its volumes, or whose template has a
+mistake; what only another party's finalizer keeps, and who needs the volume of that.
 """
 
 from __future__ import annotations
