@@ -18,7 +18,7 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.node.registration import Registration
 from mooring.simulation.checks.liveness import is_in_vain
 from mooring.simulation.checks.recomputed import Recomputed
-from mooring.simulation.checks.work_left import is_current
+from mooring.simulation.checks.second_opinions.work_left import is_current
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.run import play

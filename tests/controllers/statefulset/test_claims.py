@@ -107,6 +107,22 @@ def test_a_claim_is_the_sets_while_its_identity_stays_and_its_pods_when_that_goe
     play(story)
 
 
+def test_a_claim_that_goes_with_its_set_is_the_sets_from_the_beginning(play: Play):
+    """The set may be deleted before anything else is written: its claim would stay for ever."""
+
+    async def story(stage: ControllerStage):
+        await add_set(stage, **DELETE)
+        sent = writes(stage.wire)
+        await (await on(stage)).reconcile(KEY)
+        made = [body for method, path, body in sent if (method, path) == ("POST", "persistentvolumeclaims")]
+        owners = [each["metadata"]["ownerReferences"] for each in made]
+        assert [[(owner["kind"], owner["name"]) for owner in each] for each in owners] == [
+            [("StatefulSet", "db")]
+        ]
+
+    play(story)
+
+
 def foreign(name: str, app: str) -> dict[str, Any]:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     return {"metadata": {"name": name, "labels": {"app": app}}, "spec": spec}

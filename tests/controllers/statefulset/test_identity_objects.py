@@ -108,6 +108,7 @@ def test_a_claim_of_an_identity_has_the_labels_by_which_its_set_is_found(
                 "namespace": "ns",
                 "labels": labels,
                 "annotations": annotations,
+                "ownerReferences": [],
             },
             "spec": CLAIM["spec"],
         }

@@ -80,12 +80,14 @@ class StatefulSetController(Controller[str]):
         await self._settle(stateful_set)
         pods = self._pods_of(stateful_set)
         going: set[str] = set()  # uids of the pods that this step deletes: the cache does not show it yet
+        failure: ApiError | None = None
         try:
             await self._take_a_step(stateful_set, pods, revision, going)
-        except ApiError:  # a step that fails must not hide what there is
-            await self._update_status(stateful_set, revision, going)
-            raise
+        except ApiError as error:  # a step that fails must not hide what there is
+            failure = error
         await self._update_status(stateful_set, revision, going)
+        if failure is not None:
+            raise failure
         await self._delete_old_revisions(stateful_set, revision, pods)
 
     async def _take_a_step(

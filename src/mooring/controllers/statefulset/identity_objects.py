@@ -29,7 +29,9 @@ def identity_labels(name: str, ordinal: int) -> dict[str, str]:
 
 
 def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]]:
-    """Returns the claims of one identity."""
+    """Returns the claims of one identity that is wanted. Each has its owner from the beginning: the set may
+    be deleted before anything else is written."""
+    owners = [owner_reference(each) for each in _owners_wanted(stateful_set, None, condemned=False)]
     bodies: list[dict[str, Any]] = []
     for template in stateful_set.spec.volume_claim_templates:
         metadata: dict[str, Any] = template["metadata"]
@@ -41,6 +43,7 @@ def claim_bodies(stateful_set: StatefulSet, ordinal: int) -> list[dict[str, Any]
                     "namespace": stateful_set.namespace,
                     "labels": labels,
                     "annotations": metadata.get("annotations") or {},
+                    "ownerReferences": owners,
                 },
                 "spec": copy.deepcopy(template["spec"]),
             }

@@ -235,9 +235,10 @@ def of_bound_status(answer: dict[str, Any], pv: PersistentVolume) -> Iterator[st
         yield f"a claim of {pv.name} shows {shown}, and not {expected}"
 
 
-def of_use(answer: bool, asked: Any, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> Iterator[str]:
-    """A claim is protected while a pod on a node names it. A pod that is only waiting to be removed (grace 0)
-    does not keep its generic ephemeral volumes' claims: in a foreground deletion it waits for them."""
+def users_of(claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> list[str]:
+    """The pods for which a claim is protected: those on a node that name it. A pod that is only waiting to be
+    removed (grace 0) does not keep its generic ephemeral volumes' claims: in a foreground deletion it waits
+    for them."""
     users: list[str] = []
     for pod in pods:
         if pod.namespace != claim.namespace or not pod.spec.node_name:
@@ -248,6 +249,11 @@ def of_use(answer: bool, asked: Any, claim: PersistentVolumeClaim, pods: Iterabl
             of_own = each.ephemeral is not None and f"{pod.name}-{each.name}" == claim.name
             if (source is not None and source.claim_name == claim.name) or (of_own and not removed):
                 users.append(pod.name)
+    return users
+
+
+def of_use(answer: bool, asked: Any, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> Iterator[str]:
+    users = users_of(claim, pods)
     if answer != bool(users):
         yield f"claim {claim.key} is used by {', '.join(users) or 'no pod'}, and counts as used: {answer}"
 

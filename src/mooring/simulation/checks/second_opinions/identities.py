@@ -83,7 +83,10 @@ def of_pod(
 
 
 def of_claims(answer: list[dict[str, Any]], stateful_set: StatefulSet, ordinal: int) -> Iterator[str]:
-    """Each template gives a claim `<template>-<set>-<ordinal>`, which the set's selector finds by labels."""
+    """Each template gives a claim `<template>-<set>-<ordinal>`, which the set's selector finds by labels.
+    With whenDeleted=Delete the set is its owner from the beginning."""
+    policy = stateful_set.spec.persistent_volume_claim_retention_policy
+    owners = [_owner(stateful_set)] if policy.when_deleted == "Delete" else []
     templates = stateful_set.spec.volume_claim_templates
     if len(answer) != len(templates):
         yield f"{stateful_set.name} has {len(templates)} templates of claims, and not {len(answer)}"
@@ -98,7 +101,7 @@ def of_claims(answer: list[dict[str, Any]], stateful_set: StatefulSet, ordinal: 
                 ("labels", head["labels"], labels),
                 ("annotations", head["annotations"], _head(template, "annotations")),
                 ("spec", claim["spec"], template["spec"]),
-                ("owner", head.get("ownerReferences") or [], []),
+                ("owner", head.get("ownerReferences") or [], owners),
             ],
         )
 

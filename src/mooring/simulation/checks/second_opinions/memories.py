@@ -41,6 +41,11 @@ class Memories(Generic[M]):
             found = self._by_id[id(one)] = (ref(one, self._forgetting(id(one))), self._make())
         return found[1]
 
+    def known(self, one: object) -> M | None:
+        """That of the object, if it was asked for before."""
+        found = self._by_id.get(id(one))
+        return found[1] if found is not None and found[0]() is one else None
+
     def of_this_process(self) -> M:
         """That of the life of a process that is at work; of the loop, where there are no processes."""
         return self.of(current_actor() or asyncio.get_running_loop())

@@ -199,16 +199,11 @@ def of_claim_going(answer: Collection[str], asked: Any, claim: PersistentVolumeC
             yield f"claim {claim.key}, which goes, does not mark {each.key}"
 
 
-def of_status(
-    answer: StatefulSetStatus,
-    stateful_set: StatefulSet,
-    pods: Sequence[Pod],
-    revision: str,
-    going: Collection[str],
-    now: datetime,
-) -> Iterator[str]:
-    """It counts the pods there are, those that run and are ready, and of each template those that stay. The
-    new template becomes the current one when there are as many pods as wanted, all of it and ready."""
+def counted(
+    stateful_set: StatefulSet, pods: Sequence[Pod], revision: str, going: Collection[str], now: datetime
+) -> StatefulSetStatus:
+    """A status counts the pods there are, those that run and are ready, and of each template those that stay.
+    The new template becomes the current one when there are as many pods as wanted, all of it and ready."""
     staying = [pod.metadata.labels.get(REVISION) for pod in pods if not pod.deleting and pod.uid not in going]
     ready = [pod for pod in pods if is_available(pod, 0, now)]
     old = [pod for pod in pods if pod.metadata.labels.get(REVISION) != revision]
@@ -216,7 +211,7 @@ def of_status(
     current = stateful_set.status.current_revision
     current = revision if complete or not current else current
     least = stateful_set.spec.min_ready_seconds
-    expected = StatefulSetStatus(
+    return StatefulSetStatus(
         observed_generation=stateful_set.metadata.generation,
         replicas=len(pods),
         ready_replicas=len(ready),
@@ -227,6 +222,17 @@ def of_status(
         update_revision=revision,
         collision_count=0,
     )
+
+
+def of_status(
+    answer: StatefulSetStatus,
+    stateful_set: StatefulSet,
+    pods: Sequence[Pod],
+    revision: str,
+    going: Collection[str],
+    now: datetime,
+) -> Iterator[str]:
+    expected = counted(stateful_set, pods, revision, going, now)
     if answer != expected:
         yield f"{stateful_set.name} is {answer}, and not {expected}"
 

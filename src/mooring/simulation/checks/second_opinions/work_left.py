@@ -7,8 +7,8 @@ nothing is left only because it is to be told yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, cast
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, VolumeAction, decide_claim, decide_volume
@@ -37,6 +37,17 @@ def work_left(controller: Controller[Any]) -> Iterator[str]:
     for pv in asked._volumes.items():
         if VolumeKey(pv.name) not in controller.queue and (what := of_volume(asked, pv)):
             yield f"{what} volume {pv.name} was missed"
+
+
+def left_of(controller: Controller[Any], key: Hashable) -> str:
+    """What is to be done about one claim or volume."""
+    of_claim, of_volume = _OF[type(controller)]
+    asked: Any = controller
+    if isinstance(key, ClaimKey):
+        claim = asked._claims.get(key.name)
+        return of_claim(asked, claim) if claim is not None else ""
+    pv = asked._volumes.get(cast("VolumeKey", key).name)
+    return of_volume(asked, pv) if pv is not None else ""
 
 
 def may_leave_work(controller: Controller[Any]) -> bool:

@@ -1,0 +1,137 @@
+"""What is so when the binder, or the provisioner, is done with a claim or a volume; and what they must have
+read live before.
+
+Sources: docs/protocol.md, "Reclaim": data is destroyed upon what is called released, and a protection that is
+gone does not come back; `kube/controller.py`: a key whose work ends well does not come back by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.binding.decide import Action, ClaimDecision, decide_claim
+from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.keys import ClaimKey, VolumeKey
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.checks.second_opinions.bindings import may_have, users_of
+from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.server_requests import (
+    begins,
+    differ,
+    found_live,
+    listed_live,
+    requests_since,
+)
+from mooring.simulation.checks.second_opinions.work_left import left_of
+from mooring.volumes.default_class import default_class
+
+
+def of_work(answer: None, mark: int, asked: Any, key: ClaimKey | VolumeKey) -> Iterator[str]:
+    """When work on a key has ended well, nothing is left to be done about it, as far as is known; or it is
+    looked at again. Not judged where a live read was newer than the caches, and where an object may have gone
+    with its finalizer, as its cache is told later."""
+    queue = asked.queue
+    if queue.is_delayed(key) or key in vars(queue)["_dirty"]:
+        return
+    if differ(mark, asked) or _is_let_go(mark, key):
+        return
+    if left := left_of(asked, key):
+        yield f"{left} {key} is left to be done, and nothing looks at it again"
+
+
+def _is_let_go(mark: int, key: ClaimKey | VolumeKey) -> bool:
+    kind = PersistentVolumeClaim if isinstance(key, ClaimKey) else PersistentVolume
+    patches = [
+        each for each in requests_since(mark, "patch", kind) if each.succeeded and each.key == key.name
+    ]
+    return any("finalizers" in each.body.get("metadata", {}) for each in patches)
+
+
+# --- claims
+
+
+def what_is_decided(asked: Any, claim: PersistentVolumeClaim) -> ClaimDecision:
+    """By the rule itself, which has its own opinion."""
+    named, storage_class = asked._volumes.get(claim.spec.volume_name), asked._classes.get(claim.storage_class)
+    default = default_class(asked._classes.items())
+    return decide_claim(claim, named, asked._free, storage_class, default, asked._chosen)
+
+
+def of_a_claim_that_waits(
+    answer: None, decided: ClaimDecision, asked: Any, claim: PersistentVolumeClaim
+) -> Iterator[str]:
+    """It says what it waits for."""
+    told = asked.recorder._last_reasons.get((claim.uid, ""))
+    if decided.action is Action.WAIT and told != decided.reason:
+        yield f"claim {claim.key} waits ({decided.reason.message}), and says {told}"
+
+
+def of_protection(answer: bool, mark: int, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+    """That no pod uses a claim is believed after a live list alone: its protection does not come back."""
+    live = listed_live(mark, Pod, claim.namespace)
+    if not answer and (live is None or users_of(claim, live)):
+        seen = "was not asked live" if live is None else f"live list shows {users_of(claim, live)}"
+        yield f"claim {claim.key} counts as used by no pod: {seen}"
+    if answer and not users_of(claim, [*asked._pods.items(), *(live or ())]):
+        yield f"claim {claim.key} counts as used, and no pod is known that uses it"
+
+
+def of_a_loss(
+    answer: None, mark: int, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
+) -> Iterator[str]:
+    """A claim is told to be lost after a live read that shows no volume of its own. What that shows instead
+    is known from then on."""
+    name = claim.spec.volume_name
+    told = any(
+        each.body.get("status", {}).get("phase") == "Lost"
+        for each in requests_since(mark, "patch", PersistentVolumeClaim)
+    )
+    shown = found_live(mark, PersistentVolume, name)
+    if told and name and not shown:
+        yield f"claim {claim.key} is told to be lost, and its volume was not read live"
+    if told and shown and may_have(claim, shown[-1]):
+        yield f"claim {claim.key} is told to be lost, and has {name}"
+    if not told and shown and may_have(claim, shown[-1]):
+        yield from _of_something_newer(asked, claim, shown[-1])
+
+
+def _of_something_newer(asked: Any, claim: PersistentVolumeClaim, pv: PersistentVolume) -> Iterator[str]:
+    cache = asked._volumes
+    if may_have(claim, cache.get(pv.name)) or cache.version >= int(pv.metadata.resource_version):
+        return
+    yield f"claim {claim.key} has {pv.name}, as a live read showed, and the cache does not"
+
+
+# --- volumes
+
+
+def of_a_volumes_claim(
+    answer: PersistentVolumeClaim | None, mark: int, asked: Any, pv: PersistentVolume
+) -> Iterator[str]:
+    """The claim of the volume is the very one that it names. That it is gone is believed after a live read
+    alone: what was kept in the volume may be deleted."""
+    named = pv.spec.claim_ref
+    if named is None or not named.uid:
+        if answer is not None:
+            yield f"{pv.name} names no claim for good, and has {answer.key}"
+        return
+    key = f"{named.namespace}/{named.name}"
+    shown = found_live(mark, PersistentVolumeClaim, key)
+    if answer is not None and (answer.key, answer.uid) != (key, named.uid):
+        yield f"{pv.name} names claim {key} of uid {named.uid}, and has {answer.key} of uid {answer.uid}"
+    if answer is None and not shown:
+        yield f"claim {key} of {pv.name} counts as gone, and was not read live"
+    if answer is None and shown and shown[-1] is not None and shown[-1].uid == named.uid:
+        yield f"claim {key} of {pv.name} counts as gone, and a live read shows it"
+
+
+QUESTIONS = (
+    Question(BindingController, "reconcile", of_work, before=begins),
+    Question(ProvisioningController, "reconcile", of_work, before=begins),
+    Question(BindingController, "_reconcile_claim", of_a_claim_that_waits, before=what_is_decided),
+    Question(BindingController, "_in_use", of_protection, before=begins),
+    Question(BindingController, "_lose", of_a_loss, before=begins),
+    Question(BindingController, "_claim_of", of_a_volumes_claim, before=begins),
+)

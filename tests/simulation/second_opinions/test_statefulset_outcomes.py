@@ -1,0 +1,227 @@
+"""Second opinions about what is so when a step of a StatefulSet's controller has ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from step_requests import patched, said_of
+from tests.conftest import run_in_virtual_time
+
+from mooring.controllers.statefulset.decide import Action, PodDecision
+from mooring.kube.errors import AlreadyExists
+from mooring.kube.objects import (
+    ObjectMeta,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+    StatefulSet,
+    StatefulSetSpec,
+)
+from mooring.kube.objects.meta import Condition
+from mooring.kube.reason import Reason
+from mooring.kube.rests import Rests
+from mooring.kube.workqueue import WorkQueue
+from mooring.simulation.checks.second_opinions import statefulset_outcomes as outcomes
+from mooring.simulation.checks.second_opinions.server_requests import Request
+from mooring.simulation.checks.second_opinions.statefulsets import counted
+
+KEY = "ns/app"
+SET = StatefulSet(
+    metadata=ObjectMeta(name="app", namespace="ns", uid="u"),
+    spec=StatefulSetSpec(replicas=1, volume_claim_templates=[{"metadata": {"name": "data"}, "spec": {}}]),
+)
+PATIENT = replace(SET, spec=replace(SET.spec, min_ready_seconds=30))
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+BODY = {"metadata": {"name": "data-app-0"}}
+STEP = PodDecision(Action.DELETE, Reason("Any", "words"), 0)
+REVISION = "new"
+
+
+def pod(phase: str = "Running", *, ready: str | None = None, labels: dict[str, str] | None = None) -> Pod:
+    metadata = ObjectMeta(name="app-0", namespace="ns", uid="p", labels=labels or {})
+    conditions = (Condition(type="Ready", status="True", last_transition_time=ready),) if ready else ()
+    return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions))
+
+
+def claim(*, deleting: bool = False) -> PersistentVolumeClaim:
+    gone = "t" if deleting else None
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name="data-app-0", namespace="ns", deletion_timestamp=gone)
+    )
+
+
+class Controller:
+    """What an opinion looks at."""
+
+    def __init__(self, *pods: Pod, claims: Any = (), stateful_set: StatefulSet = SET) -> None:
+        self.pods, self.queue = pods, WorkQueue[str]()
+        self._claims = {each.key: each for each in claims}
+        self._sets = {KEY: stateful_set}
+        self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
+
+    def _pods_of(self, stateful_set: StatefulSet) -> dict[int, Pod]:
+        return dict(enumerate(self.pods))
+
+    def now(self) -> datetime:
+        return NOW
+
+
+MADE = Request("create", Pod, "ns/app-0", pod(), {})
+TAKEN = Request("create", Pod, "ns/app-0", AlreadyExists("", status=409), {})
+
+
+@pytest.mark.parametrize(
+    ("requests", "noted", "claim_found", "rests", "right"),
+    [
+        ([MADE], True, True, False, True),
+        ([TAKEN], False, True, False, True),
+        ([], False, False, False, True),
+        ([], False, True, True, True),
+        ([MADE], False, True, False, False),
+        ([TAKEN], True, True, False, False),
+        ([MADE], True, False, False, False),
+        ([MADE], True, None, False, False),
+        ([MADE], True, True, True, False),
+    ],
+)
+def test_a_pod_that_is_made_is_noted_and_its_claims_stay(
+    requests: list[Request], noted: bool, claim_found: bool | None, rests: bool, right: bool
+):
+    asked: Any = Controller()
+
+    async def begin() -> Any:
+        if rests:
+            for _ in range(2):
+                asked._rests[KEY].note(0, 0.0)
+        before = outcomes.before_a_pod(asked, SET, 0, REVISION)
+        if claim_found is not None:
+            _ = [*outcomes.of_a_claim_found(claim_found, 0, asked, SET, BODY, 0)]
+        if noted:
+            asked._rests[KEY].note(0, 100.0)
+        return before
+
+    before = run_in_virtual_time(begin())
+    found = said_of(lambda mark: outcomes.of_a_pod_made(None, before, asked, SET, 0, REVISION), *requests)
+    assert (not found) is right
+
+
+@pytest.mark.parametrize(
+    ("uid", "phase", "forgotten", "right"),
+    [
+        ("p", "Running", True, True),
+        ("p", "Failed", False, True),
+        ("p", "Running", False, False),
+        ("p", "Failed", True, False),
+        ("other", "Running", True, False),
+        (None, "Running", True, False),
+    ],
+)
+def test_the_very_pod_is_deleted_and_its_successor_rests_only_if_it_had_ended(
+    uid: str | None, phase: str, forgotten: bool, right: bool
+):
+    asked: Any = Controller()
+    asked._rests[KEY].note(0, 0.0)
+    deletion = Request("delete", Pod, "ns/app-0", None, {"uid": uid})
+
+    def opinion(mark: int) -> Any:
+        before = outcomes.before_a_deletion(asked, SET, STEP, pod(phase))
+        if forgotten:
+            asked._rests[KEY].end(0)
+        return outcomes.of_a_deletion(None, before._replace(mark=mark), asked, SET, STEP, pod(phase))
+
+    assert (not said_of(opinion, deletion)) is right
+
+
+@pytest.mark.parametrize(
+    ("labels", "told", "right"),
+    [
+        ({outcomes.IDENTITY: "app-0"}, False, True),
+        ({}, True, True),
+        ({}, False, False),
+        ({outcomes.IDENTITY: "app-0"}, True, False),
+    ],
+)
+def test_a_pod_is_told_whose_identity_it_has_if_it_does_not_say_so(
+    labels: dict[str, str], told: bool, right: bool
+):
+    pods = {0: pod(labels=labels)}
+    requests = [patched(Pod, "ns/app-0", pod())] if told else []
+    assert (not said_of(lambda mark: outcomes.of_names(None, mark, None, pods), *requests)) is right
+
+
+@pytest.mark.parametrize(
+    ("claims", "answer", "made", "right"),
+    [
+        ([claim()], True, False, True),
+        ([claim(deleting=True)], False, False, True),
+        ([], True, True, True),
+        ([claim(deleting=True)], True, False, False),
+        ([], True, False, False),
+    ],
+)
+def test_a_claim_that_is_there_stays_or_was_made(claims: Any, answer: bool, made: bool, right: bool):
+    asked: Any = Controller(claims=claims)
+    requests = [Request("create", PersistentVolumeClaim, "ns/data-app-0", claim(), {})] if made else []
+    found = said_of(lambda mark: outcomes.of_a_claim_found(answer, mark, asked, SET, BODY, 0), *requests)
+    assert (not found) is right
+
+
+@pytest.mark.parametrize(
+    ("deleted", "going", "right"),
+    [(True, True, True), (False, False, True), (True, False, False), (False, True, False)],
+)
+def test_what_a_step_has_deleted_counts_as_going(deleted: bool, going: bool, right: bool):
+    asked: Any = Controller(pod())
+    outcomes.step_begins(asked, SET)
+    if deleted:
+
+        def opinion(mark: int) -> Any:
+            before = outcomes.Beginning(mark, None, 0.0)
+            return outcomes.of_a_deletion(None, before, asked, SET, STEP, pod())
+
+        assert not said_of(opinion, Request("delete", Pod, "ns/app-0", None, {"uid": "p"}))
+    uids = {"p"} if going else set[str]()
+    asked._sets[KEY] = replace(SET)  # another state has come
+    before = outcomes.before_a_status(asked, SET)
+    assert (not [*outcomes.of_told_status(None, before, asked, SET, REVISION, uids)]) is right
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_status_says_what_there_is(told: bool):
+    status = counted(SET, [pod()], REVISION, (), NOW)
+    stored = replace(SET, status=status) if told else SET
+    asked: Any = Controller(pod(), stateful_set=stored)
+    before = outcomes.before_a_status(asked, stored)
+    assert (not [*outcomes.of_told_status(None, before, asked, stored, REVISION, ())]) is told
+
+
+@pytest.mark.parametrize(
+    ("stateful_set", "ready", "looks", "right"),
+    [
+        (PATIENT, "2029-12-31T23:59:50Z", True, True),
+        (PATIENT, "2029-12-31T23:59:10Z", False, True),
+        (SET, "2029-12-31T23:59:50Z", False, True),
+        (PATIENT, None, False, True),
+        (PATIENT, "2029-12-31T23:59:50Z", False, False),
+    ],
+)
+def test_the_set_is_looked_at_when_a_pod_will_have_been_ready_for_long(
+    stateful_set: StatefulSet, ready: str | None, looks: bool, right: bool
+):
+    async def story() -> list[str]:
+        asked: Any = Controller(pod(ready=ready), stateful_set=replace(stateful_set))
+        if looks:
+            asked.queue.add_after(KEY, 20)
+        before = outcomes.before_a_status(asked, stateful_set)
+        return [*outcomes.of_told_status(None, before, asked, stateful_set, REVISION, ())]
+
+    assert (not run_in_virtual_time(story())) is right
+
+
+def test_the_opinion_that_only_begins_a_step_objects_to_nothing():
+    assert outcomes.nothing_is_wrong(None, None, SimpleNamespace()) == ()
