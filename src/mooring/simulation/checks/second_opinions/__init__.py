@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from mooring.simulation.checks.second_opinions import (
     adoptions,
+    api_words,
     attach_caches,
     attach_states,
     attach_writes,
+    attacher_acts,
+    attacher_definitions,
+    attacher_detaches,
     attacher_requests,
     attacher_steps,
+    attacher_writes,
     attaching,
     binding_outcomes,
     binding_writes,
@@ -32,6 +37,7 @@ from mooring.simulation.checks.second_opinions import (
     statefulset_steps,
     statefulsets,
     store,
+    store_commits,
     verifying,
 )
 from mooring.simulation.checks.second_opinions.listening import SecondOpinions, unheard
@@ -42,11 +48,16 @@ __all__ = ["QUESTIONS", "Question", "SecondOpinions", "forget_all", "unheard"]
 
 QUESTIONS: tuple[Question, ...] = (
     *adoptions.QUESTIONS,
+    *api_words.QUESTIONS,
     *attach_caches.QUESTIONS,
     *attach_states.QUESTIONS,
     *attach_writes.QUESTIONS,
+    *attacher_acts.QUESTIONS,
+    *attacher_definitions.QUESTIONS,
+    *attacher_detaches.QUESTIONS,
     *attacher_requests.QUESTIONS,
     *attacher_steps.QUESTIONS,
+    *attacher_writes.QUESTIONS,
     *attaching.QUESTIONS,
     *binding_outcomes.QUESTIONS,
     *binding_writes.QUESTIONS,
@@ -66,5 +77,6 @@ QUESTIONS: tuple[Question, ...] = (
     *statefulset_steps.QUESTIONS,
     *statefulsets.QUESTIONS,
     *store.QUESTIONS,
+    *store_commits.QUESTIONS,
     *verifying.QUESTIONS,
 )

@@ -81,6 +81,10 @@ def lock_checked(
         held = epoch == str((lock_said(persistent_volume) or {}).get("epoch", 0))
     if held != (answer is None):
         yield f"{record.name} is {'' if held else 'not '}of the lock's epoch: {answer}"
+    if answer is not None and ("without the lock" in str(answer)) == (
+        ATTACH_EPOCH in record.metadata.annotations
+    ):
+        yield f"{record.name} has an epoch, or has none, and its error says otherwise: {answer}"
 
 
 def reclaim_checked(

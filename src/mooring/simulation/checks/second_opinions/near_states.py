@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, Policy, VolumeState
 from mooring.kube.objects import AttachedVolume, Condition, Node, Taint
-from mooring.kube.times import format_time
+from mooring.kube.times import format_micro_time
 from mooring.simulation.checks.second_opinions.near import ANOTHER, Near, Values
 from mooring.volumes.attachment_lock import Closed, Lock
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
@@ -24,8 +24,11 @@ from mooring.volumes.out_of_service import TAINT
 from mooring.volumes.statements import Evidence, Statement, last_report
 
 T = TypeVar("T")
-AGES_S = (0.0, 5.0, 45.0, 500.0)
-"""Of timers: not begun (0), and before and after each of the periods that count."""
+AGES_S = (0.0, 5.0, 39.5, 40.0, 500.0)
+"""Of timers: not begun (0), and long and just before, at, and after each of the periods that count; that of
+the policy comes beside."""
+NEARLY_S = 0.5
+"""Just before."""
 
 
 # --- VolumeAttachments
@@ -69,12 +72,13 @@ def _statement(node: NodeState | None) -> Statement:
 
 
 def _timer(chance: Random, state: VolumeState) -> str:
-    age = chance.choice(AGES_S)
+    limit = state.terms.policy.force_detach_after
+    age = chance.choice((*AGES_S, limit, max(limit - NEARLY_S, 0.0)))
     return _ago(state, age) if age else ""
 
 
 def _ago(state: VolumeState, seconds: float) -> str:
-    return format_time(state.terms.now - timedelta(seconds=seconds))
+    return format_micro_time(state.terms.now - timedelta(seconds=seconds))
 
 
 def _second(chance: Random, state: VolumeState) -> VolumeState:

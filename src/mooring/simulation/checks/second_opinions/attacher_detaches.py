@@ -1,0 +1,216 @@
+"""What has become of a VolumeAttachment when the attacher has asked for its detach: docs/protocol.md,
+"Detach", C15 and "The attacher under a Lease".
+
+It goes when the storage has said "detached" and no request can take effect any more. If it does not go yet,
+what the storage has said is stored, and it is looked at again when the last request has lost its effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attacher.definitions import Definitions
+from mooring.controllers.attacher.detaching import Detaching
+from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
+from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.checks.second_opinions.api_words import said_to
+from mooring.simulation.checks.second_opinions.attacher_acts import shown
+from mooring.simulation.checks.second_opinions.attacher_requests import known_since, times_on
+from mooring.simulation.checks.second_opinions.memories import Memories, now
+from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER, DETACH_REQUESTED_AT, DETACHED
+
+NOT_DEFINED_S, LOOKS_S = 600.0, 30.0
+"""Where nothing defines the volume a request counts for ten minutes (C15), and it is looked at each half
+minute whether something does."""
+NEARLY_S = 1e-3
+
+
+# --- for how long a request counts
+
+VALID: Memories[dict[str, float]] = Memories(dict)
+"""By uid: for how long a request about the volume counts, as was found last."""
+
+
+def counts_for(answer: float, asked: Definitions, record: VolumeAttachment) -> Iterator[str]:
+    """To a CSI driver all requests count for as long; what nothing defines, for ten minutes."""
+    VALID.of(asked)[record.metadata.uid] = answer
+    if record.spec.attacher != ATTACHER and answer == NOT_DEFINED_S:
+        yield f"{record.name}: its driver says for how long a request counts, and {answer} s is taken"
+
+
+# --- one detach
+
+
+class Begun(NamedTuple):
+    """When a detach begins: the moment, whether the VolumeAttachment was let go before, what was stored of
+    it, and since when each of its requests is known. `reads`: the deletions in flight are still to be
+    read."""
+
+    at: float
+    let_go: bool
+    stored: bool
+    attaches: Mapping[str, float | None]
+    detaches: Mapping[str, float | None]
+    remembered: tuple[float, ...]
+    reads: bool
+
+
+def begins(asked: Detaching, record: VolumeAttachment) -> Begun:
+    parts = vars(asked)
+    known = known_since(parts["_ages"], record)
+    remembered: RememberedDetaches = parts["_remembered"]
+    memory = vars(remembered)
+    attaches, uid = times_on(record, ATTACH_REQUESTED_AT), record.metadata.uid
+    return Begun(
+        now(),
+        uid in parts["_let_go"],
+        DETACHED in record.metadata.annotations,
+        {each: known.get(each) for each in attaches[: len(attaches) - record.status.attached]},
+        {each: known.get(each) for each in times_on(record, DETACH_REQUESTED_AT)},
+        tuple(memory["_unanswered"].get(uid, ())),
+        memory["_client"].leads is not None and not memory["_since"],
+    )
+
+
+def _left_s(begun: Begun, valid_s: float, moment: float) -> tuple[float, float]:
+    """For how long the requests from before may take effect, at least and at the most: one that was not known
+    was seen in the meantime."""
+    requests = [*begun.attaches.values(), *begun.detaches.values(), *begun.remembered]
+    least = max([0.0, *((each or begun.at) + valid_s - moment for each in requests)])
+    most = max(
+        [
+            0.0,
+            *(
+                moment + valid_s - begun.at if each is None else each + valid_s - begun.at
+                for each in requests
+            ),
+        ]
+    )
+    return least, most
+
+
+def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment) -> Iterator[str]:
+    """It was let go, and 0 says so; or what was said is stored, and it waits for as long as any request may
+    take effect."""
+    parts = vars(asked)
+    valid_s = VALID.of(parts["_definitions"]).get(record.metadata.uid, 0.0)
+    least, most = _left_s(begun, valid_s, now())
+    known, gone = shown(parts["_writes"], record), begun.let_go or begun.reads
+    if not answer:
+        finalizer = parts["_ours"][record.spec.attacher]
+        holds = known is not None and finalizer in known.metadata.finalizers
+        if holds and record.metadata.uid not in parts["_let_go"]:
+            yield f"{record.name} is told to be let go, and is not"
+        if least > NEARLY_S and not gone:
+            yield f"{record.name} is let go, and a request may take effect for {least} s"
+        return
+    if valid_s == NOT_DEFINED_S:
+        least, most = min(least, LOOKS_S), min(most, LOOKS_S)
+    if not gone and not least - NEARLY_S <= answer <= most + NEARLY_S:
+        yield f"{record.name} waits for {answer} s, and a request takes effect for {least} to {most} s"
+    if known is not None and not gone:
+        yield from _said(begun, valid_s, asked, known)
+
+
+def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachment) -> Iterator[str]:
+    """The storage has said "detached". While an attach may take effect that is not the last word."""
+    more = [each for each in times_on(known, DETACH_REQUESTED_AT) if each not in begun.detaches]
+    if len(more) > len(begun.remembered):
+        yield f"{known.name}: its detach was answered, and counts as outstanding: {more}"
+    attaches = [since or begun.at for since in begun.attaches.values()]
+    pending = any(since + valid_s > begun.at for since in attaches)
+    if pending and known.metadata.uid not in vars(asked)["_answered"]:
+        yield f"{known.name}: that the storage has said it is detached is forgotten"
+    over = all(since + valid_s <= begun.at for since in attaches)
+    if over and DETACHED not in known.metadata.annotations:
+        yield f"{known.name} is detached, no attach can come late, and that is not stored"
+    if pending and not begun.stored and DETACHED in known.metadata.annotations:
+        yield f"{known.name}: an attach may come late, and that it is detached is stored"
+
+
+def writes_before(asked: Detaching, record: VolumeAttachment) -> int:
+    return said_to(vars(asked)["_writes"].client).writes[record.metadata.uid]
+
+
+def let_go(
+    answer: Exception | None, before: int, asked: Detaching, record: VolumeAttachment
+) -> Iterator[str]:
+    """Our finalizer is gone, by one write where there was no other. Else the status is true before that, and
+    no attach seems to be unanswered."""
+    parts, uid = vars(asked), record.metadata.uid
+    if answer is not None:
+        if uid in parts["_let_go"]:
+            yield f"{record.name} was not let go ({answer!r}), and counts as gone"
+        return
+    known, ours = shown(parts["_writes"], record), parts["_ours"][record.spec.attacher]
+    if known is None:
+        return
+    if ours in known.metadata.finalizers and uid not in parts["_let_go"]:
+        yield f"{record.name} is let go, and has our finalizer"
+    alone = [*record.metadata.finalizers] == [ours]
+    if alone and writes_before(asked, record) != before + 1:
+        yield f"{record.name} is let go by {writes_before(asked, record) - before} writes"
+    untrue = known.status.attached or times_on(known, ATTACH_REQUESTED_AT)
+    if untrue and not alone:
+        yield f"{record.name} is detached, and stays; it says {known.status}, {known.metadata.annotations}"
+
+
+# --- when it is looked at again
+
+
+WAITS: Memories[dict[str, float]] = Memories(dict)
+"""By uid: for how long a VolumeAttachment was to wait, when it was looked at last."""
+
+
+def waits(answer: None, asked: AttacherController, record: VolumeAttachment) -> Iterator[str]:
+    """When its last request has lost its effect, at the latest."""
+    queue, name = vars(asked.queue), record.metadata.name
+    left_s = WAITS.of(vars(asked)["_detaching"]).pop(record.metadata.uid, 0.0)
+    if not left_s or name in queue["_dirty"]:
+        return
+    due = queue["_timers"][name][0] if name in queue["_timers"] else None
+    if due is None or due > now() + left_s + NEARLY_S:
+        yield f"{name} is to be looked at again in {left_s} s, and it is {now()}: {due}"
+
+
+def detached_and_waits(
+    answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment
+) -> Iterator[str]:
+    WAITS.of(asked)[record.metadata.uid] = answer
+    yield from detached(answer, begun, asked, record)
+
+
+# --- under a Lease
+
+
+def known_since_version(asked: RememberedDetaches) -> int:
+    return vars(asked)["_since"]
+
+
+def in_flight(answer: None, before: int, asked: RememberedDetaches) -> Iterator[str]:
+    """Who takes a Lease over knows, once and for all, which deletions are in flight: each counts as requested
+    by another just then, unless it is stored that it is detached. Who has no Lease knows none."""
+    memory, listed = vars(asked), said_to(vars(asked)["_client"]).listed
+    if (memory["_client"].leads is None) == (memory["_since"] > 0) or (before and memory["_since"] != before):
+        yield f"which deletions are in flight was read as of {memory['_since']}, before of {before}"
+    if before or not memory["_since"] or listed is None:
+        return
+    for each in listed.items:
+        if each.metadata.deletion_timestamp is None:
+            continue
+        stored, uid = DETACHED in each.metadata.annotations, each.metadata.uid
+        requested = len(memory["_unanswered"].get(uid, ()))
+        if uid not in memory["_not_fresh"] or requested != (not stored):
+            yield f"{each.name} was being deleted, and counts as fresh, or as requested {requested} times"
+
+
+QUESTIONS = (
+    Question(Definitions, "validity_s", counts_for),
+    Question(Detaching, "detach", detached_and_waits, before=begins),
+    Question(Detaching, "_release", let_go, before=writes_before, refusals=(Exception,)),
+    Question(AttacherController, "_detach", waits),
+    Question(RememberedDetaches, "begin", in_flight, before=known_since_version),
+)
