@@ -29,6 +29,7 @@ OTHERS: Mapping[str, str] = {
     "L20": "In the last three minutes no part reads anything live, but for the few that look again and again.",
     "L21": "Once all is healed, what the controllers of workloads have made is as its template says.",
     "L22": "In the end each disk that EC2 has made is what its class, its claim and the driver's operator say.",
+    "L23": "In the end each pod that runs sees what its ConfigMaps, Secrets, labels and annotations say.",
     "D2": "Caches, and the queues of the controllers of volumes, are what they would be if they were made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "D4": "A cache has what the API server had at the version up to which the cache has read.",

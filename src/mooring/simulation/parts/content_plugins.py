@@ -103,7 +103,7 @@ class _Mounter(ContentMounter[Any]):
             await mounts.mount("tmpfs", directory, "tmpfs", ["mode=0755"])
         await self._array.mounting(node)
         write_payload(Path(directory), payload, fs_group)
-        files, uid = dict(_seen(Path(directory))), self._pod.uid
+        files, uid = dict(seen(Path(directory))), self._pod.uid
         life = self._array.life(node)
         self._array.journal(
             node, "truth.shown", node=node, uid=uid, volume=self._name, life=life, _files=files
@@ -152,7 +152,7 @@ def content_plugins(array: Array) -> list[VolumePlugin]:
     return [_ConfigMaps(array), _Secrets(array), _Projections(array)]
 
 
-def _seen(directory: Path) -> Iterator[tuple[str, str | ShownToken]]:
+def seen(directory: Path) -> Iterator[tuple[str, str | ShownToken]]:
     """Each file as a pod sees it, by its path."""
     for entry in sorted(directory.glob("[!.]*")):
         for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:

@@ -99,6 +99,7 @@ STEPS: Mapping[str, str] = {
     "mark": "another party marks what belongs to {on}",
     "read-back": "a program reads what was so some writes ago, or will be",
     "take-aside": "a pod of {on} is taken aside, and deleted later",
+    "edit-content": "what the pods of {on} show of a ConfigMap, a Secret or their labels changes",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
     "mistake-class": "a user makes a claim of a class with a mistake, and deletes it again",

@@ -24,6 +24,7 @@ from mooring.simulation.checks.invariants.objects import (
     ObjectKey,
     PodVolume,
     StoredObject,
+    decode,
     object_of,
 )
 from mooring.simulation.engine.trace import Event, Trace
@@ -54,15 +55,15 @@ class _Edition(NamedTuple):
     says: Files | None
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """A part of a volume, and what it is of. `paths`: each with its key; none: each key is a file."""
 
     of: ObjectKey
     paths: tuple[tuple[str, str], ...]
 
-    def files(self, says: Files) -> Files:
+    def files(self, said: Files) -> Files:
         """What a pod sees of it."""
-        return {path: says.get(key, "") for path, key in self.paths} if self.paths else says
+        return {path: said.get(key, "") for path, key in self.paths} if self.paths else said
 
     def seen(self, shown: Files) -> Files:
         """Its part of what a pod sees."""
@@ -74,7 +75,7 @@ class _Shown(NamedTuple):
 
     node: str
     life: int
-    editions: Mapping[_Source, int]
+    editions: Mapping[Source, int]
     token: Any
 
 
@@ -113,10 +114,7 @@ class ShowsWhatIsSo(Checker):
             if not any(each.projections for each in pod.spec.volumes):
                 return
             self._pods[pod.metadata.uid] = name, pod
-            says = {"metadata.labels": pod.metadata.labels, "metadata.annotations": pod.metadata.annotations}
-            self._say(event, {field: _lines(values) for field, values in says.items()})
-        else:
-            self._say(event, _decoded(event))
+        self._say(event, says(resource, event.fields["_body"]))
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] in _FOLLOWED and self._key(event) in self._editions:
@@ -130,10 +128,10 @@ class ShowsWhatIsSo(Checker):
     def _key(event: Event) -> ObjectKey:
         return event.fields["resource"], event.fields["name"]
 
-    def _say(self, event: Event, says: Files | None) -> None:
+    def _say(self, event: Event, said: Files | None) -> None:
         editions = self._editions.setdefault(self._key(event), [])
-        if not editions or editions[-1].says != says:
-            editions.append(_Edition(event.time, says))
+        if not editions or editions[-1].says != said:
+            editions.append(_Edition(event.time, said))
 
     # --- what is shown
 
@@ -156,9 +154,9 @@ class ShowsWhatIsSo(Checker):
         name, pod = self._pods[uid]
         what, before = f"{volume} of pod {name}", self._shown.get((uid, volume))
         described = next(each for each in pod.spec.volumes if each.name == volume)
-        sources, path = [*_sources(name, described)], _token_path(described)
+        path = _token_path(described)
         known = {path: text for path, text in files.items() if isinstance(text, str)}
-        editions = {each: self._edition(each, known) for each in sources}
+        editions = {each: self._edition(each, known) for each in sources(name, described)}
         for source, edition in editions.items():
             if edition < 0:
                 self.wrong(f"{what} shows {source.seen(known)}, which {source.of[1]} has never said", event)
@@ -170,12 +168,12 @@ class ShowsWhatIsSo(Checker):
             self._judge_token(what, uid, token, before if before and before.life == life else None, event)
         self._shown[uid, volume] = _Shown(event.fields["node"], life, editions, token)
 
-    def _edition(self, source: _Source, files: Files) -> int:
+    def _edition(self, source: Source, files: Files) -> int:
         """The newest that is shown; -1: it is none."""
         editions, seen = self._editions.get(source.of, []), source.seen(files)
         for number in reversed(range(len(editions))):
-            says = editions[number].says
-            if says is not None and source.files(says) == seen:
+            said = editions[number].says
+            if said is not None and source.files(said) == seen:
                 return number
         return -1
 
@@ -194,18 +192,15 @@ class ShowsWhatIsSo(Checker):
         if event.time < self._next:
             return
         self._next = event.time + LOOKS_S
-        for (uid, volume), shown in self._shown.items():
+        for (uid, volume), shown in [*self._shown.items()]:
             name, pod = self._pods[uid]
             if pod.going or pod.ended or self._running.get(uid, 0) < 1:
                 continue
             explained = self._faults.disturbed_until((shown.node,))
-            since = self._outdated_since(shown)
-            if explained < math.inf and since < math.inf:
-                self._judge(f"{volume} of pod {name}", max(since, explained), event)
-
-    def _judge(self, what: str, since: float, event: Event) -> None:
-        if event.time - since > SHOWS_IN_S:
-            self.wrong(f"{what} has shown what is not so any more for {event.time - since:.0f} s", event)
+            age = event.time - max(self._outdated_since(shown), explained)
+            if age > SHOWS_IN_S:
+                del self._shown[uid, volume]
+                self.wrong(f"{volume} of pod {name} has shown what is not so any more for {age:.0f} s", event)
 
     def _outdated_since(self, shown: _Shown) -> float:
         """Since when it should show something else; infinite: it need not."""
@@ -232,15 +227,15 @@ def _there_since(editions: Sequence[_Edition]) -> float:
     return found
 
 
-def _sources(pod: str, volume: PodVolume) -> Iterator[_Source]:
+def sources(pod: str, volume: PodVolume) -> Iterator[Source]:
     """What the volume shows, but for tokens. `pod`: its "namespace/name"."""
     namespace = pod.partition("/")[0]
     for each in volume.projections:
         for resource, items in ((CONFIG_MAPS, each.config_map), (SECRETS, each.secret)):
             if items is not None:
-                yield _Source((resource, f"{namespace}/{items.name}"), _paths(items))
+                yield Source((resource, f"{namespace}/{items.name}"), _paths(items))
         if each.downward_api is not None:
-            yield _Source((_PODS, pod), _paths(each.downward_api))
+            yield Source((_PODS, pod), _paths(each.downward_api))
 
 
 def _paths(items: Items) -> tuple[tuple[str, str], ...]:
@@ -259,9 +254,13 @@ def _lines(values: Mapping[str, str]) -> str:
     )
 
 
-def _decoded(event: Event) -> Files:
-    """The keys of a ConfigMap or Secret."""
-    data = _data(event.fields["_body"]).data
-    if event.fields["resource"] != SECRETS:
-        return data
-    return {key: base64.b64decode(text).decode() for key, text in data.items()}
+def says(resource: str, body: bytes) -> Files:
+    """What a stored ConfigMap, Secret or pod says: its keys, or its fields."""
+    if resource == _PODS:
+        about = decode(body).metadata
+        fields = {"metadata.labels": about.labels, "metadata.annotations": about.annotations}
+        return {field: _lines(values) for field, values in fields.items()}
+    data = _data(body).data
+    if resource == SECRETS:
+        return {key: base64.b64decode(text).decode() for key, text in data.items()}
+    return data
