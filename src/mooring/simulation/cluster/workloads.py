@@ -73,8 +73,10 @@ EPHEMERAL, QUOTAS = frozenset({"ephemeral"}), frozenset({"quota"})
 """The kinds of workloads with generic ephemeral volumes, and with a ResourceQuota."""
 PROGRESS_S = 60
 """After so long a Deployment says that it makes no progress: some of its pods wait for good."""
-TOKEN_S = 600
-"""For so long a token of a service account is valid: the shortest time that there is."""
+TOKEN_S, LONGER_TOKEN_S = 600, 900
+"""For so long the tokens of a service account are valid: the first is the shortest time that there is."""
+VAULT = "vault"
+"""For whom the second of them is, and not for the API server."""
 RETRIES = 1_000
 """More failures than a run has: its Jobs complete."""
 MIN_READY_S = 3
@@ -220,8 +222,8 @@ def credentials(name: str, edition: int) -> Body:
 
 
 def _configured(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
-    """A StatefulSet whose pods show a ConfigMap, a Secret, and both of them beside the pod's labels and a
-    token of its service account."""
+    """A StatefulSet whose pods show a ConfigMap, a Secret, and both of them beside the pod's labels and
+    two tokens of its service account."""
     items = [{"key": "edition", "path": "{}/edition"}, {"key": "copy", "path": "{}/copy"}]
     shown = {
         kind: {
@@ -233,12 +235,16 @@ def _configured(name: str, replicas: int) -> list[tuple[type[Object], Body, str]
     fields = [
         {"path": path, "fieldRef": {"fieldPath": f"metadata.{path}"}} for path in ("labels", "annotations")
     ]
-    token = {"path": TOKEN, "expirationSeconds": TOKEN_S}
+    tokens = [
+        {"path": TOKEN, "expirationSeconds": TOKEN_S},
+        {"path": f"{VAULT}/{TOKEN}", "audience": VAULT, "expirationSeconds": LONGER_TOKEN_S},
+    ]
     sources = [*({kind: source} for kind, source in shown.items()), {"downwardAPI": {"items": fields}}]
+    sources += [{"serviceAccountToken": token} for token in tokens]
     volumes = [
         {"name": "settings", "configMap": {"name": name}},
         {"name": "credentials", "secret": {"secretName": name}},
-        {"name": "identity", "projected": {"sources": [*sources, {"serviceAccountToken": token}]}},
+        {"name": "identity", "projected": {"sources": sources}},
     ]
     body = _set(name, replicas, {})
     body["spec"]["template"]["spec"] |= {"volumes": volumes, "serviceAccountName": name}

@@ -45,6 +45,7 @@ class _Bound(msgspec.Struct, frozen=True):
 
 
 class _Claims(msgspec.Struct, frozen=True):
+    aud: list[str]
     iat: int
     exp: int
     jti: str
@@ -52,13 +53,14 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class ShownToken(NamedTuple):
-    """What the trace is told of a token: the seconds of the run from and until which it is valid, its ID, and
-    the uid of the pod that it is bound to. Its signature differs from run to run."""
+    """What the trace is told of a token: the seconds of the run from and until which it is valid, its ID, the
+    uid of the pod that it is bound to, and for whom it is. Its signature differs from run to run."""
 
     since: float
     until: float
     identity: str
     pod_uid: str
+    audiences: tuple[str, ...]
 
     @classmethod
     def of(cls, token: str) -> ShownToken:
@@ -66,7 +68,7 @@ class ShownToken(NamedTuple):
         said = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(said + "=="), type=_Claims)
         began = START.timestamp()
-        return cls(claims.iat - began, claims.exp - began, claims.jti, claims.bound.pod.uid)
+        return cls(claims.iat - began, claims.exp - began, claims.jti, claims.bound.pod.uid, (*claims.aud,))
 
 
 def is_in_memory(path: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mooring.apiserver.access.account_claims import ISSUER
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import (
@@ -24,6 +25,7 @@ from mooring.simulation.checks.invariants.objects import (
     ObjectKey,
     PodVolume,
     StoredObject,
+    TokenSource,
     decode,
     object_of,
 )
@@ -71,19 +73,19 @@ class Source(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """What one volume of a pod shows. `editions`: of each source."""
+    """What one volume of a pod shows. `editions`: of each source; `tokens`: by their paths."""
 
     node: str
     life: int
     editions: Mapping[Source, int]
-    token: Any
+    tokens: Mapping[str, Any]
 
 
 class ShowsWhatIsSo(Checker):
     """S46: a volume of a pod shows what its ConfigMap, its Secret or the pod's labels and annotations say,
     all files of one edition; it follows a change within ten seconds, never shows an older edition after a
-    newer one, and stays while a process of the pod runs; a token that it shows is the pod's, is renewed
-    before nine tenths of its life are over, and not before eight tenths are."""
+    newer one, and stays while a process of the pod runs; a token that it shows is the pod's, as it
+    asks for it, and renewed before nine tenths of its life are over, and not before eight tenths are."""
 
     name = "S46"
 
@@ -154,7 +156,6 @@ class ShowsWhatIsSo(Checker):
         name, pod = self._pods[uid]
         what, before = f"{volume} of pod {name}", self._shown.get((uid, volume))
         described = next(each for each in pod.spec.volumes if each.name == volume)
-        path = _token_path(described)
         known = {path: text for path, text in files.items() if isinstance(text, str)}
         editions = {each: self._edition(each, known) for each in sources(name, described)}
         for source, edition in editions.items():
@@ -162,11 +163,14 @@ class ShowsWhatIsSo(Checker):
                 self.wrong(f"{what} shows {source.seen(known)}, which {source.of[1]} has never said", event)
             elif before is not None and edition < before.editions.get(source, 0):
                 self.wrong(f"{what} goes back to what {source.of[1]} said before", event)
-        token = files.get(path) if path else None
-        life = event.fields["life"]
-        if path:
-            self._judge_token(what, uid, token, before if before and before.life == life else None, event)
-        self._shown[uid, volume] = _Shown(event.fields["node"], life, editions, token)
+        node, life = event.fields["node"], event.fields["life"]
+        tokens = {each.path: files.get(each.path) for each in _tokens(described)}
+        for asked in _tokens(described):
+            if not _is_as_asked(tokens[asked.path], asked, uid):
+                self.wrong(f"{what} has no token as it asks for: {asked}, {tokens[asked.path]}", event)
+            elif before is not None and before.life == life:
+                self._judge_renewal(what, node, before.tokens[asked.path], tokens[asked.path], event)
+        self._shown[uid, volume] = _Shown(node, life, editions, tokens)
 
     def _edition(self, source: Source, files: Files) -> int:
         """The newest that is shown; -1: it is none."""
@@ -177,14 +181,12 @@ class ShowsWhatIsSo(Checker):
                 return number
         return -1
 
-    def _judge_token(self, what: str, uid: str, token: Any, before: _Shown | None, event: Event) -> None:
-        if token is None or token.pod_uid != uid:
-            self.wrong(f"{what} has no token of its own", event)
-        elif before is not None and before.token is not None and before.token.identity != token.identity:
-            former = before.token
-            age = (event.time - former.since) / (former.until - former.since)
-            if age < YOUNGEST - 0.01 and not self._faults.skew(before.node, former.since):
-                self.wrong(f"{what} has another token when {age:.2f} of the life of one is over", event)
+    def _judge_renewal(self, what: str, node: str, former: Any, token: Any, event: Event) -> None:
+        if former is None or former.identity == token.identity or self._faults.skew(node, former.since):
+            return
+        age = (event.time - former.since) / (former.until - former.since)
+        if age < YOUNGEST - 0.01:
+            self.wrong(f"{what} has another token when {age:.2f} of the life of one is over", event)
 
     # --- what should be shown
 
@@ -213,9 +215,9 @@ class ShowsWhatIsSo(Checker):
             there = max(there, _there_since(editions))
             changed = (each.since for each in editions[shows + 1 :] if each.says is not None)
             since = min(since, next(changed, math.inf)) if shows >= 0 else since
-        if shown.token is not None and not self._faults.skew(shown.node, shown.token.since):
-            old = shown.token.since + OLDEST * (shown.token.until - shown.token.since)
-            since = min(since, old)
+        for token in shown.tokens.values():
+            if token is not None and not self._faults.skew(shown.node, token.since):
+                since = min(since, token.since + OLDEST * (token.until - token.since))
         return max(since, there)
 
 
@@ -242,9 +244,16 @@ def _paths(items: Items) -> tuple[tuple[str, str], ...]:
     return tuple((each.path, each.key or each.field_ref.field_path) for each in items.items)
 
 
-def _token_path(volume: PodVolume) -> str:
-    tokens = (each.service_account_token for each in volume.projections)
-    return next((each.path for each in tokens if each is not None), "")
+def _tokens(volume: PodVolume) -> list[TokenSource]:
+    asked = (each.service_account_token for each in volume.projections)
+    return [each for each in asked if each is not None]
+
+
+def _is_as_asked(token: Any, asked: TokenSource, uid: str) -> bool:
+    """Whether it is the pod's, for whom the pod says (or for the API server), and for as long."""
+    if token is None or (token.pod_uid, token.until - token.since) != (uid, asked.expiration_seconds):
+        return False
+    return token.audiences == (asked.audience or ISSUER,)
 
 
 def _lines(values: Mapping[str, str]) -> str:

@@ -69,11 +69,17 @@ class Items(msgspec.Struct):
     items: tuple[KeyToPath, ...] = ()
 
 
+class TokenSource(msgspec.Struct, rename="camel"):
+    path: str = ""
+    audience: str = ""
+    expiration_seconds: int = 3600
+
+
 class Projection(msgspec.Struct, rename="camel"):
     config_map: Items | None = None
     secret: Items | None = None
     downward_api: Items | None = msgspec.field(default=None, name="downwardAPI")
-    service_account_token: KeyToPath | None = None
+    service_account_token: TokenSource | None = None
 
 
 class Projected(msgspec.Struct):
