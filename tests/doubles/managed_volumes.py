@@ -120,7 +120,7 @@ class ManagedVolumes:
             report=lambda pod, kind, reason, message: self.events.append((pod.name, reason, message)),
             pod_changed=self.changed.append,
             content=self.content,  # type: ignore[arg-type]
-            **how,
+            **{"attaches": False, "alone": False} | how,
         )
 
     def _disk(self, played: Any) -> Any:

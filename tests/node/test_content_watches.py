@@ -193,7 +193,7 @@ def inline(**source: Any) -> VolumeSpec:
         (inline(), False, []),
         (spec(), True, [(PersistentVolumeClaim, "c")]),
         (spec(), False, []),
-        (DISK, True, []),
+        (DISK, False, []),
     ],
 )
 def test_a_volume_follows_the_objects_that_it_shows_and_its_claim_if_it_can_grow(

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from pod_volumes import pod_volumes
 
 from mooring.kube.objects import ObjectMeta, PersistentVolume, Pod
 from mooring.kube.reason import Reason
-from mooring.node.volumes.decide import PodVolumes
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.records import DeviceRecord, PodRecord, VolumeRecord
 from mooring.node.volumes.volume import WAITING, Want, WantedVolume
@@ -97,7 +97,7 @@ def test_a_pod_has_what_is_mounted_for_it_and_waits_for_the_rest():
     known.wanting("u")
     known.want(known.volumes[DISK_A], want("u", "data", read_only="data"))
     known.want(WantedVolume(record(DISK_B)), want("u", "more", "again", read_only="again"))
-    assert known.state("u", None) == PodVolumes(
+    assert known.state("u", None) == pod_volumes(
         wanted=True,
         mounted={"data": "/pods/u/disk/a"},
         waiting={"more": WAITING, "again": WAITING},
@@ -108,11 +108,11 @@ def test_a_pod_has_what_is_mounted_for_it_and_waits_for_the_rest():
 
 def test_a_pod_of_which_nothing_is_known_has_nothing():
     why = Reason("Evicted", "too much")
-    assert found().state("u", why) == PodVolumes(evicted=why)
+    assert found().state("u", why) == pod_volumes(evicted=why)
 
 
 def test_what_an_earlier_agent_left_to_a_pod_is_held_and_not_being_let_go():
-    assert found(held_by("u", DISK_A), mounted=PATHS).state("u", None) == PodVolumes(held=True)
+    assert found(held_by("u", DISK_A), mounted=PATHS).state("u", None) == pod_volumes(held=True)
 
 
 def test_a_pod_that_has_let_go_holds_its_volumes_until_they_are_unmounted():
@@ -120,7 +120,7 @@ def test_a_pod_that_has_let_go_holds_its_volumes_until_they_are_unmounted():
     known.wanting("u")
     known.want(known.volumes[DISK_A], want("u", "data"))
     assert known.release("u") == [known.volumes[DISK_A], known.volumes[DISK_B]]
-    assert known.state("u", None) == PodVolumes(held=True, releasing=True)
+    assert known.state("u", None) == pod_volumes(held=True, releasing=True)
     assert known.release("u") == [], "that is not news any more"
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pod_volumes import pod_volumes
 
 from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.node.pods.decide import decide, next_attempt, outcome
 from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
 from mooring.node.pods.facts import Do, Facts, Memory, Plan, Termination
 from mooring.node.runtime import ContainerRecord, Sandbox
-from mooring.node.volumes.decide import PodVolumes
 
-READY = PodVolumes(wanted=True, mounted={"data": "/x"})
+READY = pod_volumes(wanted=True, mounted={"data": "/x"})
 grace = st.floats(0, 3600)
 
 
@@ -53,8 +53,8 @@ def next_actions(facts: Facts, memory: Memory | None = None, now: float = 1000) 
 
 def test_a_new_pod_wants_its_volumes_first_then_a_sandbox_then_its_containers() -> None:
     pod = make_pod()
-    assert next_actions(Facts(pod, None, PodVolumes())) == [Do.WANT_VOLUMES]
-    waiting = PodVolumes(wanted=True, waiting={"data": ("Mounting", "")})  # type: ignore[dict-item]
+    assert next_actions(Facts(pod, None, pod_volumes())) == [Do.WANT_VOLUMES]
+    waiting = pod_volumes(wanted=True, waiting={"data": ("Mounting", "")})  # type: ignore[dict-item]
     assert next_actions(Facts(pod, None, waiting)) == []
     assert next_actions(Facts(pod, None, READY)) == [Do.START_SANDBOX]
     assert next_actions(Facts(pod, sandbox_of(), READY)) == [Do.START_CONTAINER]
@@ -62,8 +62,8 @@ def test_a_new_pod_wants_its_volumes_first_then_a_sandbox_then_its_containers() 
 
 
 def test_volumes_that_are_being_let_go_are_not_wanted_again_before_that_has_ended() -> None:
-    assert next_actions(Facts(make_pod(), None, PodVolumes(held=True, releasing=True))) == []
-    assert next_actions(Facts(make_pod(), None, PodVolumes(held=True))) == [Do.WANT_VOLUMES]
+    assert next_actions(Facts(make_pod(), None, pod_volumes(held=True, releasing=True))) == []
+    assert next_actions(Facts(make_pod(), None, pod_volumes(held=True))) == [Do.WANT_VOLUMES]
 
 
 def test_a_stale_volume_ends_the_sandbox_and_is_then_let_go() -> None:
@@ -177,9 +177,9 @@ def test_a_deleted_pod_is_signalled_once_then_killed_then_unmounted_then_removed
     assert next_actions(alive, first.memory, 30) == [Do.KILL]
     dead = replace(alive, sandbox=sandbox_of(running=False, main=ran(137)))
     assert next_actions(dead, first.memory) == [Do.RELEASE_VOLUMES]
-    held = replace(dead, volumes=PodVolumes(held=True))
+    held = replace(dead, volumes=pod_volumes(held=True))
     assert next_actions(held, first.memory) == [Do.RELEASE_VOLUMES]
-    clean = replace(dead, volumes=PodVolumes())
+    clean = replace(dead, volumes=pod_volumes())
     assert next_actions(clean, first.memory) == [Do.DELETE]
     assert next_actions(clean, decide(clean, first.memory, 40).memory) == []
     assert next_actions(replace(clean, pod=None), first.memory) == [Do.FORGET]
@@ -207,7 +207,7 @@ def test_a_restarted_agent_starts_the_grace_period_anew() -> None:
 def facts(draw: st.DrawFn) -> Facts:
     records = {"main": ran(draw(st.sampled_from([None, 0, 1])))} if draw(st.booleans()) else {}
     pod = make_pod(draw(st.sampled_from(["Always", "OnFailure", "Never"])), deleting=draw(st.booleans()))
-    volumes = PodVolumes(
+    volumes = pod_volumes(
         wanted=draw(st.booleans()),
         held=draw(st.booleans()),
         stale=draw(st.booleans()),

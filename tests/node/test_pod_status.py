@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pod_volumes import pod_volumes
 
 from mooring.kube.objects import Condition, Container, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.kube.reason import Reason
@@ -19,7 +20,7 @@ from mooring.node.volumes.decide import PodVolumes
 
 NOW = "2030-01-01T00:00:00Z"
 AROUND = Surroundings("10.0.0.1", NOW, {})
-READY = PodVolumes(wanted=True)
+READY = pod_volumes(wanted=True)
 
 
 def make_pod(policy: str = "Always", init: bool = False, **status: Any) -> Pod:
@@ -58,7 +59,7 @@ def conditions(status: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_pod_that_waits_for_a_volume_says_which_and_why() -> None:
-    waiting = PodVolumes(wanted=True, waiting={"data": Reason("WaitingForAttach", "not attached yet")})
+    waiting = pod_volumes(wanted=True, waiting={"data": Reason("WaitingForAttach", "not attached yet")})
     status = status_of(facts(make_pod(), volumes=waiting))
     assert status["phase"] == "Pending"
     assert state(status) == {
@@ -199,7 +200,7 @@ def test_last_words_and_deadlines_are_told() -> None:
     assert (status_of(overdue)["phase"], status_of(overdue)["reason"]) == ("Failed", "DeadlineExceeded")
 
 
-EVICTED = PodVolumes(wanted=True, evicted=Reason("Evicted", "it uses more than it may"))
+EVICTED = pod_volumes(wanted=True, evicted=Reason("Evicted", "it uses more than it may"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,24 @@ from mooring.node.volumes.decide import Action, Presence, VolumeState, decide
 
 PODS: tuple[str, ...] = ("a", "b", "c")
 subsets = st.frozensets(st.sampled_from(PODS))
+A, AB, NONE = frozenset("a"), frozenset("ab"), frozenset[str]()
+NEW = VolumeState(
+    attachable=True,
+    has_device=True,
+    wanted_by=AB,
+    starting=AB,
+    pods={},
+    outdated=NONE,
+    under_way=NONE,
+    resting={},
+    one_at_a_time=False,
+    device=Presence.ABSENT,
+    published=False,
+    reported=False,
+    to_grow=False,
+    stale=False,
+)
+"""Nothing has been done about it yet."""
 
 
 @st.composite
@@ -107,17 +125,8 @@ def test_the_device_is_unmounted_only_when_no_pod_has_it(volume: VolumeState) ->
 def test_a_mount_that_no_pod_has_does_not_wait_for_a_volume_that_is_being_detached() -> None:
     """Storage that refuses to detach what is mounted would wait for the node, and the node for the
     storage."""
-    waits = VolumeState(
-        attachable=True,
-        has_device=True,
-        wanted_by=frozenset({"new"}),
-        starting=frozenset({"new"}),
-        pods={},
-        outdated=frozenset(),
-        device=Presence.PRESENT,
-        published=True,
-        reported=False,
-    )
+    new = frozenset({"new"})
+    waits = replace(NEW, wanted_by=new, starting=new, device=Presence.PRESENT, published=True)
     assert decide(waits).action is Action.UNMOUNT_DEVICE
     assert decide(replace(waits, pods={"old": Presence.PRESENT})).action is Action.TEAR_DOWN
     assert decide(replace(waits, reported=True)).action is Action.SET_UP
@@ -192,16 +201,13 @@ def test_every_volume_comes_to_rest(volume: VolumeState) -> None:
     raise AssertionError(f"still busy: {decide(volume)} {volume}")
 
 
-A, AB, NONE = frozenset("a"), frozenset("ab"), frozenset[str]()
-NEW = VolumeState(attachable=True, has_device=True, wanted_by=AB, starting=AB)
-"""Nothing has been done about it yet."""
 PUBLISHED = replace(NEW, published=True)
 REPORTED = replace(PUBLISHED, reported=True)
 MOUNTED = replace(REPORTED, device=Presence.PRESENT)
 IN_USE = replace(MOUNTED, pods={"a": Presence.PRESENT, "b": Presence.PRESENT})
 LEFT = replace(MOUNTED, wanted_by=NONE, starting=NONE)
 TAKEN = replace(IN_USE, wanted_by=NONE, starting=NONE, stale=True, to_grow=True)
-LOCAL = VolumeState(attachable=False, has_device=False, wanted_by=AB, starting=AB)
+LOCAL = replace(NEW, attachable=False, has_device=False)
 ENDING = {"starting": A}
 """Pod b is being terminated."""
 B = frozenset("b")

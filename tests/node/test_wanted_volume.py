@@ -64,7 +64,11 @@ def test_what_pods_had_stays_theirs_until_the_api_has_shown_them():
     assert found.pods == {"a": PRESENT, "b": UNCERTAIN, "c": UNCERTAIN}
     assert found.adopted == {"a", "b", "c"}
     assert not found.to_grow, "whether its claim asks for it is looked at later, at each claim's own time"
-    assert found.state(published=True, reported=True, now=0.0).wanted_by == {"a", "b", "c"}
+    assert found.state(published=True, reported=True, now=0.0, one_at_a_time=False).wanted_by == {
+        "a",
+        "b",
+        "c",
+    }
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_an_operation_that_failed_rests_until_its_time_or_until_something_change
     volume.begin("d", Action.TEAR_DOWN).again_at = 40.0  # whatever it says: it is under way
 
     def resting(now: float) -> VolumeState:
-        return volume.state(published=True, reported=True, now=now)
+        return volume.state(published=True, reported=True, now=now, one_at_a_time=False)
 
     assert volume.rest(10.0) == 10.0
     assert resting(10.0).resting == {"a": Action.SET_UP, "b": Action.SET_UP}
@@ -271,6 +275,8 @@ def test_all_that_is_known_is_judged():
         to_grow=True,
         stale=False,  # nothing is left of it that could be
     )
-    assert volume.state(published=True, reported=False, now=10.0) == expected
+    assert volume.state(published=True, reported=False, now=10.0, one_at_a_time=False) == expected
     volume.record = record(device=DEVICE)
-    assert volume.state(published=True, reported=False, now=10.0) == replace(expected, stale=True)
+    assert volume.state(published=True, reported=False, now=10.0, one_at_a_time=False) == replace(
+        expected, stale=True
+    )

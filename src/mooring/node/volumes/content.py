@@ -33,9 +33,8 @@ _User = tuple[str, str]  # pod UID, unique volume name
 
 def sources(pod: Pod, spec: VolumeSpec, grows: bool) -> list[_Source]:
     """The objects whose content the volume shows; of a volume that can grow, the claim."""
-    reference = spec.persistent_volume.spec.claim_ref if spec.persistent_volume is not None else None
-    if grows and reference is not None:
-        return [(PersistentVolumeClaim, reference.namespace, reference.name)]
+    if grows:
+        return [_claim(spec)]
     volume = spec.volume or Volume()
     parts = volume.projected.sources if volume.projected is not None else ()
     config_maps = [volume.config_map, *(part.config_map for part in parts)]
@@ -45,6 +44,14 @@ def sources(pod: Pod, spec: VolumeSpec, grows: bool) -> list[_Source]:
         *((ConfigMap, pod.namespace, each.name) for each in config_maps if each is not None),
         *((Secret, pod.namespace, name) for name in secrets),
     ]
+
+
+def _claim(spec: VolumeSpec) -> _Source:
+    """That of a volume that can grow: it has one."""
+    assert spec.persistent_volume is not None
+    reference = spec.persistent_volume.spec.claim_ref
+    assert reference is not None
+    return PersistentVolumeClaim, reference.namespace, reference.name
 
 
 class ContentWatches:

@@ -12,7 +12,7 @@ and none is under way when something is done with the device.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from mooring.kube import decision
@@ -24,17 +24,17 @@ class PodVolumes:
     """What a pod needs to know of its volumes. `mounted`: volume name to path. `waiting`: volume name to
     why. `read_only`: the names of those that its containers may only read, whatever their mounts say."""
 
-    wanted: bool = False
-    mounted: Mapping[str, str] = field(default_factory=dict[str, str])
-    waiting: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
-    read_only: frozenset[str] = frozenset()
-    stale: bool = False
+    wanted: bool
+    mounted: Mapping[str, str]
+    waiting: Mapping[str, Reason]
+    read_only: frozenset[str]
+    stale: bool
     """One of them must not be used any more."""
-    held: bool = False
+    held: bool
     """Something of them is, or may be, still mounted."""
-    evicted: Reason | None = None
+    evicted: Reason | None
     """Why the pod must end: it has put more into a volume than it may."""
-    releasing: bool = False
+    releasing: bool
     """They were let go, and that has not ended."""
 
 
@@ -75,25 +75,25 @@ class VolumeState:
     """It is mounted once for the node; attachable volumes always are."""
     wanted_by: frozenset[str]
     """Pods that use it, or would: until their processes are gone."""
-    starting: frozenset[str] = frozenset()
+    starting: frozenset[str]
     """Those of them that are not being terminated: only they get new mounts."""
-    pods: Mapping[str, Presence] = field(default_factory=dict[str, Presence])
-    outdated: frozenset[str] = frozenset()
+    pods: Mapping[str, Presence]
+    outdated: frozenset[str]
     """Pods whose mount must be set up once more, because its content has changed."""
-    under_way: frozenset[str] = frozenset()
+    under_way: frozenset[str]
     """Pods for which an operation is being done."""
-    resting: Mapping[str, Action] = field(default_factory=dict[str, Action])
+    resting: Mapping[str, Action]
     """Pods whose last operation failed, which it was, and which is not tried again yet."""
-    one_at_a_time: bool = False
+    one_at_a_time: bool
     """Its driver takes one call for a volume after the other."""
-    device: Presence = Presence.ABSENT
-    published: bool = False
+    device: Presence
+    published: bool
     """In volumesInUse, acknowledged."""
-    reported: bool = False
+    reported: bool
     """In volumesAttached, as far as the cache knows."""
-    to_grow: bool = False
+    to_grow: bool
     """Its file system may have to grow."""
-    stale: bool = False
+    stale: bool
     """Its VolumeAttachment is gone or is another one: the device may be another node's now."""
 
 

@@ -80,8 +80,8 @@ class VolumeManager:
         report: Report,
         pod_changed: Callable[[str], None],
         content: ContentWatches,
-        attaches: bool = False,
-        alone: bool = False,
+        attaches: bool,
+        alone: bool,
     ) -> None:
         self._client = client
         self._attaches = attaches

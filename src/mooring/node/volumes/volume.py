@@ -170,9 +170,7 @@ class WantedVolume:
         if last is not None and not (last.under_way or pod_uid in self.wants or self.holds(pod_uid)):
             del self.operations[pod_uid]
 
-    def state(
-        self, *, published: bool, reported: bool, now: float, one_at_a_time: bool = False
-    ) -> VolumeState:
+    def state(self, *, published: bool, reported: bool, now: float, one_at_a_time: bool) -> VolumeState:
         """What `decide` judges. `now` is the loop's time."""
         under_way = frozenset(uid for uid, each in self.operations.items() if each.under_way)
         resting = {

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, STRIPPED, UPDATED, suits, workloads_of
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import CONFIGURED, GUARDED
+from mooring.simulation.cluster.workloads import CONFIGURED, GROWING, GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
 
 OF = 20
@@ -52,6 +52,12 @@ ASIDES_BESIDE, ASIDES = 10, 3
 ASIDE_S = (2.0, 15.0, 60.0)
 """For so many seconds."""
 
+GROWTHS = 4
+"""So many times users enlarge the claims of a workload that grows."""
+RENEWALS_S, RENEWED_S = (440.0, 530.0), (20.0, 60.0, 150.0)
+"""When tokens of ten minutes are renewed, and for how long that may be hindered."""
+RENEWED_DURING = ("cut", "cut-replies", "storm", "kill", "kill-server")
+"""By what."""
 EDITS = 6
 """So often, in most seeds with a workload that shows a ConfigMap, users change what it shows."""
 EDITED_DURING = (
@@ -65,7 +71,7 @@ EDITED_S, STRUCK_S = (0.01, 1.0, 20.0), (0.5, 3.0, 20.0)
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes, _edits)
+    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes, _edits, _renewals, _growths)
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -152,6 +158,33 @@ def _edits(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
         if chance.random() < 0.5:
             steps.append(PlanStep(round(at - chance.random(), 3), "delete-pod", on, how=chance.randrange(3)))
     return tuple(steps)
+
+
+def _renewals(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """What keeps nodes from new tokens when theirs grow old."""
+    chance = stream(seed, "swarm renewals")
+    renewed = not CONFIGURED.isdisjoint(scenario.workloads.values()) and scenario.heal_s > RENEWALS_S[1]
+    struck = [chance.choice(RENEWED_DURING) for _ in range(chance.choice((1, 2)) if renewed else 0)]
+    return tuple(
+        PlanStep(
+            round(chance.uniform(*RENEWALS_S), 3),
+            what,
+            "server" if what == "kill-server" else chance.choice(scenario.node_names),
+            chance.choice(RENEWED_S) if what != "kill-server" else 20.0,
+        )
+        for what in struck
+    )
+
+
+def _growths(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """Claims that ask for more, again and again, also after the last fault."""
+    chance = stream(seed, "swarm growths")
+    grown = [name for name, kind in scenario.workloads.items() if kind in GROWING]
+    number = GROWTHS if scenario.actions and grown and suits("grow-claim", scenario) else 0
+    moments = [chance.uniform(60, scenario.heal_s + 60) for _ in range(number)]
+    return tuple(
+        PlanStep(round(at, 3), "grow-claim", chance.choice(grown), how=chance.randrange(3)) for at in moments
+    )
 
 
 def _drains(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:

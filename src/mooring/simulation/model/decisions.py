@@ -190,9 +190,15 @@ def agent_step(machine: Machine, wanted: bool, reported: bool, stale: bool) -> s
         has_device=True,
         wanted_by=pod if wanted and not stale else frozenset(),
         starting=pod if wanted else frozenset(),
+        pods={},
+        outdated=frozenset(),
+        under_way=frozenset(),
+        resting={},
+        one_at_a_time=False,
         device=mounted,
         published=machine.published,
         reported=reported,
+        to_grow=False,
         stale=stale,
     )
     return node_volumes.decide(volume).action.value

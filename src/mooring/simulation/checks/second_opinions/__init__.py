@@ -38,6 +38,7 @@ from mooring.simulation.checks.second_opinions import (
     statefulsets,
     store,
     store_commits,
+    told_pods,
     verifying,
 )
 from mooring.simulation.checks.second_opinions.listening import SecondOpinions, unheard
@@ -78,5 +79,6 @@ QUESTIONS: tuple[Question, ...] = (
     *statefulsets.QUESTIONS,
     *store.QUESTIONS,
     *store_commits.QUESTIONS,
+    *told_pods.QUESTIONS,
     *verifying.QUESTIONS,
 )
