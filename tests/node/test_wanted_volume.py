@@ -280,3 +280,15 @@ def test_all_that_is_known_is_judged():
     assert volume.state(published=True, reported=False, now=10.0, one_at_a_time=False) == replace(
         expected, stale=True
     )
+
+
+def test_what_fails_after_something_has_changed_does_not_rest():
+    """Else what has appeared just after it was looked for is seen only when the backoff is over."""
+    volume = WantedVolume(record())
+    operation = volume.begin("a", Action.SET_UP)
+    volume.rouse("a")
+    operation.failed(10.0)
+    assert (operation.under_way, operation.again_at, operation.failures) == (False, 0.0, 1)
+    again = volume.begin("a", Action.SET_UP)
+    again.failed(10.0)
+    assert (again.again_at, again.failures) == (11.0, 2), "nothing has changed since that began"

@@ -69,6 +69,22 @@ def test_what_has_failed_for_a_pod_rests_and_is_said():
     assert of_pod(lambda rests: failed(waiting("no room"), PodOperation(Action.SET_UP))) != []
 
 
+def test_what_has_failed_is_tried_at_once_if_something_has_changed_meanwhile():
+    def failed(*, roused: bool) -> list[str]:
+        made = waiting("no room")
+        operation = made.begin("a", Action.SET_UP)
+        made.rouse("a")
+        assert [*told_pods.changed(None, made, "a")] == []
+        operation.roused = roused
+        operation.failed(asyncio.get_running_loop().time())
+        found = [*told_pods.failed_for_pod(None, asked(made), made, "a", operation, ERROR)]
+        assert [*told_pods.operated(None, asked(made), (NAME, "a"))] == []
+        return found
+
+    assert of_pod(lambda _: failed(roused=True)) == []
+    assert of_pod(lambda _: failed(roused=False)) != []
+
+
 def test_a_pod_that_has_its_volume_waits_for_nothing_and_nothing_is_under_way():
     def over(made: WantedVolume) -> list[str]:
         return [*told_pods.operated(None, asked(made), (NAME, "a"))]

@@ -41,6 +41,8 @@ class PodOperation:
     under_way: bool = True
     failures: int = 0
     again_at: float = 0.0
+    roused: bool = False
+    """Something has changed since it began: if it fails, that may be over."""
 
     def failed(self, now: float) -> float:
         """It has; in how many seconds it is tried again: upstream's back-off, which doubles."""
@@ -50,8 +52,8 @@ class PodOperation:
         return delay
 
     def rests(self, until: float) -> None:
-        """It has ended, and is not tried again before."""
-        self.under_way, self.again_at = False, until
+        """It has ended, and is not tried again before, unless something has changed meanwhile."""
+        self.under_way, self.again_at = False, 0.0 if self.roused else until
 
 
 @dataclass
@@ -128,7 +130,7 @@ class WantedVolume:
         """Something has changed: what failed for the pod may be tried at once."""
         last = self.operations.get(pod_uid)
         if last is not None:
-            last.again_at = 0.0
+            last.again_at, last.roused = 0.0, last.under_way
 
     def rest(self, now: float) -> float | None:
         """In how many seconds the next operation that failed may be tried again; None: there is none."""

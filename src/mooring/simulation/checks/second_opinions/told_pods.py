@@ -28,6 +28,8 @@ class Said:
         self.failed: tuple[Decision, Exception] | None = None
         self.size: str | None = None
         self.told: str | None = None
+        self.changed: set[str] = set()
+        """Pods for which something has changed since what is under way for them began."""
 
 
 _SAID: Memories[Said] = Memories(Said)
@@ -66,11 +68,20 @@ def failed_for_pod(
     operation: PodOperation,
     error: Exception,
 ) -> Iterator[str]:
-    """The pod waits for that, and it is tried again, but not at once."""
+    """The pod waits for that, and it is tried again: at once only if something has changed meanwhile."""
     if not isinstance(error, OrphanedVolume):
         yield from _wait(volume, (pod_uid,), str(error))
-    if operation.under_way or operation.again_at <= now():
-        yield f"{volume.record.unique_name} has failed for pod {pod_uid}, and does not rest"
+    rests, changed = operation.again_at > now(), pod_uid in _SAID.of(volume).changed
+    if operation.under_way or rests is changed:
+        yield f"{volume.record.unique_name} has failed for pod {pod_uid}, and rests: {rests}; changed: {changed}"
+
+
+def changed(answer: None, asked: WantedVolume, pod_uid: str) -> tuple[()]:
+    """It may be that what is under way has not seen it."""
+    last = asked.operations.get(pod_uid)
+    if last is not None and last.under_way:
+        _SAID.of(asked).changed.add(pod_uid)
+    return ()
 
 
 def operated(answer: None, asked: VolumeManager, key: tuple[str, str]) -> Iterator[str]:
@@ -79,6 +90,7 @@ def operated(answer: None, asked: VolumeManager, key: tuple[str, str]) -> Iterat
     volume = _known(asked).volumes.get(unique_name)
     if volume is None:
         return
+    _SAID.of(volume).changed.discard(pod_uid)
     want, last = volume.wants.get(pod_uid), volume.operations.get(pod_uid)
     if last is not None and last.under_way:
         yield f"{unique_name}: {last.action} for pod {pod_uid} is over, and under way"
@@ -126,6 +138,7 @@ QUESTIONS = (
     Question(VolumeManager, "_reconcile", reconciled, refusals=(Exception,)),
     Question(VolumeManager, "_failed", failed_for_pod),
     Question(VolumeManager, "_operate", operated),
+    Question(WantedVolume, "rouse", changed),
     Question(Operations, "grow", grown),
     Question(PodReports, "grown", growth_told),
     Question(VolumeManager, "_grow", growth_over),
