@@ -52,11 +52,13 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "tmp": {"filling": 5},
     "www": {"sharing": 7},
     "conf": {"configured": 6},
-    "big": {"growing": 4},
+    "big": {"growing": 3},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
+FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,)}
+"""Of these so many pods do: what is asked of them, none of the others changes."""
 ALSO_DEALT = frozenset({"guarded", "scarce", "growing"})
 """Those of them that are dealt with the others, too."""
 BESIDE: Mapping[str, int] = {
@@ -241,7 +243,8 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
         kind = dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
         if kind and (scenario.driver == "plugin" or kind not in STATIC):
-            replicas = _replicas(kind, stream(seed, f"swarm replicas {name}"))
+            chance = stream(seed, f"swarm replicas {name}")
+            replicas = chance.choice(FEW[name]) if name in FEW else _replicas(kind, chance)
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}
             scenario = replace(scenario, sets=sets, workloads=workloads)
     return scenario

@@ -111,12 +111,14 @@ def failures_before(asked: PodOperation, now: float) -> int:
 
 
 def failed(answer: float, before: int, asked: PodOperation, now: float) -> Iterator[str]:
-    """It is tried again after its back-off: upstream's, which doubles."""
+    """It is tried again after its back-off: upstream's, which doubles; at once, if something has changed since
+    it began."""
     delay = FIRST_S
     for _ in range(min(before, 9)):
         delay = min(2 * delay, LAST_S)
     ended = not asked.under_way and asked.failures == before + 1
-    if abs(answer - delay) > 1e-6 or abs(asked.again_at - now - delay) > 1e-6 or not ended:
+    again_at = 0.0 if asked.roused else now + delay
+    if abs(answer - delay) > 1e-6 or abs(asked.again_at - again_at) > 1e-6 or not ended:
         yield f"after {before} failures and one more: {answer} s, and not {delay} s; {asked}"
 
 
