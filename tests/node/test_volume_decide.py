@@ -7,28 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pod_volumes import volume_state
 
 from mooring.node.volumes.decide import Action, Presence, VolumeState, decide
 
 PODS: tuple[str, ...] = ("a", "b", "c")
 subsets = st.frozensets(st.sampled_from(PODS))
 A, AB, NONE = frozenset("a"), frozenset("ab"), frozenset[str]()
-NEW = VolumeState(
-    attachable=True,
-    has_device=True,
-    wanted_by=AB,
-    starting=AB,
-    pods={},
-    outdated=NONE,
-    under_way=NONE,
-    resting={},
-    one_at_a_time=False,
-    device=Presence.ABSENT,
-    published=False,
-    reported=False,
-    to_grow=False,
-    stale=False,
-)
+NEW = volume_state(wanted_by=AB, starting=AB)
 """Nothing has been done about it yet."""
 
 

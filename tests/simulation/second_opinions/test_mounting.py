@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from pod_volumes import volume_state
 
 from mooring.kube.objects import (
     ManagedMeta,
@@ -66,9 +67,7 @@ def test_production_takes_the_next_step_as_the_rules_say(volume: VolumeState):
     assert [*next_step(decide(volume), volume)] == []
 
 
-WANTED = VolumeState(
-    attachable=True, has_device=True, wanted_by=frozenset("a"), starting=frozenset("a"), published=True
-)
+WANTED = volume_state(wanted_by=frozenset("a"), starting=frozenset("a"), published=True)
 MOUNTED = replace(WANTED, reported=True, device=Presence.PRESENT)
 STEPS = {
     Action.PUBLISH: replace(WANTED, published=False),
@@ -194,7 +193,7 @@ def volumes(draw: st.DrawFn) -> WantedVolume:
 @given(volumes(), st.sampled_from(PODS), st.sampled_from([Action.SET_UP, Action.TEAR_DOWN]))
 def test_production_knows_a_volume_as_the_rules_say(volume: WantedVolume, uid: str, action: Action):
     def ask() -> None:
-        volume.state(published=True, reported=False, now=100.0)
+        volume.state(published=True, reported=False, now=100.0, one_at_a_time=False)
         volume.awaited_epoch("n0")
         volume.rest(100.0)
         volume.age(lambda each: 20.0 if each.starting else None, 100.0)
@@ -239,7 +238,7 @@ def wrong(opinion: Callable[..., Any], answer: Any, *asked: Any, **more: Any) ->
 @pytest.mark.parametrize("name", ["wanted_by", "starting", "under_way", "outdated"])
 def test_pods_that_count_wrongly_are_objected_to(name: str):
     volume = busy()
-    answer = volume.state(published=True, reported=False, now=1.0)
+    answer = volume.state(published=True, reported=False, now=1.0, one_at_a_time=False)
     more = {"published": True, "reported": False, "now": 1.0}
     other: dict[str, Any] = {name: getattr(answer, name) ^ {"a"}}
     assert wrong(node_states.volume_state, replace(answer, **other), volume, **more)
@@ -248,7 +247,7 @@ def test_pods_that_count_wrongly_are_objected_to(name: str):
 @pytest.mark.parametrize("name", ["attachable", "has_device", "published", "reported", "to_grow", "stale"])
 def test_a_fact_that_is_turned_round_is_objected_to(name: str):
     volume = busy()
-    answer = volume.state(published=True, reported=False, now=1.0)
+    answer = volume.state(published=True, reported=False, now=1.0, one_at_a_time=False)
     more = {"published": True, "reported": False, "now": 1.0}
     other: dict[str, Any] = {name: not getattr(answer, name)}
     assert wrong(node_states.volume_state, replace(answer, **other), volume, **more)
@@ -256,9 +255,26 @@ def test_a_fact_that_is_turned_round_is_objected_to(name: str):
 
 def test_a_backoff_that_is_over_or_not_is_objected_to():
     volume = resting()
-    answer = volume.state(published=True, reported=False, now=100.1)
+    answer = volume.state(published=True, reported=False, now=100.1, one_at_a_time=False)
     early = replace(answer, resting={})
-    assert wrong(node_states.volume_state, early, volume, published=True, reported=False, now=100.1)
+    assert wrong(
+        node_states.volume_state,
+        early,
+        volume,
+        published=True,
+        reported=False,
+        now=100.1,
+        one_at_a_time=False,
+    )
+
+
+@pytest.mark.parametrize("roused", [False, True])
+def test_what_has_failed_rests_unless_something_has_changed(roused: bool):
+    operation = PodOperation(Action.SET_UP, roused=roused)
+    answer = operation.failed(100.0)
+    assert not wrong(node_states.failed, answer, 0, operation, 100.0)
+    operation.again_at = 100.5 if roused else 0.0
+    assert wrong(node_states.failed, answer, 0, operation, 100.0)
 
 
 @pytest.mark.parametrize("answer", [0.25, 1.0, 0.0])

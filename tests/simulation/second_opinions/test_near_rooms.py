@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pod_volumes import volume_state
 
 from mooring.controllers.attacher.decide import PLUGINS
 from mooring.kube.objects import (
@@ -98,7 +99,7 @@ NODE = Node(
     status=NodeStatus(node_info=NodeSystemInfo(system_uuid="4c4c4544-0044-4710-8035-c4c04f4c3332")),
 )
 VOLUME = PersistentVolume(metadata=ObjectMeta(name="pv"), status=PersistentVolumeStatus(phase="Bound"))
-MOUNTED = VolumeState(
+MOUNTED = volume_state(
     attachable=True,
     has_device=True,
     wanted_by=frozenset("ab"),
@@ -124,7 +125,7 @@ SAMPLES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "mooring.node.volumes.handshake._problem": ((RECORD, NODE), {}),
     "WantedVolume.state": (
         (known(DeviceRecord("/mnt")),),
-        {"published": True, "reported": True, "now": 1e3},
+        {"published": True, "reported": True, "now": 1e3, "one_at_a_time": False},
     ),
     "WantedVolume.awaited_epoch": ((known(), "n0"), {}),
     "WantedVolume.rest": ((known(), 1e3), {}),

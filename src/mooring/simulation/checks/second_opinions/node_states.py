@@ -44,7 +44,7 @@ def volume_state(
     published: bool,
     reported: bool,
     now: float,
-    one_at_a_time: bool = False,
+    one_at_a_time: bool,
 ) -> Iterator[str]:
     """What is decided by: wanted by pods that use it, and by those that had it before the agent started."""
     under_way: set[str] = set()
@@ -111,8 +111,8 @@ def failures_before(asked: PodOperation, now: float) -> int:
 
 
 def failed(answer: float, before: int, asked: PodOperation, now: float) -> Iterator[str]:
-    """It is tried again after its back-off: upstream's, which doubles; at once, if something has changed since
-    it began."""
+    """It is tried again after its back-off: upstream's, which doubles; at once, if something has changed
+    since it began."""
     delay = FIRST_S
     for _ in range(min(before, 9)):
         delay = min(2 * delay, LAST_S)
