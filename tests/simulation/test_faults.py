@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from mooring.apiserver.requests import watch
 from mooring.apiserver.requests.watch import error_line
 from mooring.apiserver.store.history import Change, Cursor
 from mooring.controllers.attachdetach.adoption import Adoption
+from mooring.controllers.attacher.writes import Writes
 from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import Gone, KubeError
 from mooring.kube.informer import Informer
@@ -28,6 +30,7 @@ from mooring.simulation.cluster.plan import ACTIONS, EC2_FAULTS, FAULTS, ONLY_WI
 from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.simulation.parts.peer_wire import LATEST_S, PeerWire
+from mooring.simulation.parts.rare_requests import RareRequests
 from mooring.simulation.run import Outcome, play
 from mooring.volumes.peers import door_of
 
@@ -371,6 +374,43 @@ def test_watches_of_one_kind_come_late_and_all_others_in_time(
 
     assert play(0, TWO_PODS, plan=plan, observe=observe).violations == []
     assert {each for each, late in latest.items() if late > 10} == {kind}
+
+
+def test_what_a_part_asks_for_seldom_is_lost_and_what_it_does_often_goes_well_soon():
+    chance = Random(0)
+
+    async def asks(which: RareRequests) -> bool:
+        return which.strikes(chance)
+
+    async def in_vain(which: RareRequests) -> bool:
+        return await asks(which)
+
+    async def story() -> tuple[list[bool], list[bool]]:
+        which = RareRequests()
+        often = [await asks(which) for _ in range(20)]
+        return often, [await in_vain(which), await in_vain(which), await in_vain(which)]
+
+    outcomes = [asyncio.run(story()) for _ in range(20)]
+    for often, seldom in outcomes:
+        assert not any(often[2:])
+        assert not seldom[2]
+    assert {sum(often) for often, _ in outcomes} == {sum(seldom) for _, seldom in outcomes} == {0, 1, 2}
+
+
+def test_an_error_that_is_swallowed_once_in_a_run_is_found(monkeypatch: pytest.MonkeyPatch):
+    original = Writes.store_error
+
+    async def store_error(*given: Any) -> None:
+        with suppress(KubeError):
+            await original(*given)
+
+    monkeypatch.setattr(Writes, "store_error", store_error)
+    plan = (
+        PlanStep(50, "lose-rare", "attaching", 250),
+        PlanStep(60, "array-fails", "array", 200),
+        *(PlanStep(at, "restart-set", "db") for at in (62, 150)),
+    )
+    assert any("D7" in play(seed, TWO_PODS, plan=plan).invariants for seed in range(3))
 
 
 TWO_PODS_OF_CSI = replace(TWO_PODS, driver="csi")

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import run_in_virtual_time
 
-from mooring.controllers.attacher.controller import VERIFY
+from mooring.controllers.attacher.controller import VERIFY, AttacherOptions
 from mooring.controllers.attacher.decide import Action
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.kube.errors import Conflict, NotFound
@@ -161,6 +161,26 @@ def test_a_verification_that_is_the_last_and_a_slot_that_is_kept_are_objected_to
     assert objected(attacher_acts.worked, NO, None, keeps, "va")
 
 
+@pytest.mark.parametrize(("due", "wrong"), [(None, True), (60.0, False), (61.0, True)])
+def test_an_attacher_that_does_not_verify_in_its_period_is_objected_to(due: float | None, wrong: bool):
+    async def found() -> bool:
+        asked: Any = Attacher()
+        asked._options = AttacherOptions()
+        if due is not None:
+            asked.queue.add_after(VERIFY, due)
+        return [*attacher_acts.started(None, asked)] != []
+
+    assert run_in_virtual_time(found()) == wrong
+
+
+def test_a_lease_that_is_taken_without_a_look_at_the_deletions_is_objected_to():
+    asked: Any = Attacher()
+    asked.client, asked._remembered = Api(leads=True), Parts(_since=0)
+    assert objected(attacher_detaches.started, None, asked)
+    attacher_detaches.known_since_version(asked._remembered)
+    assert not objected(attacher_detaches.started, None, asked)
+
+
 # --- attach
 
 ONCE, WITHDRAWN = record(attaches="a,b"), record(attaches="a")
@@ -199,12 +219,15 @@ def volume(phase: str = "Bound", epoch: int = 0) -> PersistentVolume:
     ("read", "wrong"),
     [(volume(), False), (None, True), (volume("Released"), True), (volume(epoch=3), True)],
 )
-@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize(("asks", "stored"), [(True, ONCE), (True, WITHDRAWN), (False, None)])
 def test_an_attach_of_what_was_not_looked_at_or_is_not_to_be_attached_is_objected_to(
-    read: PersistentVolume | None, wrong: bool, asks: bool
+    read: PersistentVolume | None, wrong: bool, asks: bool, stored: VolumeAttachment | None
 ):
     async def found() -> bool:
         asked: Any = Attacher()
+        attacher_acts.begins(asked, "va")
+        if stored is not None:
+            attacher_acts.intends(stored, asked, ONCE)
         begun = attacher_acts.step_begins(asked, ONCE)
         if read is not None:
             api_words.read(read, asked.client, PersistentVolume, "pv")
@@ -212,7 +235,7 @@ def test_an_attach_of_what_was_not_looked_at_or_is_not_to_be_attached_is_objecte
             attacher_acts.asks(None, "csi", "volume_attach")
         return [*attacher_acts.attach_ended(None, begun, asked, ONCE)] != []
 
-    assert run_in_virtual_time(found()) == (wrong and asks)
+    assert run_in_virtual_time(found()) == (asks and (wrong or stored is not ONCE))
 
 
 @pytest.mark.parametrize(("stored", "wrong"), [("no slot", False), ("", True), ("else", True)])
@@ -262,7 +285,7 @@ def test_a_write_that_is_not_tried_upon_what_is_there_is_objected_to(
     [
         (record(detaches="a", detached="t"), False),
         (record(detaches="a,b", detached="t"), True),
-        (record(detached="t"), True),
+        (record(detached="t"), False),
         (record(detaches="a"), True),
         (record(uid="another"), False),
     ],
@@ -292,9 +315,8 @@ def test_what_is_not_taken_off_is_objected_to():
     stays, gone = record(attached=True, error="no", attaches="a"), record()
     assert objected(attacher_writes.detached, stays, Attacher(), stays)
     assert not objected(attacher_writes.detached, gone, Attacher(), stays)
-    for opinion, rest in ((attacher_writes.erased, (ATTACH_REQUESTED_AT,)), (attacher_writes.taken_off, ())):
-        assert objected(opinion, None, Attacher(stays), stays, *rest)
-        assert not objected(opinion, None, Attacher(gone), stays, *rest)
+    assert objected(attacher_writes.erased, None, Attacher(stays), stays, ATTACH_REQUESTED_AT)
+    assert not objected(attacher_writes.erased, None, Attacher(gone), stays, ATTACH_REQUESTED_AT)
 
 
 # --- detach
@@ -324,6 +346,13 @@ SAID = record(ends=True, detached="t")
         (60.0, begun(detaches={"a": None}), SAID, False, False),
         (30.0, begun(attaches={"a": -30.0}), SAID, False, True),
         (30.0, begun(detaches={"a": -30.0}), record(ends=True, detached="t", detaches="a,b"), False, True),
+        (
+            30.0,
+            begun(detaches={"a": -30.0}),
+            record(ends=True, detached="t", detaches="a,other"),
+            False,
+            False,
+        ),
     ],
 )
 def test_a_detach_that_has_not_come_to_its_end_is_objected_to(
@@ -331,6 +360,8 @@ def test_a_detach_that_has_not_come_to_its_end_is_objected_to(
 ):
     asked: Any = Attacher(cached, let_go=let_go)
     attacher_detaches.VALID.of(asked._definitions)["uid"] = 60.0
+    sent = record(ends=True, detaches="a,b")
+    assert not objected(attacher_detaches.stamped, sent, asked, None, HELD, [], 60.0)
     assert objected(attacher_detaches.detached, answer, begun_, asked, HELD) == wrong
 
 

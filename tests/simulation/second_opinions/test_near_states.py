@@ -3,6 +3,7 @@ production code answers there is judged."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from inspect import signature
 from random import Random
 
@@ -10,9 +11,11 @@ import pytest
 from volume_states import STATES
 
 from mooring.controllers.attachdetach.decide import decide
-from mooring.controllers.attachdetach.state import VolumeState
+from mooring.controllers.attachdetach.release import ReleaseDecision, may_release
+from mooring.controllers.attachdetach.state import Attachment, NodeState, Terms, VolumeState
 from mooring.simulation.checks.second_opinions.attaching import QUESTIONS, decisions
-from mooring.simulation.checks.second_opinions.near_states import DECISIONS
+from mooring.simulation.checks.second_opinions.near_states import DECISIONS, RELEASES
+from mooring.simulation.checks.second_opinions.releasing import release
 
 
 def states_near(state: VolumeState, number: int) -> list[VolumeState]:
@@ -47,6 +50,28 @@ def test_a_node_says_the_same_of_itself_as_its_object():
             assert node.node is not None
             assert node.in_use == (each.volume in node.node.status.volumes_in_use)
             assert node.ready == node.node.ready
+
+
+def releases_near(state: VolumeState, number: int) -> list[tuple[NodeState | None, Attachment, Terms]]:
+    chance, held = Random(7), state.attachments[0]
+    asked = signature(may_release).bind(state.nodes.get(held.node), held, state.terms)
+    found = [RELEASES.drawn(chance, asked) for _ in range(number)]
+    return [each.args for each in found if each is not None]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("which", [name for name, state in STATES.items() if state.attachments])
+def test_production_releases_as_the_rules_say_near_to_each_state(which: str):
+    for each in releases_near(STATES[which], 300):
+        assert [*release(may_release(*each), *each)] == []
+
+
+@pytest.mark.parametrize("too_early_s", [0.5, 1.0])
+def test_a_timer_that_is_over_a_moment_too_early_is_objected_to(too_early_s: float):
+    def hasty(node: NodeState | None, held: Attachment, terms: Terms) -> ReleaseDecision:
+        return may_release(node, held, terms._replace(now=terms.now + timedelta(seconds=too_early_s)))
+
+    near = releases_near(STATES["its node uses it"], 300)
+    assert any([*release(hasty(*each), *each)] for each in near)
 
 
 def test_without_a_volumeattachment_there_is_none():

@@ -72,6 +72,14 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
         *(Companion("delete-claim", within_s=20), Companion("drain", within_s=20)),
         *(Companion("replace-machine", within_s=20), Companion("kill", within_s=20, lasts=False)),
     ),
+    "lose-rare": (
+        *(Companion("delete-pod-on", within_s=30, lasts=False), Companion("restart-set", within_s=60)),
+        *(
+            Companion("delete-claim", within_s=60),
+            Companion("conflicts", "api"),
+            Companion("kill", lasts=False),
+        ),
+    ),
     "expire-watch": (
         Companion("delete-pod-on", within_s=10, lasts=False),
         Companion("kill-server", within_s=20),

@@ -60,6 +60,7 @@ FAULTS: dict[str, str] = {
     "cut-requests": "part",
     "cut-replies": "part",
     "storm": "part",
+    "lose-rare": "part",  # what it asks for seldom is lost, or not answered
     "watch-lag": "part",
     "conflicts": "api",  # another client writes to Nodes, to VolumeAttachments, or to claims and pods
     "skew": "part",
@@ -200,6 +201,7 @@ RARE: dict[str, float] = dict.fromkeys(
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
         *("replace-class", "mistake-class", "take-aside"),
         *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze", "fail-store", "read-back"),
+        "lose-rare",
     ),
     0.0,
 )
@@ -208,7 +210,7 @@ LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
-    *("back-in-fence", "expire-watch", "late-kind"),
+    *("back-in-fence", "expire-watch", "late-kind", "lose-rare"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

@@ -36,6 +36,7 @@ from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
+from mooring.simulation.parts.rare_requests import RareRequests
 from mooring.simulation.parts.store_log import SYNC_S
 
 MUST_STAY = 2
@@ -133,6 +134,7 @@ class PlanPlayer:
             cluster.server.start()
         for part in cluster.parts():
             part.link.clear()
+            part.link.rare = None
             if part.actor is not None and part.actor in self._frozen:
                 part.kill()
         for name, service in cluster.services.items():
@@ -454,6 +456,14 @@ class PlanPlayer:
             conditions.lost = conditions.unanswered = conditions.late = conditions.repeated = 0.1
 
         await self._disturb(step, begin)
+
+    async def _lose_rare(self, step: PlanStep) -> None:
+        """Whatever else happens to the link meanwhile, and ends."""
+        link, rare = self._part(step.on).link, RareRequests()
+        link.rare = rare
+        await asyncio.sleep(step.value)
+        if link.rare is rare:
+            link.rare = None
 
     async def _watch_lag(self, step: PlanStep) -> None:
         def begin(part: Part) -> None:

@@ -67,6 +67,7 @@ BESIDE: Mapping[str, int] = {
     "upstream-attaches": 16,
     "doze": 16,
     "fail-store": 6,
+    "lose-rare": 4,
 }
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100

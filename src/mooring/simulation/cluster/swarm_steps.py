@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from mooring.simulation.cluster.disk_classes import MISTAKES
-from mooring.simulation.cluster.plan import DYNAMIC, KEEPING, STRIPPED, UPDATED, suits, workloads_of
+from mooring.simulation.cluster.plan import (
+    DYNAMIC,
+    KEEPING,
+    STRIPPED,
+    UPDATED,
+    processes_of,
+    suits,
+    workloads_of,
+)
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
 from mooring.simulation.cluster.workloads import CONFIGURED, GROWING, GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
@@ -51,6 +59,10 @@ ASIDES_BESIDE, ASIDES = 10, 3
 """In so many of twenty seeds a user takes pods aside, so many."""
 ASIDE_S = (2.0, 15.0, 60.0)
 """For so many seconds."""
+LOSSES_BESIDE = 10
+"""In so many of twenty seeds each process of controllers, and a node, loses what it asks for seldom."""
+LOSSES_S = (150.0, 300.0, 600.0)
+"""For so many seconds: what it does often goes well soon, and what it does seldom is still to come."""
 
 GROWTHS = 4
 """So many times users enlarge the claims of a workload that grows."""
@@ -71,7 +83,10 @@ EDITED_S, STRUCK_S = (0.01, 1.0, 20.0), (0.5, 3.0, 20.0)
 
 def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
-    beside = (_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes, _edits, _renewals, _growths)
+    beside = (
+        *(_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes),
+        *(_edits, _renewals, _growths, _losses),
+    )
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))
 
@@ -184,6 +199,17 @@ def _growths(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
     moments = [chance.uniform(60, scenario.heal_s + 60) for _ in range(number)]
     return tuple(
         PlanStep(round(at, 3), "grow-claim", chance.choice(grown), how=chance.randrange(3)) for at in moments
+    )
+
+
+def _losses(seed: int, scenario: Scenario) -> tuple[PlanStep, ...]:
+    """What parts ask for seldom is lost."""
+    if not dealt(seed, [number < LOSSES_BESIDE for number in range(OF)], "swarm losses"):
+        return ()
+    chance = stream(seed, "swarm losses of it")
+    return tuple(
+        PlanStep(round(chance.uniform(5, scenario.heal_s / 2), 3), "lose-rare", part, chance.choice(LOSSES_S))
+        for part in (*processes_of(scenario), chance.choice(scenario.node_names))
     )
 
 

@@ -26,6 +26,7 @@ from mooring.kube.errors import Unreachable
 from mooring.kube.transport import Request, Response
 from mooring.simulation.engine.event_loop import Actor, Escape
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S, Interceptor, LinkConditions
+from mooring.simulation.parts.rare_requests import RareRequests
 from mooring.simulation.parts.watch_feed import Feed, FeedLink
 
 log = structlog.get_logger(component="apiserver")
@@ -119,10 +120,19 @@ class Network:
         if conditions.requests_cut:
             self._later(delay + chance.choice((0.0, 1.0, 10.0)), _fail, reply, "no route")
             return
+        if link.rare is not None and not request.stream and link.rare.strikes(chance):
+            self._lose(link, request, reply)
+            return
         if conditions.unreliable:
             delay += self._disturbed(link, request, reply)
         if delay >= 0:
             self._later(delay, self._arrive, link, request, reply)
+
+    def _lose(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> None:
+        """It has no effect, or only no answer."""
+        self._later(link.random.random() * 5, _fail, reply, "no answer")
+        if link.random.random() < 0.5:
+            self._later(0.001, self._arrive, link, request, None)
 
     def _disturbed(self, link: Link, request: Request, reply: asyncio.Future[Response]) -> float:
         """How much later the request arrives; negative: it does not arrive, or its arrival is arranged
@@ -275,6 +285,7 @@ class Link:
         self.name, self.random = name, random
         self.credentials = f"Bearer {token}"
         self.conditions = LinkConditions()
+        self.rare: RareRequests | None = None  # where what is asked for seldom is lost
         self.on_request: Callable[[Request], None] = lambda request: None
         self.on_answer: Callable[[Request, Response], None] = lambda request, response: None
         self.on_failure: Callable[[Request], None] = lambda request: None

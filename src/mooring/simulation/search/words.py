@@ -24,6 +24,7 @@ STEPS: Mapping[str, str] = {
     "cut": "{on} is cut off",
     "cut-requests": "requests of {on} are lost",
     "cut-replies": "answers to {on} are lost",
+    "lose-rare": "what {on} asks for seldom is lost, or not answered",
     "storm": "requests of {on} are lost, late or doubled",
     "watch-lag": "watches of {on} are late",
     "conflicts": "another client writes",

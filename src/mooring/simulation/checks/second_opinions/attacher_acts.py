@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.controllers.attacher import controller, detaching
-from mooring.controllers.attacher.controller import AttacherController, VerifyKey
+from mooring.controllers.attacher.controller import VERIFY, AttacherController, VerifyKey
 from mooring.controllers.attacher.decide import Action
 from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.writes import Writes
@@ -25,6 +25,7 @@ from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.names import ATTACH_REQUESTED_AT
 
+NEARLY_S = 1e-3
 Ended = VolumeAttachment | Exception | None
 
 
@@ -37,6 +38,17 @@ def shown(writes: Writes, record: VolumeAttachment) -> VolumeAttachment | None:
 
 
 # --- one key
+
+
+class Requests:
+    """Of one worker's work on a key: what was stored of its request last, and whether it has begun to ask the
+    storage."""
+
+    sent = False
+    stored: VolumeAttachment | None = None
+
+
+_REQUESTS: Memories[Requests] = Memories(Requests)
 
 
 def is_due(record: VolumeAttachment, ours: Mapping[str, str]) -> bool:
@@ -52,6 +64,7 @@ def is_due(record: VolumeAttachment, ours: Mapping[str, str]) -> bool:
 def begins(asked: AttacherController, key: object) -> None:
     """From now on it counts what is said of it."""
     said_to(asked.client).live.pop(str(key), None)
+    _REQUESTS.of(asyncio.current_task()).stored = None
 
 
 def worked(answer: Exception | None, before: None, asked: AttacherController, key: object) -> Iterator[str]:
@@ -70,6 +83,15 @@ def worked(answer: Exception | None, before: None, asked: AttacherController, ke
         yield from _left(asked, key)
 
 
+def started(answer: None, asked: AttacherController) -> Iterator[str]:
+    """What is attached is verified from now on, in each period."""
+    parts = vars(asked)
+    period_s = parts["_options"].verify_period_s
+    due = vars(asked.queue)["_timers"].get(VERIFY, (None,))[0]
+    if (due is not None) != (period_s > 0) or (due is not None and abs(due - now() - period_s) > NEARLY_S):
+        yield f"what is attached is to be verified in {period_s} s; it is {now()}, and that is due at {due}"
+
+
 def _left(asked: AttacherController, key: str) -> Iterator[str]:
     parts = vars(asked)
     record = parts["_records"].get(key)
@@ -82,19 +104,15 @@ def _left(asked: AttacherController, key: str) -> Iterator[str]:
 # --- attach
 
 
-class Requests:
-    """Of one worker's step: whether it has begun to ask the storage."""
-
-    sent = False
-
-
-_REQUESTS: Memories[Requests] = Memories(Requests)
-
-
 def step_begins(asked: AttacherController, record: VolumeAttachment) -> float:
     """From now on it counts what is asked of the storage, and what was read live."""
     _REQUESTS.of(asyncio.current_task()).sent = False
     return now()
+
+
+def intends(answer: VolumeAttachment, asked: AttacherController, record: VolumeAttachment) -> Iterable[str]:
+    _REQUESTS.of(asyncio.current_task()).stored = answer
+    return ()
 
 
 def asks(answer: object, plugin: str, what: str) -> Iterable[str]:
@@ -102,19 +120,17 @@ def asks(answer: object, plugin: str, what: str) -> Iterable[str]:
     return ()
 
 
-def is_asked() -> bool:
-    """Whether this worker has asked the storage since its step began."""
-    return _REQUESTS.of(asyncio.current_task()).sent
-
-
 def attach_ended(
     answer: Ended, begun: float, asked: AttacherController, record: VolumeAttachment
 ) -> Iterator[str]:
-    """The storage is asked only about a PersistentVolume that was read live in this step, is locked for this
-    attachment or for none (C14), and is not to be reclaimed ("Reclaim")."""
+    """The storage is asked only when this very request was stored (C15), and about a PersistentVolume that
+    was read live since, is locked for this attachment or for none (C14), and is not to be reclaimed
+    ("Reclaim")."""
     yield from attached(answer, asked, record)
-    name = record.spec.source.persistent_volume_name
-    if not is_asked() or not name:
+    name, request = record.spec.source.persistent_volume_name, _REQUESTS.of(asyncio.current_task())
+    if request.sent and request.stored is not record:
+        yield f"{record.name}: its attach is asked for, and this request is not stored"
+    if not request.sent or not name:
         return
     volume = said_to(asked.client).read_since(name, begun)
     if volume is None:
@@ -157,6 +173,8 @@ def carried_out(
 
 QUESTIONS = (
     Question(AttacherController, "reconcile", worked, before=begins, refusals=(Exception,)),
+    Question(AttacherController, "started", started),
+    Question(AttacherController, "_store_intent", intends),
     Question(controller, "operation", asks),
     Question(detaching, "operation", asks),
     Question(AttacherController, "_attach", attach_ended, before=step_begins, refusals=(Exception,)),

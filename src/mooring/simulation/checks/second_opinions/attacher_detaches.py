@@ -7,8 +7,8 @@ what the storage has said is stored, and it is looked at again when the last req
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.attacher.definitions import Definitions
@@ -44,6 +44,10 @@ def counts_for(answer: float, asked: Definitions, record: VolumeAttachment) -> I
 # --- one detach
 
 
+STAMPED: Memories[dict[str, str]] = Memories(dict)
+"""By uid: the time of the request that was stored before it was sent, and answered, by the present detach."""
+
+
 class Begun(NamedTuple):
     """When a detach begins: the moment, whether the VolumeAttachment was let go before, what was stored of
     it, and since when each of its requests is known. `reads`: the deletions in flight are still to be
@@ -64,6 +68,7 @@ def begins(asked: Detaching, record: VolumeAttachment) -> Begun:
     remembered: RememberedDetaches = parts["_remembered"]
     memory = vars(remembered)
     attaches, uid = times_on(record, ATTACH_REQUESTED_AT), record.metadata.uid
+    STAMPED.of(asked).pop(uid, None)
     return Begun(
         now(),
         uid in parts["_let_go"],
@@ -115,11 +120,21 @@ def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttach
         yield from _said(begun, valid_s, asked, known)
 
 
+def stamped(
+    answer: VolumeAttachment, asked: Detaching, plugin: Any, record: VolumeAttachment, *rest: Any
+) -> Iterable[str]:
+    """Another process may store requests of its own meanwhile."""
+    STAMPED.of(asked).pop(record.metadata.uid, None)
+    if answer is not record:
+        STAMPED.of(asked)[record.metadata.uid] = times_on(answer, DETACH_REQUESTED_AT)[-1]
+    return ()
+
+
 def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachment) -> Iterator[str]:
     """The storage has said "detached". While an attach may take effect that is not the last word."""
-    more = [each for each in times_on(known, DETACH_REQUESTED_AT) if each not in begun.detaches]
-    if len(more) > len(begun.remembered):
-        yield f"{known.name}: its detach was answered, and counts as outstanding: {more}"
+    own = STAMPED.of(asked).pop(known.metadata.uid, "")
+    if own in times_on(known, DETACH_REQUESTED_AT):
+        yield f"{known.name}: its detach was answered, and counts as outstanding: {own}"
     attaches = [since or begun.at for since in begun.attaches.values()]
     pending = any(since + valid_s > begun.at for since in attaches)
     if pending and known.metadata.uid not in vars(asked)["_answered"]:
@@ -186,8 +201,20 @@ def detached_and_waits(
 # --- under a Lease
 
 
+TRIED: Memories[set[str]] = Memories(set)
+"""What was tried of the memory of a process: to learn of the deletions in flight."""
+
+
 def known_since_version(asked: RememberedDetaches) -> int:
+    TRIED.of(asked).add("begin")
     return vars(asked)["_since"]
+
+
+def started(answer: None, asked: AttacherController) -> Iterator[str]:
+    """Who takes a Lease over learns at once which deletions are in flight: what it learns later counts as
+    requested later, and waits for longer."""
+    if asked.client.leads is not None and not TRIED.of(vars(asked)["_remembered"]):
+        yield "the Lease is taken, and which deletions are in flight is not asked"
 
 
 def in_flight(answer: None, before: int, asked: RememberedDetaches) -> Iterator[str]:
@@ -210,7 +237,9 @@ def in_flight(answer: None, before: int, asked: RememberedDetaches) -> Iterator[
 QUESTIONS = (
     Question(Definitions, "validity_s", counts_for),
     Question(Detaching, "detach", detached_and_waits, before=begins),
+    Question(Detaching, "_ask", stamped),
     Question(Detaching, "_release", let_go, before=writes_before, refusals=(Exception,)),
     Question(AttacherController, "_detach", waits),
+    Question(AttacherController, "started", started),
     Question(RememberedDetaches, "begin", in_flight, before=known_since_version),
 )

@@ -22,7 +22,7 @@ TRIES = 5
 Patch = Callable[[VolumeAttachment], Mapping[str, Any] | None]
 
 
-def begins(asked: Writes, record: VolumeAttachment, patch: Patch, subresource: str = "") -> None:
+def begins(asked: Writes, record: VolumeAttachment, says: Patch, subresource: str = "") -> None:
     said_to(asked.client).anew(record)
 
 
@@ -31,7 +31,7 @@ def in_its_latest_version(
     before: None,
     asked: Writes,
     record: VolumeAttachment,
-    patch: Patch,
+    says: Patch,
     subresource: str = "",
 ) -> Iterator[str]:
     """It is looked at live whenever its write was overtaken. The write is given up after a few tries, or when
@@ -43,26 +43,21 @@ def in_its_latest_version(
     if isinstance(answer, Conflict) and tries.count("refused") != TRIES:
         yield f"{record.name} is given up after {tries}"
     live = said.live.get(record.metadata.name) or record
-    if answer is None and not said.is_gone(record) and patch(live if tries else record) is not None:
+    if answer is None and not said.is_gone(record) and says(live if tries else record) is not None:
         yield f"{record.name} is there, and not written"
 
 
 def withdrawn(
     answer: None, asked: Writes, record: VolumeAttachment, annotation: str, notes: Mapping[str, str] = {}
 ) -> Iterator[str]:
-    """The latest request is answered, or not sent; those that another process has stored stay."""
+    """The latest request is answered, or not sent."""
     known, latest = shown(asked, record), times_on(record, annotation)[-1]
     if known is None:
         return
-    left = times_on(known, annotation)
-    if latest in left:
-        yield f"{record.name}: its request of {latest} is over, and stays: {left}"
-    others = [each for each in times_on(record, annotation) if each != latest]
-    if [each for each in others if each not in left]:
-        yield f"{record.name}: of the requests {others} stay {left}"
-    for name, text in notes.items():
-        if known.metadata.annotations.get(name) != text:
-            yield f"{record.name}: {name} was to be {text}"
+    if latest in times_on(known, annotation):
+        yield f"{record.name}: its request of {latest} is over, and stays"
+    if missing := notes.keys() - known.metadata.annotations.keys():
+        yield f"{record.name}: {missing} were to be stored, too"
 
 
 def stored(answer: VolumeAttachment, asked: Writes, record: VolumeAttachment, *what: Any) -> Iterator[str]:
@@ -86,17 +81,10 @@ def erased(answer: None, asked: Writes, record: VolumeAttachment, annotation: st
         yield f"{record.name}: {annotation} is to be erased, and stays"
 
 
-def taken_off(answer: None, asked: Writes, record: VolumeAttachment) -> Iterator[str]:
-    known = shown(asked, record)
-    if known is not None and known.status.attach_error is not None:
-        yield f"{record.name}: its error is to be taken off, and stays"
-
-
 QUESTIONS = (
     Question(Writes, "_latest", in_its_latest_version, before=begins, refusals=(Conflict,)),
     Question(Writes, "withdraw", withdrawn),
     Question(Writes, "revise", stored),
     Question(Writes, "store_detached", detached),
     Question(Writes, "erase", erased),
-    Question(Writes, "forget_error", taken_off),
 )

@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from mooring.controllers.attachdetach.state import Attachment, Demand, NodeState, Policy, VolumeState
+from mooring.controllers.attachdetach.state import (
+    NO_POLICY,
+    Attachment,
+    Demand,
+    NodeState,
+    Policy,
+    VolumeState,
+)
 from mooring.kube.objects import AttachedVolume, Condition, Node, Taint
 from mooring.kube.times import format_micro_time
 from mooring.simulation.checks.second_opinions.near import ANOTHER, Near, Values
@@ -222,4 +229,37 @@ def _attached(state: VolumeState) -> bool:
     return state.attachments != ()
 
 
+def _state_of(asked: dict[str, Any]) -> VolumeState:
+    """Of a volume that is on one node."""
+    held, node = asked["attachment"], asked["node"]
+    nodes = {held.node: node} if node is not None else {}
+    return VolumeState("of-it", False, (), (held,), nodes, asked.get("terms", NO_POLICY))
+
+
+def _of_a_release(values: Callable[[Random, VolumeState], VolumeState]) -> Values:
+    """The same facts, for the question whether the volume may be taken from that node."""
+
+    def drawn(chance: Random, asked: dict[str, Any]) -> dict[str, Any]:
+        state = values(chance, _state_of(asked))
+        held = state.attachments[0]
+        return {**asked, "attachment": held, "node": state.nodes.get(held.node), "terms": state.terms}
+
+    return drawn
+
+
+def _timed(chance: Random, state: VolumeState) -> VolumeState:
+    """One of its timers has begun, on storage that cuts the node off, under a policy that counts."""
+    policy = Policy(chance.choice((30.0, 360.0)), chance.random() < 0.5)
+    state = replace(state, terms=state.terms._replace(policy=policy, revokes=True))
+    timers = {name: _timer(chance, state) for name in ("force_since", "absent_since")}
+    held = replace(state.attachments[0], marked=chance.random() < 0.8, **timers)
+    node = chance.choice((None, *state.nodes.values()))
+    return replace(state, attachments=(held,), nodes={held.node: node} if node is not None else {})
+
+
+RELEASES = Near(
+    [("", _of_a_release(values)) for values in (_attachment, _attachment, _node, _machine, _terms, _timed)],
+    times=20.0,
+)
+"""Often: a run gives few volumes up, and the rule has many causes."""
 DECISIONS = Near([("state", values) for values in FACTS], times=0.4, possible=_attached)

@@ -14,6 +14,7 @@ from mooring.controllers.attachdetach import decide, handshake
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Attachment, NodeState, Policy, Terms
 from mooring.kube.objects import Node
+from mooring.simulation.checks.second_opinions.near_states import RELEASES
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.names import FORCE_DETACH_SINCE, NODE_ABSENT_SINCE, STATUS_WRITE
 
@@ -187,4 +188,7 @@ def _code_of_refusal(node: NodeState | None, held: Attachment, terms: Terms) -> 
     return "TaintSpent" if node.tainted and node.taint_spent else "NodeNotAnswering"
 
 
-QUESTIONS = (Question(decide, "may_release", release), Question(handshake, "may_release", release))
+QUESTIONS = (
+    Question(decide, "may_release", release),
+    Question(handshake, "may_release", release, near=RELEASES),
+)
