@@ -31,6 +31,7 @@ from mooring.simulation.checks.second_opinions import (
     attacher_acts,
     attacher_definitions,
     attacher_detaches,
+    attacher_verifying,
     attacher_writes,
 )
 from mooring.volumes.attachment_lock import ATTACHED_TO
@@ -455,6 +456,35 @@ def test_deletions_that_are_not_known_under_a_lease_are_objected_to(
     api_words.listed(listing, client, VolumeAttachment)  # type: ignore[arg-type]
     assert objected(attacher_detaches.in_flight, None, 0, memory) == wrong
     assert objected(attacher_detaches.in_flight, None, 4, memory) == (since != 4), "it is read once"
+
+
+# --- verification
+
+TO_VERIFY = record(attached=True)
+
+
+@pytest.mark.parametrize(
+    ("cached", "about", "failed", "wrong"),
+    [
+        (TO_VERIFY, [TO_VERIFY], False, False),
+        (TO_VERIFY, [], False, True),
+        (TO_VERIFY, [], True, False),
+        (record(attached=True, ends=True), [], False, False),
+        (None, [], False, False),
+        (TO_VERIFY, [TO_VERIFY, record(uid="else")], False, True),
+    ],
+)
+def test_a_verification_that_leaves_out_what_is_attached_is_objected_to(
+    cached: VolumeAttachment | None, about: list[VolumeAttachment], failed: bool, wrong: bool
+):
+    cache = Parts(items=lambda: [TO_VERIFY])
+    asked: Any = Parts(_records=cache, _ours={ATTACHER: OURS}, _definitions=Parts())
+    before = attacher_verifying.begins(asked)
+    cache.items = lambda: [cached] if cached is not None else []  # type: ignore[attr-defined]
+    if failed:
+        attacher_verifying.looked_up(VolumeError("no"), asked._definitions, TO_VERIFY)
+    answer: Any = {"csi": [(each, None) for each in about]}
+    assert objected(attacher_verifying.recorded, answer, before, asked) == wrong
 
 
 # --- definitions

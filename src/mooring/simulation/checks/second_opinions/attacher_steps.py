@@ -28,6 +28,9 @@ from mooring.volumes.names import (
 )
 from mooring.volumes.plugin_manager import PluginManager
 
+DEFAULTS = 16, 60.0
+"""Requests to storages at once (docs/attach-detach.md), and seconds between two questions what is attached:
+upstream's `--attach-detach-reconcile-sync-period`."""
 # --- the next step
 
 
@@ -152,6 +155,9 @@ def made(
     several = len(plugins.attachers()) > 1
     if otherwise != (max(1, floor(0.75 * options.workers)) if several else None):
         yield f"of {options.workers} workers each of {len(plugins.attachers())} storages may have {otherwise}"
+    default = AttacherOptions()
+    if (default.workers, default.verify_period_s) != DEFAULTS:
+        yield f"where an operator says nothing, {default} holds, and not {DEFAULTS}"
     if asked.workers != options.workers:
         yield f"{asked.workers} workers, and not {options.workers}"
 
