@@ -238,8 +238,8 @@ def wrong(opinion: Callable[..., Any], answer: Any, *asked: Any, **more: Any) ->
 @pytest.mark.parametrize("name", ["wanted_by", "starting", "under_way", "outdated"])
 def test_pods_that_count_wrongly_are_objected_to(name: str):
     volume = busy()
-    answer = volume.state(published=True, reported=False, now=1.0, one_at_a_time=False)
-    more = {"published": True, "reported": False, "now": 1.0}
+    more: dict[str, Any] = {"published": True, "reported": False, "now": 1.0, "one_at_a_time": False}
+    answer = volume.state(**more)
     other: dict[str, Any] = {name: getattr(answer, name) ^ {"a"}}
     assert wrong(node_states.volume_state, replace(answer, **other), volume, **more)
 
@@ -247,25 +247,17 @@ def test_pods_that_count_wrongly_are_objected_to(name: str):
 @pytest.mark.parametrize("name", ["attachable", "has_device", "published", "reported", "to_grow", "stale"])
 def test_a_fact_that_is_turned_round_is_objected_to(name: str):
     volume = busy()
-    answer = volume.state(published=True, reported=False, now=1.0, one_at_a_time=False)
-    more = {"published": True, "reported": False, "now": 1.0}
+    more: dict[str, Any] = {"published": True, "reported": False, "now": 1.0, "one_at_a_time": False}
+    answer = volume.state(**more)
     other: dict[str, Any] = {name: not getattr(answer, name)}
     assert wrong(node_states.volume_state, replace(answer, **other), volume, **more)
 
 
 def test_a_backoff_that_is_over_or_not_is_objected_to():
     volume = resting()
-    answer = volume.state(published=True, reported=False, now=100.1, one_at_a_time=False)
-    early = replace(answer, resting={})
-    assert wrong(
-        node_states.volume_state,
-        early,
-        volume,
-        published=True,
-        reported=False,
-        now=100.1,
-        one_at_a_time=False,
-    )
+    more: dict[str, Any] = {"published": True, "reported": False, "now": 100.1, "one_at_a_time": False}
+    early = replace(volume.state(**more), resting={})
+    assert wrong(node_states.volume_state, early, volume, **more)
 
 
 @pytest.mark.parametrize("roused", [False, True])
