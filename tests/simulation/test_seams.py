@@ -30,6 +30,7 @@ SEAMS = {
     "parts.manifests": "what the kernel says of a machine's folder of manifests",
     "parts.ec2": "EC2's wire, and what is behind the cloud's volumes: devices of played machines, and its journal",
     "parts.emptydir_plugin": "the plugin of emptyDir, whose directories are on no disk",
+    "parts.content_plugins": "volumes that show content of the API, whose files are written without a thread",
     "parts.share_plugin": "a file server, and what a machine mounts of it",
     "parts.storage": "the storage",
     "engine.event_loop": "clock, and order of what happens",

@@ -10,7 +10,9 @@ import pytest
 from msgspec.structs import replace
 from tests.simulation.second_opinions.test_node_operations import NAME, asked, volume
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.reason import Reason
+from mooring.kube.workqueue import WorkQueue
 from mooring.node.volumes.decide import Action, Decision
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.orphans import OrphanedVolume
@@ -48,6 +50,21 @@ def test_a_pod_that_waits_says_for_what():
     assert [*told_pods.step_taken(ERROR, asked(made), made, SET_UP)] == []
     assert step(made, SET_UP, True) == [], "the next step has succeeded"
     assert [*told_pods.reconciled(None, asked(), NAME)] == [], "it is forgotten"
+
+
+def test_what_was_not_about_the_volume_is_looked_at_again_soon():
+    async def looked_at(seconds: float | None) -> list[str]:
+        made, queue = waiting("no answer"), WorkQueue[str]()
+        manager = asked(made)
+        manager._queue = queue
+        if seconds is not None:
+            queue.add_after(NAME, seconds)
+        assert [*told_pods.step_taken(Unreachable("no answer"), manager, made, SET_UP)] == []
+        return [*told_pods.reconciled(None, manager, NAME)]
+
+    assert asyncio.run(looked_at(1.0)) == asyncio.run(looked_at(0.0)) == []
+    assert asyncio.run(looked_at(123.0)) != []
+    assert asyncio.run(looked_at(None)) != []
 
 
 def of_pod(story: Callable[[PodOperation], list[str]]) -> list[str]:

@@ -19,7 +19,6 @@ import msgspec
 from mooring.kube.objects import Pod
 from mooring.simulation.engine.event_loop import START
 from mooring.simulation.parts.storage import Array
-from mooring.volumes.interfaces import VolumePlugin
 from mooring.volumes.names import escape_plugin_name
 from mooring.volumes.payload import CURRENT, write_payload
 from mooring.volumes.plugins import configmap, projected, secret
@@ -149,7 +148,7 @@ class _Projections(_Played, ProjectedPlugin):
     pass
 
 
-def content_plugins(array: Array) -> list[VolumePlugin]:
+def content_plugins(array: Array) -> list[ContentPlugin[Any]]:
     """The plugins. `array`: whose journal is told, and whose faults of mounts are theirs, too."""
     return [_ConfigMaps(array), _Secrets(array), _Projections(array)]
 

@@ -7,9 +7,13 @@ size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from mooring.kube.errors import ServerError, Unreachable
 from mooring.node.volumes.decide import Action, Decision, Presence
+from mooring.node.volumes.handshake import NotAttachedYet
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.node_volumes import NodeVolumes
 from mooring.node.volumes.operations import Operations
@@ -18,6 +22,10 @@ from mooring.node.volumes.pod_reports import PodReports
 from mooring.node.volumes.volume import PodOperation, WantedVolume
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+
+NOT_ABOUT_IT = (NotAttachedYet, Unreachable, ServerError)
+"""What an API server says that is away, or that shows no attachment yet."""
+SOON_S = 1.0 + 1e-6
 
 
 class Said:
@@ -50,14 +58,23 @@ def step_taken(
 
 
 def reconciled(answer: Exception | None, asked: VolumeManager, unique_name: str) -> Iterator[str]:
-    """Pods for which a step has failed wait for that."""
+    """Pods for which a step has failed wait for it; what was not about the volume is looked at again soon."""
     volume = _known(asked).volumes.get(unique_name)
     if volume is None:
         return
     said = _SAID.of(volume)
     failed, said.failed = said.failed, None
-    if failed is not None and not isinstance(failed[1], OrphanedVolume):
-        yield from _wait(volume, failed[0].pods, str(failed[1]))
+    if failed is None or isinstance(failed[1], OrphanedVolume):
+        return
+    yield from _wait(volume, failed[0].pods, str(failed[1]))
+    if isinstance(failed[1], NOT_ABOUT_IT) and not _is_looked_at_soon(asked, unique_name):
+        yield f"{unique_name} is not looked at again: {failed[1]}"
+
+
+def _is_looked_at_soon(asked: VolumeManager, unique_name: str) -> bool:
+    queue: dict[str, Any] = vars(vars(asked)["_queue"])
+    due: float = queue["_timers"].get(unique_name, (math.inf,))[0]
+    return unique_name in queue["_dirty"] or due <= now() + SOON_S
 
 
 def failed_for_pod(
