@@ -7,11 +7,10 @@ size.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.kube.errors import ServerError, Unreachable
+from mooring.kube.workqueue import WorkQueue
 from mooring.node.volumes.decide import Action, Decision, Presence
 from mooring.node.volumes.handshake import NotAttachedYet
 from mooring.node.volumes.manager import VolumeManager
@@ -72,9 +71,11 @@ def reconciled(answer: Exception | None, asked: VolumeManager, unique_name: str)
 
 
 def _is_looked_at_soon(asked: VolumeManager, unique_name: str) -> bool:
-    queue: dict[str, Any] = vars(vars(asked)["_queue"])
-    due: float = queue["_timers"].get(unique_name, (math.inf,))[0]
-    return unique_name in queue["_dirty"] or due <= now() + SOON_S
+    queue: WorkQueue[str] = vars(asked)["_queue"]
+    timers: Mapping[str, tuple[float, object]] = vars(queue)["_timers"]
+    if not queue.is_delayed(unique_name):
+        return unique_name in vars(queue)["_dirty"]
+    return timers[unique_name][0] <= now() + SOON_S
 
 
 def failed_for_pod(
