@@ -9,10 +9,10 @@ from tests.conftest import run_in_virtual_time
 
 from mooring.kube.client import Listing
 from mooring.kube.objects import Object
-from mooring.simulation.checks.second_opinions.server_requests import Request, begins, note
+from mooring.simulation.checks.second_opinions.server_requests import Mark, Request, begins, note
 
 
-def said_of(opinion: Callable[[int], Iterable[str]], *requests: Request) -> list[str]:
+def said_of(opinion: Callable[[Mark], Iterable[str]], *requests: Request) -> list[str]:
     """What the opinion says when a step ends that has sent these requests."""
 
     async def story() -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from claims_and_volumes import claim, volume
 from msgspec.structs import replace
 from step_requests import listed, patched, read, said_of
+from tests.conftest import run_in_virtual_time
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, ClaimDecision
@@ -28,6 +29,7 @@ from mooring.kube.reason import Reason
 from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.checks.second_opinions import binding_outcomes as outcomes
 from mooring.simulation.checks.second_opinions import work_left
+from mooring.simulation.checks.second_opinions.server_requests import Request
 from mooring.volumes.free_volumes import FreeVolumes
 
 PV, PVC = PersistentVolume, PersistentVolumeClaim
@@ -86,6 +88,7 @@ def waiting(phase: str) -> PVC:
         ("Pending", False, (), True),
         ("Bound", True, (), True),
         ("Bound", False, (patched(PVC, "ns/c", claim(), metadata={"finalizers": []}),), True),
+        ("Bound", False, (Request("delete", PVC, "ns/c", None, {}),), True),
         ("Bound", False, (), False),
         ("Bound", False, (patched(PVC, "ns/c", GONE, metadata={"finalizers": []}),), False),
         ("Bound", False, (patched(PVC, "ns/c", claim(), spec={}),), False),
@@ -97,7 +100,7 @@ def test_nothing_is_left_to_be_done_when_work_on_a_key_has_ended(
     asked, key = controller(waiting(phase)), ClaimKey("ns/c")
     monkeypatch.setitem(work_left._OF, Binder, work_left._OF[BindingController])
 
-    def opinion(mark: int) -> Any:
+    def opinion(mark: Any) -> Any:
         if marked:
             asked.queue.add(key)
         return outcomes.of_work(None, mark, asked, key)
@@ -125,6 +128,25 @@ def test_a_claim_that_waits_says_what_for(action: Action, told: Any, right: bool
 
 def test_what_is_decided_about_a_claim_is_decided_by_the_rule():
     assert outcomes.what_is_decided(controller(claim()), claim()).action is Action.WAIT
+
+
+@pytest.mark.parametrize(
+    ("patch", "tell", "right"),
+    [
+        ({"spec": {}}, {"tell": False}, True),
+        ({"metadata": {"annotations": {outcomes.RESIZER: "d"}}}, {}, True),
+        ({"spec": {}}, {}, False),
+        ({"metadata": {"annotations": BOUND}}, {"tell": True}, False),
+    ],
+)
+def test_writes_that_bind_a_claim_do_not_wake_it(patch: Any, tell: Any, right: bool):
+    async def story() -> list[str]:
+        assert outcomes.of_a_write(None, None, claim(), patch, **tell) == ()  # by what binds nothing
+        told = outcomes.binding_begins()
+        assert outcomes.of_a_write(None, None, claim(), patch, **tell) == ()
+        return [*outcomes.of_quiet_writes(None, told, None, claim(), volume())]
+
+    assert (not run_in_virtual_time(story())) is right
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def creation(answer: Any) -> Request:
     ],
 )
 def test_a_claim_is_let_go_when_its_volume_is_written(requests: list[Request], right: bool):
-    def opinion(mark: int) -> Any:
+    def opinion(mark: Any) -> Any:
         return reclaim_reads.of_a_claim_let_go(None, mark, ASKED, claim(), StorageClass())
 
     assert (not said_of(opinion, *requests)) is right

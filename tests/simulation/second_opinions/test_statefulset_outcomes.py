@@ -27,7 +27,7 @@ from mooring.kube.reason import Reason
 from mooring.kube.rests import Rests
 from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.checks.second_opinions import statefulset_outcomes as outcomes
-from mooring.simulation.checks.second_opinions.server_requests import Request
+from mooring.simulation.checks.second_opinions.server_requests import Mark, Request
 from mooring.simulation.checks.second_opinions.statefulsets import counted
 
 KEY = "ns/app"
@@ -100,13 +100,16 @@ def test_a_pod_that_is_made_is_noted_and_its_claims_stay(
                 asked._rests[KEY].note(0, 0.0)
         before = outcomes.before_a_pod(asked, SET, 0, REVISION)
         if claim_found is not None:
-            _ = [*outcomes.of_a_claim_found(claim_found, 0, asked, SET, BODY, 0)]
+            _ = [*outcomes.of_a_claim_found(claim_found, Mark([], 0), asked, SET, BODY, 0)]
         if noted:
             asked._rests[KEY].note(0, 100.0)
         return before
 
     before = run_in_virtual_time(begin())
-    found = said_of(lambda mark: outcomes.of_a_pod_made(None, before, asked, SET, 0, REVISION), *requests)
+    found = said_of(
+        lambda mark: outcomes.of_a_pod_made(None, before._replace(mark=mark), asked, SET, 0, REVISION),
+        *requests,
+    )
     assert (not found) is right
 
 
@@ -128,7 +131,7 @@ def test_the_very_pod_is_deleted_and_its_successor_rests_only_if_it_had_ended(
     asked._rests[KEY].note(0, 0.0)
     deletion = Request("delete", Pod, "ns/app-0", None, {"uid": uid})
 
-    def opinion(mark: int) -> Any:
+    def opinion(mark: Any) -> Any:
         before = outcomes.before_a_deletion(asked, SET, STEP, pod(phase))
         if forgotten:
             asked._rests[KEY].end(0)
@@ -180,7 +183,7 @@ def test_what_a_step_has_deleted_counts_as_going(deleted: bool, going: bool, rig
     outcomes.step_begins(asked, SET)
     if deleted:
 
-        def opinion(mark: int) -> Any:
+        def opinion(mark: Any) -> Any:
             before = outcomes.Beginning(mark, None, 0.0)
             return outcomes.of_a_deletion(None, before, asked, SET, STEP, pod())
 

@@ -80,6 +80,10 @@ PAIRS: Mapping[str, tuple[Companion, ...]] = {
             Companion("kill", lasts=False),
         ),
     ),
+    "webhook-fails": (
+        *(Companion("delete-pod-on", "placing", within_s=10, lasts=False), Companion("watch-lag", "placing")),
+        *(Companion("kill", "placing", lasts=False), Companion("kill", "attaching", lasts=False)),
+    ),
     "expire-watch": (
         Companion("delete-pod-on", within_s=10, lasts=False),
         Companion("kill-server", within_s=20),

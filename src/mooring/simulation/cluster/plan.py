@@ -56,6 +56,7 @@ FAULTS: dict[str, str] = {
     "kill-server": "server",
     "cut-store": "server",  # it does not reach its disk
     "fail-store": "server",  # its disk fails: it is not known what of the last writes is there
+    "webhook-fails": "api",  # the admission webhook of one kind is down, and fails closed (how: which)
     "cut": "part",
     "cut-requests": "part",
     "cut-replies": "part",
@@ -201,7 +202,7 @@ RARE: dict[str, float] = dict.fromkeys(
         *("delete-pod-on", "force-delete-pod-on", "array-full", "flaps", "stall", "untaint", "back-in-fence"),
         *("replace-class", "mistake-class", "take-aside"),
         *("expire-watch", "late-kind", "upstream-attaches", "mark", "doze", "fail-store", "read-back"),
-        "lose-rare",
+        *("lose-rare", "webhook-fails"),
     ),
     0.0,
 )
@@ -210,7 +211,7 @@ LONG = (
     *("power-off", "cut", "cut-requests", "cut-replies", "storm", "watch-lag", "freeze", "replace-machine"),
     *("slow-unmount", "mount-fails", "array-unanswered", "array-fails", "wrong-taint", "array-overtakes"),
     *("old-lists", "slow-mount", "array-puts-off", "array-full", "driver-leaves", "flaps", "stall"),
-    *("back-in-fence", "expire-watch", "late-kind", "lose-rare"),
+    *("back-in-fence", "expire-watch", "late-kind", "lose-rare", "webhook-fails"),
     *EC2_FAULTS,
     *FENCE_FAULTS,
 )

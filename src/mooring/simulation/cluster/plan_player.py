@@ -35,6 +35,7 @@ from mooring.simulation.cluster.upstream import Upstream
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.engine.trace import Event
+from mooring.simulation.parts import webhook
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S
 from mooring.simulation.parts.rare_requests import RareRequests
 from mooring.simulation.parts.store_log import SYNC_S
@@ -128,7 +129,7 @@ class PlanPlayer:
             self.cluster.peers.heal()
         if self.cloud is not None:
             self.cloud.heal()
-        cluster.log.sync_s, cluster.log.broken = SYNC_S, False
+        cluster.log.sync_s, cluster.log.broken, cluster.network.webhook = SYNC_S, False, None
         cluster.keep_history()
         if cluster.network.server is None:
             cluster.server.start()
@@ -434,6 +435,11 @@ class PlanPlayer:
         self.cluster.log.broken = True
         await asyncio.sleep(step.value)
         self.cluster.log.broken = False
+
+    async def _webhook_fails(self, step: PlanStep) -> None:
+        self.cluster.network.webhook = webhook.drawn(step.how)
+        await asyncio.sleep(step.value)
+        self.cluster.network.webhook = None
 
     async def _cut(self, step: PlanStep) -> None:
         """In half of the cases its peers do not hear it, either."""

@@ -68,6 +68,7 @@ BESIDE: Mapping[str, int] = {
     "doze": 16,
     "fail-store": 6,
     "lose-rare": 4,
+    "webhook-fails": 6,
 }
 """Kinds of faults that are dealt beside those of which each pair comes up: to so many of twenty seeds."""
 BLOCK = 100

@@ -28,6 +28,7 @@ from mooring.simulation.engine.event_loop import Actor, Escape
 from mooring.simulation.parts.link_conditions import REPLICA_LAG_S, Interceptor, LinkConditions
 from mooring.simulation.parts.rare_requests import RareRequests
 from mooring.simulation.parts.watch_feed import Feed, FeedLink
+from mooring.simulation.parts.webhook import DeadWebhook
 
 log = structlog.get_logger(component="apiserver")
 
@@ -72,6 +73,7 @@ class Network:
         self.reachable = asyncio.Event()
         self.acknowledged = 0
         self.requests = 0
+        self.webhook: DeadWebhook | None = None
         self.on_event: Callable[[str, Request], None] = lambda name, request: None
         self.on_late: Callable[[str, Request], None] = lambda name, request: None
         self.context: Context = copy_context()
@@ -208,7 +210,10 @@ class Network:
         )
         if feed is not None and (lag := link.lag_of(request)):
             incoming = await self._of_replica(server, incoming, feed, lag)
-        answer = await _answer(server, incoming)
+        if self.webhook is not None and self.webhook.refuses(link.name, request):
+            answer = failure(Internal(f"Internal error occurred: {self.webhook}"))
+        else:
+            answer = await _answer(server, incoming)
         if reply is None or reply.done() or not self._way_back(link, reply):
             stream: Any = answer.stream
             if stream is not None:

@@ -27,6 +27,7 @@ STEPS: Mapping[str, str] = {
     "lose-rare": "what {on} asks for seldom is lost, or not answered",
     "storm": "requests of {on} are lost, late or doubled",
     "watch-lag": "watches of {on} are late",
+    "webhook-fails": "an admission webhook is down",
     "conflicts": "another client writes",
     "skew": "the clock of {on} is wrong",
     "slow-unmount": "{on} unmounts slowly",

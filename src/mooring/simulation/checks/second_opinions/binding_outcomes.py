@@ -7,17 +7,22 @@ gone does not come back; `kube/controller.py`: a key whose work ends well does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, ClaimDecision, decide_claim
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.kube.errors import KubeError
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.simulation.checks.second_opinions.binding_writes import RESIZER
 from mooring.simulation.checks.second_opinions.bindings import may_have, users_of
+from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.server_requests import (
+    Mark,
     begins,
     differ,
     found_live,
@@ -28,10 +33,10 @@ from mooring.simulation.checks.second_opinions.work_left import left_of
 from mooring.volumes.default_class import default_class
 
 
-def of_work(answer: None, mark: int, asked: Any, key: ClaimKey | VolumeKey) -> Iterator[str]:
+def of_work(answer: None, mark: Mark, asked: Any, key: ClaimKey | VolumeKey) -> Iterator[str]:
     """When work on a key has ended well, nothing is left to be done about it, as far as is known; or it is
-    looked at again. Not judged where a live read was newer than the caches, and where an object may have gone
-    with its finalizer, as its cache is told later."""
+    looked at again. Not judged where a live read was newer than the caches; and of what was deleted, or has
+    lost a finalizer, the cache is told later that it goes."""
     queue = asked.queue
     if queue.is_delayed(key) or key in vars(queue)["_dirty"]:
         return
@@ -41,12 +46,13 @@ def of_work(answer: None, mark: int, asked: Any, key: ClaimKey | VolumeKey) -> I
         yield f"{left} {key} is left to be done, and nothing looks at it again"
 
 
-def _is_let_go(mark: int, key: ClaimKey | VolumeKey) -> bool:
+def _is_let_go(mark: Mark, key: ClaimKey | VolumeKey) -> bool:
     kind = PersistentVolumeClaim if isinstance(key, ClaimKey) else PersistentVolume
-    patches = [
-        each for each in requests_since(mark, "patch", kind) if each.succeeded and each.key == key.name
-    ]
-    return any("finalizers" in each.body.get("metadata", {}) for each in patches)
+    writes = [each for each in requests_since(mark, kind=kind) if each.succeeded and each.key == key.name]
+    return any(
+        each.verb == "delete" or (each.verb == "patch" and "finalizers" in each.body.get("metadata", {}))
+        for each in writes
+    )
 
 
 # --- claims
@@ -68,7 +74,7 @@ def of_a_claim_that_waits(
         yield f"claim {claim.key} waits ({decided.reason.message}), and says {told}"
 
 
-def of_protection(answer: bool, mark: int, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
+def of_protection(answer: bool, mark: Mark, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
     """That no pod uses a claim is believed after a live list alone: its protection does not come back."""
     live = listed_live(mark, Pod, claim.namespace)
     if not answer and (live is None or users_of(claim, live)):
@@ -79,7 +85,7 @@ def of_protection(answer: bool, mark: int, asked: Any, claim: PersistentVolumeCl
 
 
 def of_a_loss(
-    answer: None, mark: int, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
+    answer: None, mark: Mark, asked: Any, claim: PersistentVolumeClaim, decision: ClaimDecision
 ) -> Iterator[str]:
     """A claim is told to be lost after a live read that shows no volume of its own. What that shows instead
     is known from then on."""
@@ -104,11 +110,45 @@ def _of_something_newer(asked: Any, claim: PersistentVolumeClaim, pv: Persistent
     yield f"claim {claim.key} has {pv.name}, as a live read showed, and the cache does not"
 
 
+TOLD: Memories[list[str]] = Memories(list)
+"""By the task that binds a claim: its writes that have marked keys."""
+
+
+def of_a_write(
+    answer: object,
+    asked: Any,
+    each: PersistentVolume | PersistentVolumeClaim,
+    patch: Mapping[str, Any],
+    *subresource: object,
+    tell: bool = True,
+) -> tuple[()]:
+    """Whether a write marks keys is noted."""
+    task = asyncio.current_task()
+    told = TOLD.known(task) if task is not None else None
+    if told is not None and tell and RESIZER not in patch.get("metadata", {}).get("annotations", {}):
+        told.append(each.key)
+    return ()
+
+
+def binding_begins(*asked: object) -> list[str]:
+    told = TOLD.of(asyncio.current_task())
+    told.clear()
+    return told
+
+
+def of_quiet_writes(
+    answer: object, told: list[str], asked: Any, claim: PersistentVolumeClaim, pv: PersistentVolume
+) -> Iterator[str]:
+    """What is written to bind a claim does not wake it: if the next write fails, it waits for its backoff."""
+    if told:
+        yield f"claim {claim.key} is being bound to {pv.name}, and is woken by the writes of {told}"
+
+
 # --- volumes
 
 
 def of_a_volumes_claim(
-    answer: PersistentVolumeClaim | None, mark: int, asked: Any, pv: PersistentVolume
+    answer: PersistentVolumeClaim | None, mark: Mark, asked: Any, pv: PersistentVolume
 ) -> Iterator[str]:
     """The claim of the volume is the very one that it names. That it is gone is believed after a live read
     alone: what was kept in the volume may be deleted."""
@@ -133,5 +173,8 @@ QUESTIONS = (
     Question(BindingController, "_reconcile_claim", of_a_claim_that_waits, before=what_is_decided),
     Question(BindingController, "_in_use", of_protection, before=begins),
     Question(BindingController, "_lose", of_a_loss, before=begins),
+    Question(BindingController, "_bind", of_quiet_writes, before=binding_begins, refusals=(KubeError,)),
+    Question(BindingController, "_patch_claim", of_a_write),
+    Question(BindingController, "_patch_volume", of_a_write),
     Question(BindingController, "_claim_of", of_a_volumes_claim, before=begins),
 )

@@ -51,6 +51,7 @@ BOUND = "pv.kubernetes.io/bind-completed"
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 ACCESS = ((RWO,), (RWO, ROX), (ROX, RWX), (RWO, ROX, RWX))
 SIZES = ("1", "1Gi", "1Pi")
+MADE_BY, CHOSEN = "pv.kubernetes.io/provisioned-by", "pv.kubernetes.io/bound-by-controller"
 SHARE, OF_MANY, OF_FEW = 0.2, 0.05, 1.0
 """Of the times that each is asked: the less, the more often it is, and the less there is to be said of it."""
 
@@ -115,8 +116,8 @@ VOLUME: tuple[Change, ...] = (
     said("spec.persistent_volume_reclaim_policy", "Retain", "Delete", "Recycle"),
     said("status.phase", "Pending", "Available", "Bound", "Released", "Failed"),
     said("metadata.labels", {}, {"zone": "a"}, {"zone": "b"}),
-    keyed("metadata.annotations", "pv.kubernetes.io/provisioned-by", IN_TREE, ITS_DRIVER, ANOTHER),
-    keyed("metadata.annotations", "pv.kubernetes.io/bound-by-controller", "yes"),
+    keyed("metadata.annotations", MADE_BY, IN_TREE, ITS_DRIVER, ANOTHER),
+    keyed("metadata.annotations", CHOSEN, "yes"),
     listed("metadata.finalizers", "mooring.dev/provisioned"),
     listed("metadata.finalizers", "external-provisioner.volume.kubernetes.io/finalizer"),
 )
@@ -199,19 +200,27 @@ OF_CLAIM = near_to(
 
 
 def holder(chance: Random, asked: Arguments) -> Arguments:
-    """The claim of the volume's uid: none, or one that names this volume, another one or none yet."""
+    """The claim of the volume's uid: none, or one that names this volume, another one or none yet. If it
+    names another, it matters whether the volume was made for the claim, and is to go with it."""
     pv: PersistentVolume = asked["pv"]
     named = pv.spec.claim_ref or ObjectReference(namespace="default", name=ANOTHER, uid=ANOTHER)
-    claim = PersistentVolumeClaim(
-        metadata=ObjectMeta(
-            namespace=named.namespace, name=named.name, uid=chance.choice((named.uid, ANOTHER))
-        )
-    )
+    uid = chance.choice((named.uid, named.uid, named.uid, ANOTHER))
+    claim = PersistentVolumeClaim(metadata=ObjectMeta(namespace=named.namespace, name=named.name, uid=uid))
     spec = replace(
         claim.spec, volume_name=chance.choice(("", pv.name, ANOTHER)), volume_mode=pv.spec.volume_mode
     )
     pv = replace(pv, spec=replace(pv.spec, claim_ref=named))
-    return {"claim": chance.choice((None, replace(claim, spec=spec))), "pv": pv}
+    return {"claim": chance.choice((None, replace(claim, spec=spec))), "pv": _of_an_origin(chance, pv)}
+
+
+def _of_an_origin(chance: Random, pv: PersistentVolume) -> PersistentVolume:
+    annotations = chance.choice(({}, {MADE_BY: ANOTHER}, {MADE_BY: ANOTHER, CHOSEN: "yes"}))
+    policy = chance.choice(("Retain", "Delete", "Recycle"))
+    return replace(
+        pv,
+        metadata=replace(pv.metadata, annotations=annotations),
+        spec=replace(pv.spec, persistent_volume_reclaim_policy=policy),
+    )
 
 
 def _of_its_uid(asked: Arguments) -> Arguments:
@@ -222,7 +231,7 @@ def _of_its_uid(asked: Arguments) -> Arguments:
 
 
 OF_VOLUME = near_to(
-    (*of("pv", *VOLUME), *of("claim", *CLAIM), holder, holder, holder, holder),
+    (*of("pv", *VOLUME), *of("claim", *CLAIM), *[holder] * 8),
     SHARE,
     _of_its_uid,
 )

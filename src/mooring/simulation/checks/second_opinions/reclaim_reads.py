@@ -18,6 +18,7 @@ from mooring.simulation.checks.second_opinions.provisionings import BEGUN, maker
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.reclaiming import of_end, of_mark, of_users
 from mooring.simulation.checks.second_opinions.server_requests import (
+    Mark,
     Request,
     begins,
     found_live,
@@ -26,7 +27,7 @@ from mooring.simulation.checks.second_opinions.server_requests import (
 )
 
 
-def of_marked(answer: bool, mark: int, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
+def of_marked(answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
     """The very volume is to be reclaimed, as a live read shows it."""
     shown = found_live(mark, PersistentVolume, pv.name)
     if not shown:
@@ -38,7 +39,7 @@ def of_marked(answer: bool, mark: int, asked: Reclaimer, pv: PersistentVolume) -
         yield from of_mark(answer, shown[-1])
 
 
-def of_no_claim(answer: bool, mark: int, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
+def of_no_claim(answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
     """The claim that the volume names is read live."""
     named = pv.spec.claim_ref
     shown = found_live(mark, PersistentVolumeClaim, f"{named.namespace}/{named.name}") if named else [None]
@@ -48,7 +49,7 @@ def of_no_claim(answer: bool, mark: int, asked: Reclaimer, pv: PersistentVolume)
         yield from of_end(answer, pv, shown[-1])
 
 
-def of_attached(answer: Sequence[str], mark: int, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
+def of_attached(answer: Sequence[str], mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
     """All nodes to which a live VolumeAttachment of the volume names."""
     live = listed_live(mark, VolumeAttachment)
     if live is None:
@@ -59,7 +60,7 @@ def of_attached(answer: Sequence[str], mark: int, asked: Reclaimer, pv: Persiste
         yield f"{pv.name} counts as attached to {answer}, and is attached to {names}"
 
 
-def of_pods(answer: Sequence[Pod], mark: int, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
+def of_pods(answer: Sequence[Pod], mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
     """Pods of the claim's namespace are listed live; a pod that uses the claim counts, unless a live read of
     the claim shows another one."""
     named = pv.spec.claim_ref
@@ -73,7 +74,7 @@ def of_pods(answer: Sequence[Pod], mark: int, asked: Reclaimer, pv: PersistentVo
     yield from of_users(answer or (), key, live)
 
 
-def of_others(answer: Sequence[str], mark: int, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
+def of_others(answer: Sequence[str], mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
     """People may name a disk twice, so all volumes are listed live for theirs; a provisioner names each
     volume that it makes once, and a list of all would cost too much."""
     listed = listed_live(mark, PersistentVolume) is not None
@@ -82,7 +83,7 @@ def of_others(answer: Sequence[str], mark: int, asked: Reclaimer, pv: Persistent
 
 
 def of_reclaiming(
-    answer: bool, mark: int, asked: Reclaimer, pv: PersistentVolume, *how: object
+    answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume, *how: object
 ) -> Iterator[str]:
     """Nothing is destroyed before all has been read: the mark first, then the claim, what is attached, and
     the pods that may have it mounted."""
@@ -94,7 +95,7 @@ def of_reclaiming(
 
 
 def of_a_claim_let_go(
-    answer: None, mark: int, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
+    answer: None, mark: Mark, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
 ) -> Iterator[str]:
     """A claim keeps the finalizer that says that a volume is being made until that volume is written, or is
     known to be there."""

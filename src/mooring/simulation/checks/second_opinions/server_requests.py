@@ -43,39 +43,49 @@ _LOGS: Memories[list[Request]] = Memories(list)
 """By the task that has asked, if it is one whose work is judged."""
 
 
-def starts(*asked: object, **how: object) -> int:
+class Mark(NamedTuple):
+    """When a step of a task began: before what it asks for from then on."""
+
+    log: list[Request]
+    begin: int
+
+
+def starts(*asked: object, **how: object) -> Mark:
     """A task begins with other work: what it has asked for before is forgotten."""
-    _log().clear()
-    return 0
+    log = _LOGS.of(_task())
+    if log:
+        log.clear()
+    return Mark(log, 0)
 
 
-def begins(*asked: object, **how: object) -> int:
-    """A step begins. What is returned tells its requests from those before."""
-    return len(_log())
+def begins(*asked: object, **how: object) -> Mark:
+    """A step of a task begins."""
+    log = _LOGS.of(_task())
+    return Mark(log, len(log))
 
 
-def _log() -> list[Request]:
+def _task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     assert task is not None
-    return _LOGS.of(task)
+    return task
 
 
-def requests_since(mark: int, verb: str = "", kind: type[Object] | None = None) -> list[Request]:
-    """Those of this task, in their order."""
+def requests_since(mark: Mark, verb: str = "", kind: type[Object] | None = None) -> list[Request]:
+    """Those of the task since then, in their order."""
     return [
         each
-        for each in _log()[mark:]
+        for each in mark.log[mark.begin :]
         if (not verb or each.verb == verb) and (kind is None or each.kind is kind)
     ]
 
 
-def found_live(mark: int, kind: type[Object], key: str) -> list[Any]:
+def found_live(mark: Mark, kind: type[Object], key: str) -> list[Any]:
     """What live reads of an object have shown; None: that there is none."""
     reads = [each for each in requests_since(mark, "get", kind) if each.key == key]
     return [each.answer if each.succeeded else None for each in reads if each.is_answered]
 
 
-def differ(mark: int, asked: Controller[Any]) -> bool:
+def differ(mark: Mark, asked: Controller[Any]) -> bool:
     """Whether anything that was read live is otherwise than the caches show it."""
     return any(_differs(each, asked) for each in requests_since(mark) if each.verb in ("get", "list"))
 
@@ -95,7 +105,7 @@ def _differs(read: Request, asked: Controller[Any]) -> bool:
     }
 
 
-def listed_live(mark: int, kind: type[Object], namespace: str = "") -> list[Any] | None:
+def listed_live(mark: Mark, kind: type[Object], namespace: str = "") -> list[Any] | None:
     """What the last list of a kind has shown; None: there was none."""
     lists = [each.answer for each in requests_since(mark, "list", kind) if each.key == namespace]
     return cast("Listing[Any]", lists[-1]).items if lists and isinstance(lists[-1], Listing) else None
@@ -153,9 +163,9 @@ def of_deletion(
     return note("delete", kind, (namespace, name), answer, how)
 
 
-def of_own_writes(answer: object, mark: int, asked: Controller[Any], *rest: object) -> Iterator[str]:
+def of_own_writes(answer: object, mark: Mark, asked: Controller[Any], *rest: object) -> Iterator[str]:
     """What a controller has written is in its cache: what it decides next, it decides on that."""
-    for each in requests_since(mark):
+    for each in mark.log[mark.begin :]:
         if each.verb not in ("create", "patch") or not each.succeeded:
             continue
         version = int(each.answer.metadata.resource_version)

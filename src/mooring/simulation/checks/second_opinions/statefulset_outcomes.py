@@ -20,7 +20,12 @@ from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
-from mooring.simulation.checks.second_opinions.server_requests import begins, of_own_writes, requests_since
+from mooring.simulation.checks.second_opinions.server_requests import (
+    Mark,
+    begins,
+    of_own_writes,
+    requests_since,
+)
 from mooring.simulation.checks.second_opinions.statefulset_steps import names_of_claims
 from mooring.simulation.checks.second_opinions.statefulsets import counted, is_available
 
@@ -59,7 +64,7 @@ class Beginning(NamedTuple):
     """Before a pod is made or deleted. `noted`: how often one of its ordinal was made in vain, and until when
     none is; `rest`: seconds until then."""
 
-    mark: int
+    mark: Mark
     noted: tuple[int, float] | None
     rest: float
 
@@ -112,7 +117,7 @@ def of_a_deletion(
         yield f"the successor of pod {pod.key} is to rest by {noted}, and its pod {'had' if ended else 'had not'} ended"
 
 
-def of_names(answer: None, mark: int, asked: Any, pods: Mapping[int, Pod]) -> Iterator[str]:
+def of_names(answer: None, mark: Mark, asked: Any, pods: Mapping[int, Pod]) -> Iterator[str]:
     """A pod that stays, and does not say whose identity it has, is told; no other is."""
     unnamed = {
         pod.key for pod in pods.values() if not pod.deleting and pod.metadata.labels.get(IDENTITY) != pod.name
@@ -126,7 +131,7 @@ def of_names(answer: None, mark: int, asked: Any, pods: Mapping[int, Pod]) -> It
 
 
 def of_a_claim_found(
-    answer: bool, mark: int, asked: Any, stateful_set: StatefulSet, body: Mapping[str, Any], ordinal: int
+    answer: bool, mark: Mark, asked: Any, stateful_set: StatefulSet, body: Mapping[str, Any], ordinal: int
 ) -> Iterator[str]:
     """A claim that is there and stays can be used. One that is missing is made, or is there by now."""
     name = body["metadata"]["name"]

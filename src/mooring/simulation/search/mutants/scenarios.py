@@ -20,7 +20,7 @@ ONLY_NAMED = dict.fromkeys(
     (
         *("array-takes-away", "remove-machine", "old-lists", "slow-mount", "array-puts-off", "kill-service"),
         *("expire-watch", "late-kind", "upstream-attaches", "doze", "fail-store", "read-back", "take-aside"),
-        "lose-rare",
+        *("lose-rare", "webhook-fails"),
         *("driver-leaves", "absent-machine", "back-in-attach", "delete-pod-on", "force-delete-pod-on"),
         *(
             "ec2-puts-off",
