@@ -185,7 +185,7 @@ class BindingController(Controller[Key]):
     async def _wait(self, claim: PersistentVolumeClaim, decision: ClaimDecision) -> None:
         """Says what the claim waits for. A status that speaks of a volume is wrong, and is mended."""
         status = claim.status
-        if (status.phase or "Pending", status.access_modes, status.capacity) != ("Pending", (), {}):
+        if (status.phase, status.access_modes, status.capacity) != ("Pending", (), {}):
             claim = await self._patch_claim(
                 claim, {"status": {**WITHOUT_VOLUME, "phase": "Pending"}}, "status"
             )
