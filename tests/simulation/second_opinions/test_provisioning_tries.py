@@ -3,6 +3,7 @@ what is remembered is from the answers alone."""
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import ObjectMeta, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions import provisioning_tries as tries
+from mooring.simulation.checks.second_opinions.near import Near, changed
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
 from mooring.volumes.interfaces import ModifiableVolumePlugin
 
@@ -51,6 +53,19 @@ def provisioner(*, certain: bool) -> Any:
 
 def test_a_claim_that_is_not_marked_when_its_volume_is_to_be_made_is_objected_to():
     assert len([*tries.of_a_beginning(claim(), Provisioner(_claims={}), claim())]) == 1
+
+
+@pytest.mark.parametrize(
+    ("near", "argument", "values"),
+    [(tries.OF_ERRORS, "error", tries.ERRORS), (tries.OF_CLASSES, "storage_class", (NOW, LATE))],
+)
+def test_what_is_remembered_is_asked_about_with_other_errors_and_classes(
+    near: Near, argument: str, values: Any
+):
+    asked = {"self": object(), "claim": claim(), argument: values[0]}
+    drawn = [changed(Random(number), asked, *near.facts[0]) for number in range(60)]
+    assert {repr(each[argument]) for each in drawn} == {repr(each) for each in values}
+    assert all(each["self"] is asked["self"] for each in drawn)
 
 
 @pytest.mark.parametrize("error", [StorageFull(""), InvalidSpec(""), NotAsked("")])

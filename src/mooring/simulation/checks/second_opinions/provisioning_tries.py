@@ -17,6 +17,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
 from mooring.simulation.checks.second_opinions.memories import Memories
+from mooring.simulation.checks.second_opinions.near_arguments import given, near_to, of, said
 from mooring.simulation.checks.second_opinions.provisionings import BEGUN, DELAYED, wants
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
@@ -115,12 +116,19 @@ def of_attributes(
         yield f"claim {claim.key} is refused, and its volume can have attributes"
 
 
+ERRORS = (StorageRefused(""), StorageFull(""), InvalidSpec(""), NotAsked(""), NodeUnsuited(""), OSError(""))
+OF_ERRORS = near_to([given("error", *ERRORS)], share=2.0)
+OF_CLASSES = near_to(of("storage_class", said("volume_binding_mode", "Immediate", DELAYED)), share=2.0)
+"""What a provisioner remembers stays as it is; with which error a try ended, and of which class, could be
+otherwise."""
+
+
 QUESTIONS = (
     Question(ProvisioningController, "_attributes", of_attributes, refusals=(Exception,)),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_begin", of_a_beginning),
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
-    Question(ProvisioningController, "_is_nothing_there", of_nothing),
-    Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere),
+    Question(ProvisioningController, "_is_nothing_there", of_nothing, near=OF_ERRORS),
+    Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere, near=OF_CLASSES),
     Question(ProvisioningController, "_make", of_a_failure, refusals=(Exception,)),
 )
