@@ -476,6 +476,27 @@ def test_a_volume_attachment_that_does_not_say_what_it_is_about_is_objected_to(l
     spec = VolumeSpec.of_persistent_volume(PV)
     said = {name: each for name, each in MADE.metadata.annotations.items() if name != lost}
     silent = replace(MADE, metadata=replace(MADE.metadata, annotations=said))
-    asked: Any = None
+    asked: Any = SimpleNamespace(_records=Cache(MADE))
     assert [*attach_writes.created(silent, asked, VOLUME, LISTED, spec, locked=True)]
     assert not [*attach_writes.created(MADE, asked, VOLUME, LISTED, spec, locked=True)]
+
+
+@pytest.mark.parametrize(("version", "objected"), [(4, True), (9, False)])
+def test_one_that_was_made_and_is_not_known_at_once_is_objected_to(version: int, objected: bool):
+    """Unless its cache has got further: then it is gone already."""
+    spec, made = (
+        VolumeSpec.of_persistent_volume(PV),
+        replace(MADE, metadata=replace(MADE.metadata, resource_version="5")),
+    )
+    asked: Any = SimpleNamespace(_records=Cache(version=version))
+    assert bool([*attach_writes.created(made, asked, VOLUME, LISTED, spec, locked=True)]) == objected
+
+
+class Cache:
+    """Of VolumeAttachments."""
+
+    def __init__(self, *held: VolumeAttachment, version: int = 0) -> None:
+        self._held, self.version = {each.metadata.name: each for each in held}, version
+
+    def get(self, name: str) -> VolumeAttachment | None:
+        return self._held.get(name)

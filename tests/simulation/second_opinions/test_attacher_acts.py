@@ -366,6 +366,20 @@ def test_a_detach_that_has_not_come_to_its_end_is_objected_to(
     assert objected(attacher_detaches.detached, answer, begun_, asked, HELD) == wrong
 
 
+@pytest.mark.parametrize(("stores", "asks"), [(False, False), (True, True), (True, False)])
+def test_a_request_that_is_stored_and_cannot_be_asked_for_is_objected_to(stores: bool, asks: bool):
+    async def found() -> bool:
+        asked: Any = Attacher(HELD)
+        attacher_detaches.asking_begins()
+        if stores:
+            attacher_detaches.noted(HELD, asked, HELD)
+        if asks:
+            attacher_acts.asks(None, "csi", "volume_detach")
+        return [*attacher_detaches.not_asked(VolumeError("gone"), None, asked, None, HELD)] != []
+
+    assert run_in_virtual_time(found()) == (stores and not asks)
+
+
 def test_what_nothing_defines_is_looked_at_each_half_minute():
     asked: Any = Attacher(SAID)
     attacher_detaches.VALID.of(asked._definitions)["uid"] = 600.0

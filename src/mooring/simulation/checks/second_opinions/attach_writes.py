@@ -135,7 +135,10 @@ def created(
     pod: str = "",
 ) -> Iterator[str]:
     """It says which volume it is about, for which registration and machine of the node, and under which
-    lock."""
+    lock; and it is known at once, so that none is made a second time."""
+    cached = vars(asked)["_records"].get(answer.metadata.name)
+    if cached is None and vars(asked)["_records"].version < int(answer.metadata.resource_version):
+        yield f"VolumeAttachment {answer.metadata.name} was made, and its cache does not have it"
     annotations = answer.metadata.annotations
     plugin, name = annotations.get(names.PLUGIN, ""), annotations.get(names.VOLUME_NAME, "")
     machine = f"{node.status.node_info.system_uuid} {node.spec.provider_id}"

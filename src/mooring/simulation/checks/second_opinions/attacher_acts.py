@@ -104,7 +104,7 @@ def _left(asked: AttacherController, key: str) -> Iterator[str]:
 # --- attach
 
 
-def step_begins(asked: AttacherController, record: VolumeAttachment) -> float:
+def step_begins(*asked: object) -> float:
     """From now on it counts what is asked of the storage, and what was read live."""
     _REQUESTS.of(asyncio.current_task()).sent = False
     return now()
@@ -113,6 +113,11 @@ def step_begins(asked: AttacherController, record: VolumeAttachment) -> float:
 def intends(answer: VolumeAttachment, asked: AttacherController, record: VolumeAttachment) -> Iterable[str]:
     _REQUESTS.of(asyncio.current_task()).stored = answer
     return ()
+
+
+def is_asked() -> bool:
+    """Whether this worker has begun to ask the storage since its step began."""
+    return _REQUESTS.of(asyncio.current_task()).sent
 
 
 def asks(answer: object, plugin: str, what: str) -> Iterable[str]:

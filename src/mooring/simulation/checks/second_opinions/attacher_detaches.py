@@ -7,6 +7,7 @@ what the storage has said is stored, and it is looked at again when the last req
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,10 +17,11 @@ from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.kube.objects import VolumeAttachment
 from mooring.simulation.checks.second_opinions.api_words import said_to
-from mooring.simulation.checks.second_opinions.attacher_acts import shown
+from mooring.simulation.checks.second_opinions.attacher_acts import is_asked, shown, step_begins
 from mooring.simulation.checks.second_opinions.attacher_requests import known_since, times_on
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER, DETACH_REQUESTED_AT, DETACHED
 
 NOT_DEFINED_S, LOOKS_S = 600.0, 30.0
@@ -130,6 +132,29 @@ def stamped(
     return ()
 
 
+NOTED: Memories[list[str]] = Memories(list)
+"""Of each worker, what it has stored of requests to detach since it began to ask for one."""
+
+
+def asking_begins(*asked: object) -> None:
+    step_begins()
+    NOTED.of(asyncio.current_task()).clear()
+
+
+def noted(answer: VolumeAttachment, asked: Detaching, record: VolumeAttachment, *rest: Any) -> Iterable[str]:
+    NOTED.of(asyncio.current_task()).append(record.metadata.name)
+    return ()
+
+
+def not_asked(
+    answer: object, before: None, asked: Detaching, plugin: Any, record: VolumeAttachment, *rest: Any
+) -> Iterator[str]:
+    """What cannot be asked for, as nothing says which volume that is, is not stored as requested: it would be
+    waited for."""
+    if isinstance(answer, Exception) and not is_asked() and NOTED.of(asyncio.current_task()):
+        yield f"{record.name}: a detach is stored, and cannot be asked for: {answer!r}"
+
+
 def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachment) -> Iterator[str]:
     """The storage has said "detached". While an attach may take effect that is not the last word."""
     own = STAMPED.of(asked).pop(known.metadata.uid, "")
@@ -238,6 +263,8 @@ QUESTIONS = (
     Question(Definitions, "validity_s", counts_for),
     Question(Detaching, "detach", detached_and_waits, before=begins),
     Question(Detaching, "_ask", stamped),
+    Question(Detaching, "_stamp", noted),
+    Question(Detaching, "_ask", not_asked, before=asking_begins, refusals=(VolumeError,)),
     Question(Detaching, "_release", let_go, before=writes_before, refusals=(Exception,)),
     Question(AttacherController, "_detach", waits),
     Question(AttacherController, "started", started),
