@@ -71,6 +71,14 @@ def committed(answer: None, store: Store) -> Iterator[str]:
 # --- a log that resumes
 
 
+class Told:
+    """How far a history had got when its readers were told last that it has changed."""
+
+    end = 0
+
+
+TOLD: Memories[Told] = Memories(Told)
+
 RESUMED: Memories[list[Record]] = Memories(list)
 """Of each log what was durable after all when it resumed last."""
 
@@ -88,8 +96,9 @@ def goes_on(answer: None, store: Store) -> Iterator[str]:
     if records and store.version < records[-1].version:
         yield f"version {records[-1].version} is durable, and the store is of version {store.version}"
     for resource in {each.resource for each in records}:
-        if waiting := store.collection(resource).history.waiting:
-            yield f"{resource} have changed, and {waiting} readers wait"
+        history = store.collection(resource).history
+        if (told := TOLD.of(history).end) < history.end:
+            yield f"{resource} have changed until {history.end}, and readers wait since {told}"
     number, size = len(vars(store)["_order"]), vars(store)["_bytes"]
     if number > store.window or (size > store.window_bytes and number > 1):
         yield f"{number} changes of {size} bytes are kept after all, more than the window has"
@@ -104,6 +113,7 @@ def waiters(history: History) -> list[Future[None]]:
 
 def woken(answer: None, before: list[Future[None]], history: History) -> Iterator[str]:
     """All that waited, once."""
+    TOLD.of(history).end = history.end
     if not all(each.done() for each in before) or any(each in vars(history)["_waiters"] for each in before):
         yield "who waited for changes waits still"
 
