@@ -51,7 +51,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "own": {"passing": 5},
     "tmp": {"filling": 5},
     "www": {"sharing": 7},
-    "conf": {"configured": 6},
+    "conf": {"configured": 4},
     "big": {"growing": 3},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
