@@ -2,7 +2,8 @@
 
 D2: at any moment the indices of every living controller's caches are those of the objects in them, and
 whatever the attach/detach controller would write about a volume now is in its queue, and what the binder and
-the provisioner would do about a claim or a volume: no change was missed.
+the provisioner would do about a claim or a volume, and what a StatefulSet's would about a set: no change was
+missed.
 D3: in the end every controller and agent is started anew, and none of them finds anything to do.
 """
 

@@ -30,7 +30,8 @@ OTHERS: Mapping[str, str] = {
     "L21": "Once all is healed, what the controllers of workloads have made is as its template says.",
     "L22": "In the end each disk that EC2 has made is what its class, its claim and the driver's operator say.",
     "L23": "In the end each pod that runs sees what its ConfigMaps, Secrets, labels and annotations say.",
-    "D2": "Caches, and the queues of the controllers of volumes, are what they would be if they were made anew.",
+    "D2": "Caches, and the queues of the controllers of volumes and StatefulSets, are what they would be if they were "
+    "made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",
     "D4": "A cache has what the API server had at the version up to which the cache has read.",
     "D5": "The store holds what its log has made durable, now and at each version in its window, and no more.",

@@ -1,5 +1,5 @@
 """What the binder and the provisioner would do about a claim or a volume now, though that is not in their
-queue: a change that should have marked it did not (D2).
+queue: a change that should have marked it did not (D2). Of StatefulSets: `sets_left`.
 
 Judged where all caches of the controller are as new as the store. So what a live read would show, they show:
 nothing is left only because it is to be told yet.
@@ -14,11 +14,13 @@ from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, VolumeAction, decide_claim, decide_volume
 from mooring.controllers.provisioning import decide as provisioning
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.kube.controller import Controller
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.simulation.checks.second_opinions.bindings import BOUND, grower
 from mooring.simulation.checks.second_opinions.provisionings import ASKED, driver, finalizer, maker_of
+from mooring.simulation.checks.second_opinions.sets_left import missed_of_sets
 from mooring.volumes.claims import claim_keys_in_use
 from mooring.volumes.default_class import default_class
 
@@ -29,6 +31,9 @@ RESIZER = "volume.kubernetes.io/storage-resizer"
 
 def work_left(controller: Controller[Any]) -> Iterator[str]:
     """What is to be done, and not in the queue."""
+    if isinstance(controller, StatefulSetController):
+        yield from missed_of_sets(controller)
+        return
     of_claim, of_volume = _OF[type(controller)]
     asked: Any = controller
     for claim in asked._claims.items():
@@ -52,7 +57,7 @@ def left_of(controller: Controller[Any], key: Hashable) -> str:
 
 def may_leave_work(controller: Controller[Any]) -> bool:
     """Whether it is one of those that are judged."""
-    return type(controller) in _OF
+    return type(controller) in _OF or isinstance(controller, StatefulSetController)
 
 
 def is_current(controller: Controller[Any], last: Mapping[str, int]) -> bool:
