@@ -133,7 +133,7 @@ class TwoLeaders:
         it into all caches."""
         spec = VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name=f"pv-{disk}")))
         holder = await self.api.get(Node, node)
-        record = await leader.handshake.attach(f"{DISK}/{disk}", holder, spec)
+        record = await leader.handshake.attach(f"{DISK}/{disk}", holder, spec, locked=False, pod="")
         done = await self.fulfilled(record, disk)
         await asyncio.sleep(0.1)
         return done

@@ -32,7 +32,7 @@ def test_a_report_on_a_stale_node_reads_it_live_after_one_refusal(play: Play):
         await stage.attached(a)
         a.freeze()
         await stage.n0.report(in_use=("example.com/disk/other",))
-        report = a.handshake.report(a.record())
+        report = a.handshake.report(a.record(), locked=False)
         assert await sent(a, report) == [WRITE, NODE, "a look", WRITE]
         assert await stage.n0.listed() == {"example.com/disk/d1"}
 
@@ -54,7 +54,7 @@ def test_after_a_refusal_a_newer_node_is_given_a_moment_to_come_by_the_watch(
             await asyncio.sleep(after_s)
             a.nodes.accept(await stage.api.get(Node, "n0"))
 
-        both = asyncio.gather(a.handshake.report(a.record()), watch())
+        both = asyncio.gather(a.handshake.report(a.record(), locked=False), watch())
         assert await sent(a, both) == [WRITE, *reads, "a look", WRITE]
 
     play(schedule)
@@ -67,8 +67,8 @@ def test_a_write_is_in_the_cache_at_once(play: Play):
         await stage.attached(a, "d1")
         await stage.attached(a, "d2")
         a.freeze()
-        assert await sent(a, a.handshake.report(a.record("d1"))) == [WRITE]
-        found = await sent(a, a.handshake.report(a.record("d2")))
+        assert await sent(a, a.handshake.report(a.record("d1"), locked=False)) == [WRITE]
+        found = await sent(a, a.handshake.report(a.record("d2"), locked=False))
         assert [each for each in found if each != "a look"] == [WRITE]
 
     play(schedule)
@@ -82,7 +82,7 @@ def test_what_a_look_has_shown_is_in_the_cache_at_once(play: Play):
         a.freeze()
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         await stage.n0.report(in_use=("example.com/disk/other",))
-        assert not await a.handshake.report(a.record())
+        assert not await a.handshake.report(a.record(), locked=False)
         assert DETACHING in a.record().metadata.annotations
 
     play(schedule)
@@ -97,7 +97,7 @@ def test_what_another_machine_had_under_the_nodes_name_leaves_the_list_with_the_
             await stage.api.patch(Node, "n0", status, subresource="status")
             await asyncio.sleep(0.1)
             await stage.attached(a, disk)
-            assert await a.handshake.report(a.record(disk))
+            assert await a.handshake.report(a.record(disk), locked=False)
         assert await stage.n0.listed() == {"example.com/disk/d2"}
 
     play(schedule)
@@ -120,7 +120,9 @@ def test_in_a_burst_the_cache_is_given_a_moment_to_become_as_new_as_the_node(
             await asyncio.sleep(0.02)
             await stage.attached(b, "another")
 
-        reports = asyncio.gather(*(a.handshake.report(a.record(disk)) for disk in disks), watch())
+        reports = asyncio.gather(
+            *(a.handshake.report(a.record(disk), locked=False) for disk in disks), watch()
+        )
         assert (await sent(a, reports))[0] == ("a look" if reads else WRITE)
         assert len(await stage.n0.listed()) == changes
 

@@ -130,7 +130,7 @@ async def c1_late_report(stage: Any, a: Any, b: Any) -> tuple[int, bool]:
     await stage.attached(a)
     late = a.wire.late(STATUS)
     with pytest.raises(Unreachable):
-        await a.handshake.report(a.record())
+        await a.handshake.report(a.record(), locked=False)
     assert (await b.handshake.detach(b.record())).verdict.allowed  # the pod is gone
     answer = await late.deliver()
     await stage.n0.mount()  # the pod comes back
@@ -163,7 +163,7 @@ async def c2_unanswered_deletion(stage: Any, a: Any, b: Any) -> tuple[bool, bool
     with pytest.raises(Unreachable):
         await a.handshake.detach(a.record())
     try:
-        reported = await b.handshake.report(b.record())  # from what it knew before
+        reported = await b.handshake.report(b.record(), locked=False)  # from what it knew before
     except NotFound:
         reported = False
     await stage.n0.mount()
@@ -186,7 +186,7 @@ async def c2_late_deletion(stage: Any, a: Any, b: Any) -> tuple[int, bool]:
         await a.handshake.detach(a.record())
     await asyncio.sleep(0.1)
     await b.handshake.restore(b.record())  # wanted again
-    assert await b.handshake.report(b.record())
+    assert await b.handshake.report(b.record(), locked=False)
     assert await stage.n0.mount()
     answer = await late.deliver()
     return answer, await stage.harm()
@@ -212,7 +212,7 @@ def test_c4_a_report_of_another_volume_does_not_bring_one_back_that_the_cache_st
         late = b.wire.late(DELETE)
         with pytest.raises(Unreachable):
             await b.handshake.detach(b.record("d1"))  # marked and un-reported; the deletion is in flight
-        assert await a.handshake.report(a.record("d2"))
+        assert await a.handshake.report(a.record("d2"), locked=False)
         assert await stage.n0.listed() == {"example.com/disk/d2"}
         assert not await stage.n0.mount("d1")
         assert await late.deliver() == 200
@@ -225,7 +225,7 @@ def test_c4_an_unreport_of_another_volume_does_not_bring_one_back_either(play: P
     async def schedule(stage: Any, a: Any, b: Any):
         for disk in ("d1", "d2"):
             await stage.attached(a, disk)
-            await a.handshake.report(a.record(disk))
+            await a.handshake.report(a.record(disk), locked=False)
         a.freeze()
         b.wire.late(DELETE)
         with pytest.raises(Unreachable):
@@ -240,10 +240,10 @@ def test_c4_a_late_write_for_another_volume_is_refused(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a, "d1")
         await stage.attached(a, "d2")
-        await a.handshake.report(a.record("d1"))
+        await a.handshake.report(a.record("d1"), locked=False)
         late = a.wire.late(STATUS)
         with pytest.raises(Unreachable):
-            await a.handshake.report(a.record("d2"))  # carries d1, too
+            await a.handshake.report(a.record("d2"), locked=False)  # carries d1, too
         assert (await b.handshake.detach(b.record("d1"))).verdict.allowed
         assert await late.deliver() == 409
         assert await stage.n0.listed() == set()
@@ -256,7 +256,7 @@ def test_c4_a_late_write_for_another_volume_is_refused(play: Play):
 
 async def c7_the_node_comes_back(stage: Any, a: Any, b: Any) -> tuple[bool, bool]:
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     assert await stage.n0.mount()
     await stage.n0.falls_silent()
     await stage.n0.taint("2030-01-01T00:00:05Z")  # ... upon which a detach was decided
@@ -295,7 +295,7 @@ def test_c7_a_node_that_speaks_between_look_and_unreport_is_heard(play: Play):
 
 async def c11_left_over_taint(stage: Any, a: Any, b: Any) -> str:
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     await stage.n0.falls_silent()
     await stage.n0.taint("2030-01-01T00:00:05Z")  # rightly: the machine is off
     await stage.n0.report()  # the node is on again; the taint stays
@@ -373,7 +373,7 @@ async def fenced(stage: Any, leader: Any, begun: str = "") -> None:
     """A fence powered the machine off, rightly: its evidence names uid and boot as the API showed them."""
     await boots(stage, "b1")
     await stage.attached(leader)
-    await leader.handshake.report(leader.record())
+    await leader.handshake.report(leader.record(), locked=False)
     node = await stage.api.get(Node, "n0")
     evidence = {"nodeUID": node.uid, "bootID": "b1", "begun": begun, "by": "ipmi"}
     await annotate(stage, **{FENCE_EVIDENCE: msgspec.json.encode(evidence).decode()})
@@ -431,7 +431,7 @@ def test_c9_does_harm_if_evidence_outlives_the_node(play: Play, monkeypatch: Pat
 
 async def c10_not_ready(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     assert await stage.n0.mount()
     await stage.api.patch(
         Node, "n0", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, subresource="status"
@@ -454,7 +454,7 @@ def test_c10_does_harm_if_not_ready_is_taken_for_silent(play: Play, monkeypatch:
 
 async def c12_deleted_while_it_writes(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     assert await stage.n0.mount()
     await stage.api.delete(Node, "n0")  # it is only cut off
     policy = a.terms(stage, node_deletion_confirms_death=True) if stage.trusts_deletion else a.terms(stage)
@@ -483,7 +483,7 @@ def test_c12_does_harm_where_a_wrong_deletion_is_trusted(play: Play):
 async def c12b_stated_and_booted(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
     await boots(stage, "b1")
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     await stage.n0.falls_silent()
     node = await stage.api.get(Node, "n0")
     await annotate(
@@ -523,7 +523,7 @@ def test_c12b_a_statement_about_a_node_that_is_there_does_not_outlive_it(play: P
 
 async def c13_registered_anew(stage: Any, a: Any, b: Any) -> tuple[str, bool]:
     await stage.attached(a)
-    await a.handshake.report(a.record())
+    await a.handshake.report(a.record(), locked=False)
     assert await stage.n0.mount()
     await stage.api.delete(Node, "n0")
     await stage.n0.register(reconstructed=False)  # empty, though the volume is mounted
@@ -545,10 +545,10 @@ def test_c13_a_node_of_another_uid_is_not_told_before_the_attachment_is_stamped(
         await stage.attached(a)
         await stage.api.delete(Node, "n0")
         anew = await stage.n0.register()
-        assert not await a.handshake.report(a.record())
+        assert not await a.handshake.report(a.record(), locked=False)
         await asyncio.sleep(0.1)
         await a.handshake.restamp(a.record(), anew)
-        assert await a.handshake.report(a.record())
+        assert await a.handshake.report(a.record(), locked=False)
 
     play(schedule)
 

@@ -41,7 +41,7 @@ def test_attach_writes_the_intent_with_the_nodes_uid(play: Play):
 def test_report_lists_the_volume_with_its_device_path(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
-        assert await a.handshake.report(a.record())
+        assert await a.handshake.report(a.record(), locked=False)
         node = await stage.api.get(Node, "n0")
         assert [(e.name, e.device_path) for e in node.status.volumes_attached] == [(VOLUME, "/dev/d1")]
 
@@ -57,7 +57,7 @@ def test_report_of_what_is_not_usable_any_more_writes_nothing(play: Play):
         a.freeze()
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
         await stage.n0.report(in_use=("example.com/disk/other",))  # now the cache is older than the Node
-        assert not await a.handshake.report(a.record())
+        assert not await a.handshake.report(a.record(), locked=False)
         assert await stage.n0.listed() == set()
 
     play(schedule)
@@ -67,7 +67,7 @@ def test_a_report_reads_nothing_if_the_cache_is_as_new_as_the_node(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
         before = len(a.wire.sent)
-        assert await a.handshake.report(a.record())
+        assert await a.handshake.report(a.record(), locked=False)
         assert [each.split()[0] for each in a.wire.sent[before:]] == ["PATCH"]
 
     play(schedule)
@@ -79,7 +79,7 @@ def test_a_report_looks_at_the_attachment_live_if_the_cache_is_older_than_the_no
         await stage.n0.report(in_use=("example.com/disk/other",))
         await asyncio.sleep(0.1)
         before = len(a.wire.sent)
-        assert await a.handshake.report(a.record())
+        assert await a.handshake.report(a.record(), locked=False)
         assert any(each.startswith(LOOK) for each in a.wire.sent[before:])
 
     play(schedule)
@@ -90,7 +90,7 @@ def test_a_write_that_conflicts_waits_for_the_newer_node_to_come_by_the_watch(pl
         await stage.attached(a, "d1")
         await stage.attached(a, "d2")
         write, before = a.wire.hold(STATUS), len(a.wire.sent)
-        reporting = asyncio.create_task(a.handshake.report(a.record("d1")))
+        reporting = asyncio.create_task(a.handshake.report(a.record("d1"), locked=False))
         await write.arrived.wait()
         await stage.n0.report(in_use=("example.com/disk/other",))
         await stage.attached(b, "d3")  # the cache of VolumeAttachments is newer again
@@ -109,7 +109,7 @@ def test_a_report_looks_at_the_attachment_live_where_kinds_have_clocks_of_their_
         a.freeze()
         a.handshake.lists.versions_comparable = False
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
-        assert not await a.handshake.report(a.record())
+        assert not await a.handshake.report(a.record(), locked=False)
         assert await stage.n0.listed() == set()
 
     play(schedule)
@@ -123,7 +123,7 @@ def test_a_report_looks_at_the_attachment_live_until_it_is_known_that_versions_c
         )
         a.freeze()
         await stage.api.patch(VolumeAttachment, record.name, {"metadata": {"annotations": {DETACHING: "t"}}})
-        assert not await new.report(a.record())
+        assert not await new.report(a.record(), locked=False)
         assert await stage.n0.listed() == set()
 
     play(schedule)
@@ -132,7 +132,7 @@ def test_a_report_looks_at_the_attachment_live_until_it_is_known_that_versions_c
 def test_detach_of_an_unused_volume_ends_with_the_deletion_of_the_record(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
-        await a.handshake.report(a.record())
+        await a.handshake.report(a.record(), locked=False)
         released = await a.handshake.detach(a.record())
         assert released.verdict.allowed
         assert await stage.n0.listed() == set()
@@ -144,12 +144,12 @@ def test_detach_of_an_unused_volume_ends_with_the_deletion_of_the_record(play: P
 def test_detach_of_a_volume_that_turns_out_to_be_used_is_taken_back(play: Play):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
-        await a.handshake.report(a.record())
+        await a.handshake.report(a.record(), locked=False)
         assert await stage.n0.mount()
         released = await a.handshake.detach(a.record())
         assert not released.verdict.allowed
         assert DETACHING not in (await stage.find()).metadata.annotations
-        assert await a.handshake.report(a.record()), "put back"
+        assert await a.handshake.report(a.record(), locked=False), "put back"
 
     play(schedule)
 
@@ -180,7 +180,9 @@ def test_two_writes_to_the_list_of_one_node_do_not_hinder_each_other(play: Play)
     async def schedule(stage: Any, a: Any, b: Any):
         for disk in ("d1", "d2", "d3"):
             await stage.attached(a, disk)
-        done = await asyncio.gather(*(a.handshake.report(a.record(disk)) for disk in ("d1", "d2", "d3")))
+        done = await asyncio.gather(
+            *(a.handshake.report(a.record(disk), locked=False) for disk in ("d1", "d2", "d3"))
+        )
         assert done == [True, True, True]
         assert await stage.n0.listed() == {f"example.com/disk/{disk}" for disk in ("d1", "d2", "d3")}
 
@@ -197,7 +199,7 @@ def test_a_detach_that_loses_any_of_its_requests_is_finished_by_another_leader(
 ):
     async def schedule(stage: Any, a: Any, b: Any):
         await stage.attached(a)
-        await a.handshake.report(a.record())
+        await a.handshake.report(a.record(), locked=False)
         if at == 1:  # the Node is read only if the cache is stale
             a.freeze()
             await stage.n0.report(in_use=("example.com/disk/other",))

@@ -46,7 +46,9 @@ async def record_on(stage: Any, leader: Any, how: str) -> VolumeAttachment:
     await stage.n1.register()
     if how == "wanted":
         spec = VolumeSpec.of_persistent_volume(await stage.api.get(PersistentVolume, "pv-d1"))
-        return await leader.handshake.attach(VOLUME, await stage.api.get(Node, "n1"), spec)
+        return await leader.handshake.attach(
+            VOLUME, await stage.api.get(Node, "n1"), spec, locked=False, pod=""
+        )
     record = await stage.attached(leader, node="n1")
     if how == "detached":
         late = {"metadata": {"annotations": {DETACHED: "t"}, "finalizers": ["example.com/attacher"]}}

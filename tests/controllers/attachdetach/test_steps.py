@@ -58,7 +58,9 @@ def test_a_record_says_which_volume_it_is_and_for_which_node_machine_and_epoch_i
         node = await of_machine(stage)
         lock = annotation(Lock(epoch)) if epoch else {}
         volume = PersistentVolume(metadata=ObjectMeta(name="pv-d1", annotations=lock))
-        made = await a.handshake.attach(VOLUME, node, VolumeSpec.of_persistent_volume(volume))
+        made = await a.handshake.attach(
+            VOLUME, node, VolumeSpec.of_persistent_volume(volume), locked=False, pod=""
+        )
         epochs = {ATTACH_EPOCH: str(epoch)} if epoch else {}
         assert made.metadata.annotations == {**of_plugin(node), **epochs}
         assert (made.spec.attacher, made.spec.node_name) == ("plugins.mooring.dev", "n0")
@@ -72,7 +74,7 @@ def test_a_record_of_a_volume_that_a_pod_defines_carries_the_definition(play: Pl
     async def schedule(stage: Any, a: Any, b: Any):
         node = await of_machine(stage)
         volume = Volume(name="data", flex_volume=FlexVolumeSource("example.com/disk", options={"disk": "d1"}))
-        made = await a.handshake.attach(VOLUME, node, VolumeSpec.of_volume(volume))
+        made = await a.handshake.attach(VOLUME, node, VolumeSpec.of_volume(volume), locked=False, pod="")
         notes = dict(made.metadata.annotations)
         written = json.loads(notes.pop(INLINE_VOLUME))
         assert written["name"] == "data"
@@ -92,7 +94,7 @@ def test_a_record_of_an_in_tree_volume_that_a_pod_defines_carries_what_its_csi_d
         volume = Volume(name="data", aws_elastic_block_store=AWSElasticBlockStoreVolumeSource("vol-1"))
         name = "kubernetes.io/csi/ebs.csi.aws.com^vol-1"
         node = await stage.api.get(Node, "n0")
-        made = await a.handshake.attach(name, node, VolumeSpec.of_volume(volume))
+        made = await a.handshake.attach(name, node, VolumeSpec.of_volume(volume), locked=False, pod="")
         assert INLINE_VOLUME not in made.metadata.annotations
         assert made.spec.source.persistent_volume_name is None
         written: Any = made.spec.source.inline_volume_spec
@@ -109,7 +111,7 @@ def test_what_the_controller_has_created_itself_is_no_news_to_it(play: Play):
         a.freeze()
         a.records.add_handler(lambda old, new: told.append(new))
         volume = VolumeSpec.of_persistent_volume(PersistentVolume(metadata=ObjectMeta(name="pv-d1")))
-        made = await a.handshake.attach(VOLUME, await stage.api.get(Node, "n0"), volume)
+        made = await a.handshake.attach(VOLUME, await stage.api.get(Node, "n0"), volume, locked=False, pod="")
         assert (a.record(), told) == (made, [])
         marked = await stage.api.get(VolumeAttachment, made.name)
         await a.handshake.note(marked, [(BROKEN, "by me")])
@@ -201,7 +203,9 @@ def test_no_more_than_thirty_two_records_are_written_at_once(play: Play):
 
         disks = [f"d{number}" for number in range(40)]
         writing = [
-            asyncio.create_task(a.handshake.attach(f"example.com/disk/{disk}", node, spec(disk)))
+            asyncio.create_task(
+                a.handshake.attach(f"example.com/disk/{disk}", node, spec(disk), locked=False, pod="")
+            )
             for disk in disks
         ]
         await asyncio.sleep(1)

@@ -8,19 +8,23 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from step_requests import patched, read, said_of
 from tests.conftest import run_in_virtual_time
 
 from mooring.controllers.attachdetach.events import EventText
 from mooring.controllers.attachdetach.handshake import Released
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Action, Policy, Terms, VolumeDecision
+from mooring.kube.errors import NotFound, Unreachable
 from mooring.kube.objects import (
     AttachedVolume,
     Node,
     NodeStatus,
     ObjectMeta,
+    PersistentVolume,
     Pod,
     VolumeAttachment,
+    VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
 from mooring.kube.reason import Reason
@@ -28,7 +32,7 @@ from mooring.kube.rests import Rests
 from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.checks.second_opinions import attachdetach_acts as acts
 from mooring.simulation.checks.second_opinions import handshakes
-from mooring.volumes.attachment_lock import Lock
+from mooring.volumes.attachment_lock import Lock, annotation
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     DETACHING,
@@ -393,3 +397,36 @@ def test_a_step_that_writes_less_than_it_should_is_objected_to(
     assert awaited(lambda: ask(wrote)) == []
     for name in wrote:
         assert awaited(lambda name=name: ask({each: wrote[each] for each in wrote if each != name}))
+
+
+GONE, UNREACHABLE = NotFound("", status=404), Unreachable("")
+
+
+def locked(node: str, uid: str) -> PersistentVolume:
+    return PersistentVolume(metadata=ObjectMeta(name="pv", annotations=annotation(Lock(3, node, uid))))
+
+
+@pytest.mark.parametrize(
+    ("requests", "wrong"),
+    [
+        ([], True),
+        ([read(PersistentVolume, "pv", GONE)], False),
+        ([read(PersistentVolume, "pv", UNREACHABLE)], True),
+        ([read(PersistentVolume, "pv", locked("n0", "node"))], False),
+        ([read(PersistentVolume, "pv", locked("other", "before"))], False),
+        ([read(PersistentVolume, "pv", locked("n0", "before"))], True),
+        (
+            [
+                read(PersistentVolume, "pv", locked("n0", "before")),
+                patched(PersistentVolume, "pv", locked("n0", "node")),
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_lock_that_is_of_a_node_which_was_registered_before_is_objected_to(requests: Any, wrong: bool):
+    asked: Any = None
+    of = replace(
+        RECORD, spec=replace(RECORD.spec, source=VolumeAttachmentSource(persistent_volume_name="pv"))
+    )
+    assert bool(said_of(lambda m: handshakes.lock_restamped(None, m, asked, of, NODE), *requests)) == wrong

@@ -380,6 +380,15 @@ def test_a_request_that_is_stored_and_cannot_be_asked_for_is_objected_to(stores:
     assert run_in_virtual_time(found()) == (stores and not asks)
 
 
+@pytest.mark.parametrize(("now", "wrong"), [("t", False), ("later", True)])
+def test_that_it_is_detached_is_stored_once(now: str, wrong: bool):
+    asked: Any = Attacher(record(ends=True, detached=now))
+    attacher_detaches.VALID.of(asked._definitions)["uid"] = 60.0
+    late = begun(stored=True, attaches={"a": -30.0})
+    asked._answered.add("uid")
+    assert objected(attacher_detaches.detached, 30.0, late, asked, SAID) == wrong
+
+
 def test_what_nothing_defines_is_looked_at_each_half_minute():
     asked: Any = Attacher(SAID)
     attacher_detaches.VALID.of(asked._definitions)["uid"] = 600.0

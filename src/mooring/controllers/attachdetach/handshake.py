@@ -106,7 +106,7 @@ class Handshake:
     # --- the VolumeAttachment
 
     async def attach(
-        self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool = False, pod: str = ""
+        self, volume: str, node: Node, spec: VolumeSpec, *, locked: bool, pod: str
     ) -> VolumeAttachment:
         """Creates the VolumeAttachment: the intent is stored before the storage is asked.
         With a lock, the lock is granted first. Raises Conflict if another node has the
@@ -161,7 +161,7 @@ class Handshake:
 
     # --- the node
 
-    async def report(self, record: VolumeAttachment, *, locked: bool = False) -> bool:
+    async def report(self, record: VolumeAttachment, *, locked: bool) -> bool:
         """Puts the volume into its node's volumesAttached. Returns False if a look showed
         that it must not be."""
         return await self.lists.report(record, locked=locked)

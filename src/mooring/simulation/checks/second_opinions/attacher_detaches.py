@@ -120,6 +120,9 @@ def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttach
         yield f"{record.name} waits for {answer} s, and a request takes effect for {least} to {most} s"
     if known is not None and not gone:
         yield from _said(begun, valid_s, asked, known)
+        first = record.metadata.annotations.get(DETACHED)
+        if first is not None and known.metadata.annotations.get(DETACHED) not in (first, None):
+            yield f"{record.name} is detached since {first}, and that is stored once more"
 
 
 def stamped(

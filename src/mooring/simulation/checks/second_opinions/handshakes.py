@@ -14,10 +14,12 @@ from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.release import Release
 from mooring.controllers.attachdetach.state import Attachment, NodeState, Terms
 from mooring.kube.errors import AlreadyExists
-from mooring.kube.objects import Node, VolumeAttachment
+from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.releasing import NO_TERMS, verdict_on
+from mooring.simulation.checks.second_opinions.server_requests import Mark, begins, requests_since
+from mooring.volumes.attachment_lock import lock_of
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     DETACHING,
@@ -157,6 +159,20 @@ def restamped(answer: None, asked: Handshake, record: VolumeAttachment, node: No
     _steps().append(Step("restamp", answer, record))
 
 
+def lock_restamped(
+    answer: None, mark: Mark, asked: Locks, record: VolumeAttachment, node: Node
+) -> Iterator[str]:
+    """The lock, read live, is of the Node that there is now, or of another node."""
+    source = record.spec.source.persistent_volume_name
+    shown = [each for each in requests_since(mark, kind=PersistentVolume) if each.key == source]
+    if not shown or not shown[-1].is_answered:
+        yield f"{record.metadata.name} is restamped, and its lock was not read"
+    elif isinstance(shown[-1].answer, PersistentVolume):
+        lock = lock_of(shown[-1].answer)
+        if lock.node == node.metadata.name and lock.node_uid != node.metadata.uid:
+            yield f"the lock of {source} is of {lock.node} with uid {lock.node_uid}, and not {node.metadata.uid}"
+
+
 def granted(answer: None, asked: Handshake, record: VolumeAttachment, node: Node, pod: str) -> Iterator[str]:
     """It is of the epoch that was granted, for the Node that there is now."""
     yield from _wrote(record, {ATTACH_EPOCH: str(answer_of("epoch")), NODE_UID: node.metadata.uid})
@@ -180,6 +196,7 @@ QUESTIONS = (
     Question(AttachedLists, "unreport", unreported),
     Question(Locks, "release", noting("release")),
     Question(Locks, "grant", noting("epoch")),
+    Question(Locks, "restamp", lock_restamped, before=begins),
     Question(Handshake, "attach", noting("attach"), refusals=(AlreadyExists,)),
     Question(Handshake, "report", noting("report")),
     Question(Handshake, "_annotate", annotated),
