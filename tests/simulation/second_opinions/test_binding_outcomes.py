@@ -214,3 +214,42 @@ def _of_version(request: Any, version: str) -> Any:
 def test_that_the_claim_of_a_volume_is_gone_is_read_live(pv: PV, requests: Any, answer: Any, right: bool):
     found = said_of(lambda mark: outcomes.of_a_volumes_claim(answer, mark, None, pv), *requests)
     assert (not found) is right
+
+
+def of_finalizers(each: Any, *finalizers: str, deleting: bool = False) -> Any:
+    gone = "t" if deleting else None
+    return replace(each, metadata=replace(each.metadata, finalizers=finalizers, deletion_timestamp=gone))
+
+
+@pytest.mark.parametrize("each", [claim(), volume()])
+def test_what_stays_is_protected_and_nothing_that_goes_is_written(each: Any):
+    protection = outcomes.PROTECTED_BY[type(each)]
+    bare, whole = of_finalizers(each), of_finalizers(each, protection)
+    goes, write = of_finalizers(each, deleting=True), patched(type(each), each.key, whole)
+
+    def objects(answer: Any, before: Any, *requests: Request) -> bool:
+        return bool(said_of(lambda mark: outcomes.of_finalizers(answer, mark, None, before), *requests))
+
+    assert not objects(whole, whole)
+    assert not objects(whole, bare, write)
+    assert not objects(goes, goes)
+    assert objects(bare, bare)
+    assert objects(bare, bare, write)
+    assert objects(whole, whole, write)
+    assert objects(goes, goes, write)
+    refused = patched(type(each), each.key, GONE)
+    assert not objects(GONE, bare, refused)
+    assert objects(GONE, goes, refused)
+
+
+def test_a_volume_that_was_made_again_is_its_former_claims():
+    mine = replace(
+        claim(),
+        metadata=replace(claim().metadata, annotations=BOUND),
+        spec=replace(claim().spec, volume_name=volume().name),
+    )
+    asked = controller(mine)
+    assert [*outcomes.of_its_owners([mine], asked, volume())] == []
+    assert [*outcomes.of_its_owners([], asked, volume())]
+    assert [*outcomes.of_its_owners([claim()], controller(claim()), volume())]
+    assert [*outcomes.of_its_owners([mine], asked, volume(to="another"))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opinions import objections
+from tests.conftest import run_in_virtual_time
 
 from mooring.ebs.ec2 import paced
 from mooring.ebs.ec2.buckets import MUTATING, Bucket, Quota
@@ -70,15 +73,20 @@ def test_another_try_is_not_objected_to_and_every_other_outcome_is(
 
 @given(st.integers(1, 20), st.floats(0, 1, exclude_max=True))
 def test_backoffs_are_not_objected_to(attempt: int, chance: float) -> None:
-    api: Any = None
+    async def story() -> None:
+        PacedApi(API, lambda: chance)._backoff_s(attempt)
+
     with objections(ebs_quotas.QUESTIONS) as found:
-        PacedApi(api, lambda: chance)._backoff_s(attempt)
+        run_in_virtual_time(story())
     assert found == []
 
 
 @pytest.mark.parametrize(("answer", "attempt"), [(0.2, 1), (0.6, 1), (0.4, 2), (1.1, 2), (9.0, 9), (21.0, 9)])
 def test_a_backoff_that_is_too_short_or_too_long_is_objected_to(answer: float, attempt: int) -> None:
-    assert [*of_a_backoff(answer, API, attempt)]
+    async def story() -> list[str]:
+        return [*of_a_backoff(answer, API, attempt)]
+
+    assert run_in_virtual_time(story())
 
 
 @pytest.mark.parametrize(
@@ -146,9 +154,16 @@ def counts(monkeypatch: Any) -> ebs_quotas.Counts:
     return counts
 
 
+def outcome(answer: Any) -> list[str]:
+    async def ask() -> list[str]:
+        return [*of_an_outcome(answer, None, API, "AttachVolume", {})]
+
+    return run_in_virtual_time(ask())
+
+
 def test_a_call_without_a_token_is_objected_to(counts: ebs_quotas.Counts) -> None:
     counts.calls = 9
-    assert [*of_an_outcome({}, API, "AttachVolume", {})]
+    assert outcome({})
     of_a_call(None, bucket := Bucket(MUTATING), 0.0)
     with objections(ebs_quotas.QUESTIONS):
         bucket.take(0.0)
@@ -156,6 +171,28 @@ def test_a_call_without_a_token_is_objected_to(counts: ebs_quotas.Counts) -> Non
 
 
 def test_a_throttled_call_that_fails_is_objected_to() -> None:
-    assert [*of_an_outcome(Ec2Error("RequestLimitExceeded", ""), API, "AttachVolume", {})]
-    assert not [*of_an_outcome(Ec2Error("VolumeInUse", ""), API, "AttachVolume", {})]
-    assert not [*of_an_outcome({}, API, "AttachVolume", {})]
+    assert outcome(Ec2Error("RequestLimitExceeded", ""))
+    assert not outcome(Ec2Error("VolumeInUse", ""))
+    assert not outcome({})
+
+
+@pytest.mark.parametrize(("waited_s", "wrong"), [(0.0, True), (0.3, True), (0.5, False)])
+def test_a_try_that_does_not_wait_for_its_backoff_is_objected_to(waited_s: float, wrong: bool) -> None:
+    async def story(opinion: Callable[[], Iterable[str]]) -> bool:
+        ebs_quotas.a_call_begins()
+        assert not [*of_a_backoff(0.5, API, 1)]
+        await asyncio.sleep(waited_s)
+        return [*opinion()] != []
+
+    answered = lambda: of_an_outcome({}, None, API, "AttachVolume", {})  # noqa: E731
+    for opinion in (answered, lambda: of_a_backoff(1.0, API, 2)):
+        assert run_in_virtual_time(story(opinion)) == wrong
+
+
+def test_the_backoff_of_an_earlier_call_does_not_count() -> None:
+    async def story() -> list[str]:
+        assert not [*of_a_backoff(0.5, API, 1)]
+        ebs_quotas.a_call_begins()
+        return [*of_an_outcome({}, None, API, "AttachVolume", {})]
+
+    assert run_in_virtual_time(story()) == []

@@ -22,7 +22,8 @@ from mooring.kube.objects import (
     StatefulSet,
     StatefulSetSpec,
 )
-from mooring.kube.objects.meta import Condition
+from mooring.kube.objects.apps import ClaimRetentionPolicy
+from mooring.kube.objects.meta import Condition, OwnerReference
 from mooring.kube.reason import Reason
 from mooring.kube.rests import Rests
 from mooring.kube.workqueue import WorkQueue
@@ -172,6 +173,28 @@ def test_a_claim_that_is_there_stays_or_was_made(claims: Any, answer: bool, made
     requests = [Request("create", PersistentVolumeClaim, "ns/data-app-0", claim(), {})] if made else []
     found = said_of(lambda mark: outcomes.of_a_claim_found(answer, mark, asked, SET, BODY, 0), *requests)
     assert (not found) is right
+
+
+@pytest.mark.parametrize(
+    ("owned", "deleting", "delete", "right"),
+    [
+        (True, False, True, True),
+        (False, False, False, True),
+        (False, True, True, True),
+        (False, False, True, False),
+        (True, False, False, False),
+    ],
+)
+def test_a_claim_has_the_owners_that_it_is_to_have(owned: bool, deleting: bool, delete: bool, right: bool):
+    """Those of a set with whenDeleted=Delete are the set's."""
+    policy = ClaimRetentionPolicy(when_deleted="Delete" if delete else "Retain")
+    of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
+    reference = OwnerReference("apps/v1", "StatefulSet", of.name, of.uid, controller=True)
+    there = claim(deleting=deleting)
+    if owned:
+        there = replace(there, metadata=replace(there.metadata, owner_references=(reference,)))
+    asked: Any = Controller(claims=[there], stateful_set=of)
+    assert (not [*outcomes.of_owners(None, asked, of, {})]) is right
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from mooring.controllers.binding.decide import Action, ClaimDecision, decide_cla
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.errors import KubeError
 from mooring.kube.keys import ClaimKey, VolumeKey
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.kube.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.checks.second_opinions.binding_writes import RESIZER
-from mooring.simulation.checks.second_opinions.bindings import may_have, users_of
+from mooring.simulation.checks.second_opinions.bindings import BOUND, may_have, users_of
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.server_requests import (
@@ -29,8 +29,17 @@ from mooring.simulation.checks.second_opinions.server_requests import (
     listed_live,
     requests_since,
 )
-from mooring.simulation.checks.second_opinions.work_left import left_of
+from mooring.simulation.checks.second_opinions.work_left import (
+    CLAIM_PROTECTION,
+    VOLUME_PROTECTION,
+    left_of,
+)
 from mooring.volumes.default_class import default_class
+
+PROTECTED_BY: Mapping[type[Object], str] = {
+    PersistentVolumeClaim: CLAIM_PROTECTION,
+    PersistentVolume: VOLUME_PROTECTION,
+}
 
 
 def of_work(answer: None, mark: Mark, asked: Any, key: ClaimKey | VolumeKey) -> Iterator[str]:
@@ -147,6 +156,28 @@ def of_quiet_writes(
 # --- volumes
 
 
+def of_finalizers(answer: Any, mark: Mark, asked: Any, each: Any) -> Iterator[str]:
+    """What stays is protected, and what is protected is not written; nothing that goes gets a finalizer."""
+    protection = PROTECTED_BY[type(each)]
+    writes = requests_since(mark, "patch", type(each))
+    due = not each.deleting and protection not in each.metadata.finalizers
+    if bool(writes) is not due:
+        yield f"{each.key} has {each.metadata.finalizers}, and is written {len(writes)} times"
+    elif due and not isinstance(answer, KubeError) and protection not in answer.metadata.finalizers:
+        yield f"{each.key} is to be protected, and has {answer.metadata.finalizers}"
+
+
+def of_its_owners(answer: list[PersistentVolumeClaim], asked: Any, pv: PersistentVolume) -> Iterator[str]:
+    """The claims that were bound to it for good, and have it still, or may have it again."""
+    expected = {
+        each.key
+        for each in asked._claims.items()
+        if each.spec.volume_name == pv.name and BOUND in each.metadata.annotations and may_have(each, pv)
+    }
+    if {each.key for each in answer} != expected:
+        yield f"{pv.name} is to be bound anew to {[each.key for each in answer]}, and not to {expected}"
+
+
 def of_a_volumes_claim(
     answer: PersistentVolumeClaim | None, mark: Mark, asked: Any, pv: PersistentVolume
 ) -> Iterator[str]:
@@ -176,5 +207,8 @@ QUESTIONS = (
     Question(BindingController, "_bind", of_quiet_writes, before=binding_begins, refusals=(KubeError,)),
     Question(BindingController, "_patch_claim", of_a_write),
     Question(BindingController, "_patch_volume", of_a_write),
+    Question(BindingController, "_protected_claim", of_finalizers, before=begins, refusals=(KubeError,)),
+    Question(BindingController, "_protected_volume", of_finalizers, before=begins, refusals=(KubeError,)),
+    Question(BindingController, "_to_be_bound_anew", of_its_owners),
     Question(BindingController, "_claim_of", of_a_volumes_claim, before=begins),
 )

@@ -3,6 +3,7 @@ Amazon EC2 API" and "Error codes", and docs/ebs.md, "Quotas"."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from mooring.ebs.ec2.buckets import Bucket, Quota
 from mooring.ebs.ec2.paced import PacedApi
 from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 from mooring.simulation.checks.second_opinions import near_ebs
-from mooring.simulation.checks.second_opinions.memories import Memories
+from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
 
 LISTS = ("DescribeInstances", "DescribeSnapshots", "DescribeVolumes")
@@ -130,8 +131,24 @@ def of_another_try(answer: Exception | None, action: str, error: Exception, fail
         yield f"{action} has failed for the {failures}. time ({error!r}), and what follows is {answer!r}"
 
 
+RESTS: Memories[list[float]] = Memories(list)
+"""By the task that calls: until when it waits after its last try."""
+
+
+def a_call_begins(*asked: object) -> None:
+    RESTS.of(asyncio.current_task()).clear()
+
+
+def _is_early() -> bool:
+    return now() < max(RESTS.of(asyncio.current_task()), default=0.0) - SMALL
+
+
 def of_a_backoff(answer: float, api: PacedApi, attempt: int) -> Iterator[str]:
-    """Half a second, which doubles with each attempt up to twenty; of that at least a half."""
+    """Half a second, which doubles with each attempt up to twenty; of that at least a half. The one before is
+    over."""
+    if _is_early():
+        yield f"attempt {attempt} has ended before the backoff of the last one"
+    RESTS.of(asyncio.current_task()).append(now() + answer)
     span = 0.5
     for _ in range(min(attempt - 1, 6)):
         span = min(20.0, span * 2)
@@ -139,10 +156,14 @@ def of_a_backoff(answer: float, api: PacedApi, attempt: int) -> Iterator[str]:
         yield f"after attempt {attempt} {answer:g} s are waited"
 
 
-def of_an_outcome(answer: Any, api: PacedApi, action: str, request: Mapping[str, Any]) -> Iterable[str]:
+def of_an_outcome(
+    answer: Any, before: None, api: PacedApi, action: str, request: Mapping[str, Any]
+) -> Iterable[str]:
     """That EC2 throttles is no error: the call is made again. Each call takes a token."""
     counts = COUNTS.of_this_process()
     counts.calls += 1
+    if _is_early():
+        yield f"{action} is answered before the backoff of its last attempt is over"
     if counts.calls > counts.tokens:
         yield f"{action} is called without a token"
     if isinstance(answer, Ec2Error) and ("Throttl" in answer.code or answer.code == "RequestLimitExceeded"):
@@ -163,5 +184,5 @@ QUESTIONS = (
     Question(Bucket, "take", of_a_call),
     Question(Bucket, "refused", of_a_refusal),
     Question(PacedApi, "_backoff_s", of_a_backoff),
-    Question(PacedApi, "call", of_an_outcome, refusals=(Ec2Error, Ec2Unreachable)),
+    Question(PacedApi, "call", of_an_outcome, before=a_call_begins, refusals=(Ec2Error, Ec2Unreachable)),
 )

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.controllers.statefulset.decide import PodDecision
+from mooring.controllers.statefulset.identity_objects import claim_owners
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.second_opinions.memories import Memories, now
@@ -26,7 +27,7 @@ from mooring.simulation.checks.second_opinions.server_requests import (
     of_own_writes,
     requests_since,
 )
-from mooring.simulation.checks.second_opinions.statefulset_steps import names_of_claims
+from mooring.simulation.checks.second_opinions.statefulset_steps import identities_of, names_of_claims
 from mooring.simulation.checks.second_opinions.statefulsets import counted, is_available
 
 IDENTITY = "statefulset.kubernetes.io/pod-name"
@@ -130,6 +131,22 @@ def of_names(answer: None, mark: Mark, asked: Any, pods: Mapping[int, Pod]) -> I
 # --- claims
 
 
+def of_owners(answer: None, asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> Iterator[str]:
+    """No claim of the set's identities, or of its pods', has other owners than it is to have, before
+    anything is deleted: by the rule itself, which has its own opinion."""
+    wanted = identities_of(stateful_set)
+    for ordinal in {*wanted, *pods}:
+        name = f"{stateful_set.name}-{ordinal}"
+        for claim_name in names_of_claims(stateful_set, ordinal):
+            claim = asked._claims.get(f"{stateful_set.namespace}/{claim_name}")
+            if claim is None or claim.deleting:
+                continue
+            pod, condemned = pods.get(ordinal), ordinal not in wanted
+            owners = claim_owners(stateful_set, claim, name, pod, condemned=condemned)
+            if owners is not None:
+                yield f"claim {claim.key} has other owners than {[each['name'] for each in owners]}"
+
+
 def of_a_claim_found(
     answer: bool, mark: Mark, asked: Any, stateful_set: StatefulSet, body: Mapping[str, Any], ordinal: int
 ) -> Iterator[str]:
@@ -192,6 +209,7 @@ QUESTIONS = (
     Question(StatefulSetController, "_create", of_a_pod_made, before=before_a_pod),
     Question(StatefulSetController, "_delete", of_a_deletion, before=before_a_deletion),
     Question(StatefulSetController, "_restore_names", of_names, before=begins),
+    Question(StatefulSetController, "_set_owners_of_claims", of_owners),
     Question(StatefulSetController, "_ensure_claim", of_a_claim_found, before=begins),
     Question(StatefulSetController, "_update_status", of_told_status, before=before_a_status),
 )
