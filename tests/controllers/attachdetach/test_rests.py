@@ -12,6 +12,7 @@ from decided_controller import RECORD, VOLUME, controller, decided, decision
 
 from mooring.controllers.attachdetach.state import Action, VolumeDecision
 from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from mooring.kube.objects import VolumeAttachment
 
 Run = Callable[[Any], Any]
@@ -69,6 +70,52 @@ def test_what_was_in_vain_is_forgotten_with_its_record(run: Run, now: Any):
         assert [*made._in_vain._done] == [(VOLUME, "n1", Action.REPORT)]
 
     run(story())
+
+
+SEVERAL = [Action.ATTACH, Action.GRANT, Action.RESTAMP, Action.DETACH]
+
+
+def tries(
+    run: Run, now: Any, monkeypatch: Patch, error: Exception, *others: VolumeDecision
+) -> list[tuple[float, Action]]:
+    """When what is carried out in a minute, if each try wakes the volume by a write and then fails so."""
+    found: list[tuple[float, Action]] = []
+
+    async def story() -> None:
+        made, began = controller(now), asyncio.get_running_loop().time()
+        decided(made, monkeypatch, *others)
+
+        async def carry_out(volume: str, tried: VolumeDecision, state: Any) -> None:
+            found.append((asyncio.get_running_loop().time() - began, tried.action))
+            await asyncio.sleep(0.001)
+            made.queue.add(volume)
+            raise error
+
+        monkeypatch.setattr(made, "_carry_out", carry_out)
+        running = asyncio.create_task(made.queue.run(1, made._reconcile))
+        made.queue.add(VOLUME)
+        await asyncio.sleep(60)
+        running.cancel()
+
+    run(story())
+    return found
+
+
+@pytest.mark.parametrize("action", SEVERAL)
+@pytest.mark.parametrize("error", [ServerError("", status=500), Forbidden("", status=403), Unreachable("")])
+def test_what_fails_after_a_write_of_its_own_rests_ever_longer(
+    run: Run, now: Any, monkeypatch: Patch, action: Action, error: Exception
+):
+    """An admission webhook of another kind is down, say: the first write succeeds, and wakes the volume."""
+    when = [round(at) for at, _ in tries(run, now, monkeypatch, error, decision(action))]
+    assert when == [0, 0, 1, 3, 7, 15, 25, 35, 45, 55]
+
+
+@pytest.mark.parametrize("error", [Conflict("", status=409), NotFound("", status=404)])
+def test_what_was_decided_on_something_old_does_not_rest(
+    run: Run, now: Any, monkeypatch: Patch, error: Exception
+):
+    assert len(tries(run, now, monkeypatch, error, decision(Action.DETACH))) > 20
 
 
 def granting(run: Run, now: Any, monkeypatch: Patch, *others: VolumeDecision) -> list[float]:

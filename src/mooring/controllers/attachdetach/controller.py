@@ -41,7 +41,7 @@ from mooring.controllers.attachdetach.state import (
 from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep, SweepKey
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from mooring.kube.objects import Node, Object, PersistentVolume, Pod, VolumeAttachment
 from mooring.kube.rests import Rests
 from mooring.kube.times import Now
@@ -56,7 +56,9 @@ Key = str | SweepKey
 _Since = tuple[tuple[str, ...], float]
 """What was told, or who waits, and since when (the loop's time)."""
 SOON_S = 0.05
-MAY_BE_IN_VAIN = (Action.ATTACH, Action.REPORT, Action.DETACH)
+OF_SEVERAL_WRITES = (Action.ATTACH, Action.GRANT, Action.RESTAMP, Action.DETACH)
+"""Actions that write more than once: if a later write is refused, an earlier one has woken the volume."""
+MAY_BE_IN_VAIN = (*OF_SEVERAL_WRITES, Action.REPORT)
 SETTLES_S = 1.0
 """Between one and two times so long stands a lock before it is granted anew to the node that has it."""
 WRITING = (
@@ -168,7 +170,7 @@ class AttachDetachController(Controller[Key]):
             return
         for decision in decisions:
             self._send_events(decision, state)
-            await self._carry_out(key, decision, state)
+            await self._try(key, decision, state)
             if decision.after:
                 self.look_again(key, decision.after + SOON_S)
         if all(decision.action is not Action.GRANT for decision in decisions):
@@ -228,9 +230,12 @@ class AttachDetachController(Controller[Key]):
     def _try_again(self, volume: str, decision: VolumeDecision) -> None:
         """It was in vain. The caches will show why, and wake the volume; a watch that is cut off may take
         minutes, so that tries without anything new come ever more seldom."""
+        self._note_in_vain(volume, decision)
+        self.queue.add_after(volume, max(SOON_S, self._rest_s(volume, decision)))
+
+    def _note_in_vain(self, volume: str, decision: VolumeDecision) -> None:
         now = asyncio.get_running_loop().time()
         self._in_vain.note((volume, decision.node, decision.action), now)
-        self.queue.add_after(volume, max(SOON_S, self._rest_s(volume, decision)))
 
     def _is_too_early(self, volume: str, decision: VolumeDecision) -> bool:
         """Whether the last try in vain is not long enough ago. If so, the volume is looked at in time."""
@@ -255,6 +260,20 @@ class AttachDetachController(Controller[Key]):
         return replace(attachment, deleting=True) if requested else attachment
 
     # --- carrying out
+
+    async def _try(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
+        """Carries a decision out, unless that was in vain a moment ago. Its own writes wake the volume, which
+        must not end the backoff of what has failed: the API server would be asked without a pause. What was
+        decided on something old is decided again soon in any case."""
+        if decision.action in OF_SEVERAL_WRITES and self._is_too_early(volume, decision):
+            return
+        try:
+            await self._carry_out(volume, decision, state)
+        except (Conflict, NotFound):
+            raise
+        except KubeError:
+            self._note_in_vain(volume, decision)
+            raise
 
     async def _carry_out(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         match decision.action:
@@ -300,8 +319,6 @@ class AttachDetachController(Controller[Key]):
     async def _attach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         spec, node = self._index.spec_of(volume), self._node(decision.node)
         assert spec is not None, f"volume {volume} is wanted, but nothing defines it"
-        if self._is_too_early(volume, decision):
-            return
         try:
             await self._handshake.attach(volume, node, spec, locked=state.locked, pod=decision.pods[0])
         except AlreadyExists:  # an older one of the same name is still being deleted
@@ -322,8 +339,6 @@ class AttachDetachController(Controller[Key]):
         record = self._record(volume, decision.node)
         if is_unknown(volume) and await self._is_defined(record):
             self.queue.add_after(volume, 1.0)  # the cache is stale: it will tell which volume this is
-            return
-        if self._is_too_early(volume, decision):
             return
         released = await self._handshake.detach(record, state.terms, exclusive=not state.several_nodes)
         if released.verdict.action is Release.KEEP:
