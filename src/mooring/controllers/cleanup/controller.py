@@ -217,7 +217,7 @@ class Collector(Controller[Key]):
         )
 
     async def _patch(self, item: Object, metadata: dict[str, Any]) -> None:
-        await self.client.revise(item, {"metadata": metadata})
+        self.cache(type(item)).accept(await self.client.revise(item, {"metadata": metadata}))
 
     # --- namespaces
 
