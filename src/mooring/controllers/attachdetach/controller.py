@@ -272,7 +272,8 @@ class AttachDetachController(Controller[Key]):
         except (Conflict, NotFound):
             raise
         except KubeError:
-            self._note_in_vain(volume, decision)
+            if decision.action in OF_SEVERAL_WRITES:
+                self._note_in_vain(volume, decision)
             raise
 
     async def _carry_out(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
