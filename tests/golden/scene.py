@@ -141,7 +141,7 @@ class InstancesScene(TwoLeaders, Scene):
 
     async def report(self, leader: Any, disk: str = "d1", **options: Any) -> bool:
         """The instance reports the volume; whether it has."""
-        done = await leader.handshake.report(leader.record(disk), **options, locked=False)
+        done = await leader.handshake.report(leader.record(disk), **{"locked": False} | options)
         if not done:
             self.say("the volume may not be reported")
         return done

@@ -252,7 +252,8 @@ def test_some_seeds_make_classes_anew():
     scenarios = [swarm.drawn(seed, DEFAULT) for seed in range(60)]
     found = [step for each in scenarios for step in each.steps if step.what == "replace-class"]
     assert {step.how for step in found} == {0, 1, 2}
-    lasting = [(each, step) for each in scenarios for step in each.steps if step.what != "read-back"]
+    others = ("read-back", "lose-rare")  # the latter ends when all is healed
+    lasting = [(each, step) for each in scenarios for step in each.steps if step.what not in others]
     assert all(step.value <= each.calm_minutes * 30 for each, step in lasting)
 
 

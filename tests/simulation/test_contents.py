@@ -171,9 +171,9 @@ def test_an_agent_that_keeps_no_token_is_found(monkeypatch: pytest.MonkeyPatch):
     assert "S46" in play(1, CONFIGURED).invariants
 
 
-def test_six_of_twenty_seeds_have_such_pods_and_most_of_them_users_who_change_what_they_show():
+def test_four_of_twenty_seeds_have_such_pods_and_most_of_them_users_who_change_what_they_show():
     for first in (0, 20, 40):
         found = [drawn(seed, DEFAULT) for seed in range(first, first + 20)]
         having = [each for each in found if "configured" in each.workloads.values()]
-        assert len(having) >= 6
+        assert len(having) >= 4
         assert sum(any(step.what == "edit-content" for step in each.steps) for each in having) >= 2

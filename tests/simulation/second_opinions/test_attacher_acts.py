@@ -360,7 +360,7 @@ def test_a_detach_that_has_not_come_to_its_end_is_objected_to(
     answer: float, begun_: Any, cached: VolumeAttachment | None, let_go: bool, wrong: bool
 ):
     asked: Any = Attacher(cached, let_go=let_go)
-    attacher_detaches.VALID.of(asked._definitions)["uid"] = 60.0
+    attacher_detaches.VALID.of(asked._definitions)["uid"] = {60.0}
     sent = record(ends=True, detaches="a,b")
     assert not objected(attacher_detaches.stamped, sent, asked, None, HELD, [], 60.0)
     assert objected(attacher_detaches.detached, answer, begun_, asked, HELD) == wrong
@@ -383,7 +383,7 @@ def test_a_request_that_is_stored_and_cannot_be_asked_for_is_objected_to(stores:
 @pytest.mark.parametrize(("now", "wrong"), [("t", False), ("later", True)])
 def test_that_it_is_detached_is_stored_once(now: str, wrong: bool):
     asked: Any = Attacher(record(ends=True, detached=now))
-    attacher_detaches.VALID.of(asked._definitions)["uid"] = 60.0
+    attacher_detaches.VALID.of(asked._definitions)["uid"] = {60.0}
     late = begun(stored=True, attaches={"a": -30.0})
     asked._answered.add("uid")
     assert objected(attacher_detaches.detached, 30.0, late, asked, SAID) == wrong
@@ -391,7 +391,7 @@ def test_that_it_is_detached_is_stored_once(now: str, wrong: bool):
 
 def test_what_nothing_defines_is_looked_at_each_half_minute():
     asked: Any = Attacher(SAID)
-    attacher_detaches.VALID.of(asked._definitions)["uid"] = 600.0
+    attacher_detaches.VALID.of(asked._definitions)["uid"] = {600.0}
     outstanding = begun(detaches={"a": -30.0})
     found = [objected(attacher_detaches.detached, each, outstanding, asked, HELD) for each in (30.0, 60.0)]
     assert found == [False, True]
@@ -399,7 +399,7 @@ def test_what_nothing_defines_is_looked_at_each_half_minute():
 
 def test_that_an_attach_may_come_late_is_remembered():
     asked: Any = Attacher(HELD)
-    attacher_detaches.VALID.of(asked._definitions)["uid"] = 60.0
+    attacher_detaches.VALID.of(asked._definitions)["uid"] = {60.0}
     late = begun(attaches={"a": -30.0})
     assert objected(attacher_detaches.detached, 30.0, late, asked, HELD)
     asked._answered.add("uid")

@@ -149,6 +149,7 @@ class JobController(Controller[Key]):
         except ApiError as error:
             self.recorder.event(job, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
+        self._pods.accept(created)
         self.recorder.event(job, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
         return created
 

@@ -32,13 +32,14 @@ NEARLY_S = 1e-3
 
 # --- for how long a request counts
 
-VALID: Memories[dict[str, float]] = Memories(dict)
-"""By uid: for how long a request about the volume counts, as was found last."""
+VALID: Memories[dict[str, set[float]]] = Memories(dict)
+"""By uid: for how long a request about the volume counts, as was found since its detach began: by that, or by
+what looks at it at the same time."""
 
 
 def counts_for(answer: float, asked: Definitions, record: VolumeAttachment) -> Iterator[str]:
     """To a CSI driver all requests count for as long; what nothing defines, for ten minutes."""
-    VALID.of(asked)[record.metadata.uid] = answer
+    VALID.of(asked).setdefault(record.metadata.uid, set()).add(answer)
     if record.spec.attacher != ATTACHER and answer == NOT_DEFINED_S:
         yield f"{record.name}: its driver says for how long a request counts, and {answer} s is taken"
 
@@ -71,6 +72,7 @@ def begins(asked: Detaching, record: VolumeAttachment) -> Begun:
     memory = vars(remembered)
     attaches, uid = times_on(record, ATTACH_REQUESTED_AT), record.metadata.uid
     STAMPED.of(asked).pop(uid, None)
+    VALID.of(parts["_definitions"]).pop(uid, None)
     return Begun(
         now(),
         uid in parts["_let_go"],
@@ -102,8 +104,17 @@ def _left_s(begun: Begun, valid_s: float, moment: float) -> tuple[float, float]:
 def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment) -> Iterator[str]:
     """It was let go, and 0 says so; or what was said is stored, and it waits for as long as any request may
     take effect."""
+    own = STAMPED.of(asked).pop(record.metadata.uid, "")
+    found = VALID.of(vars(asked)["_definitions"]).get(record.metadata.uid) or {0.0}
+    said = [[*_of_a_detach(answer, begun, asked, record, valid_s, own)] for valid_s in sorted(found)]
+    yield from min(said, key=len)
+
+
+def _of_a_detach(
+    answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment, valid_s: float, own: str
+) -> Iterator[str]:
+    """If a request counts for so long. `own`: what this detach has stored of its request."""
     parts = vars(asked)
-    valid_s = VALID.of(parts["_definitions"]).get(record.metadata.uid, 0.0)
     least, most = _left_s(begun, valid_s, now())
     known, gone = shown(parts["_writes"], record), begun.let_go or begun.reads
     if not answer:
@@ -119,7 +130,7 @@ def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttach
     if not gone and not least - NEARLY_S <= answer <= most + NEARLY_S:
         yield f"{record.name} waits for {answer} s, and a request takes effect for {least} to {most} s"
     if known is not None and not gone:
-        yield from _said(begun, valid_s, asked, known)
+        yield from _said(begun, valid_s, asked, known, own)
         first = record.metadata.annotations.get(DETACHED)
         if first is not None and known.metadata.annotations.get(DETACHED) not in (first, None):
             yield f"{record.name} is detached since {first}, and that is stored once more"
@@ -158,9 +169,8 @@ def not_asked(
         yield f"{record.name}: a detach is stored, and cannot be asked for: {answer!r}"
 
 
-def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachment) -> Iterator[str]:
+def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachment, own: str) -> Iterator[str]:
     """The storage has said "detached". While an attach may take effect that is not the last word."""
-    own = STAMPED.of(asked).pop(known.metadata.uid, "")
     if own in times_on(known, DETACH_REQUESTED_AT):
         yield f"{known.name}: its detach was answered, and counts as outstanding: {own}"
     attaches = [since or begun.at for since in begun.attaches.values()]

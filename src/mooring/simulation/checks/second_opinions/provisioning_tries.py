@@ -64,10 +64,16 @@ def of_a_try(
     return ()
 
 
+def _is_untouched(asked: Any, claim: PersistentVolumeClaim) -> bool:
+    """Of a claim whose end was told nothing is remembered."""
+    known = asked._claims.get(claim.key)
+    return known is not None and known.uid == claim.uid and claim.uid in UNTOUCHED.of(asked)
+
+
 def _is_nothing_there(asked: Any, claim: PersistentVolumeClaim, error: Exception) -> bool:
     """Its storage, or its own words, say that nothing can be; or all that was tried so far is known to have
     had no effect."""
-    return isinstance(error, StorageRefused | InvalidSpec) or claim.uid in UNTOUCHED.of(asked)
+    return isinstance(error, StorageRefused | InvalidSpec) or _is_untouched(asked, claim)
 
 
 def of_nothing(answer: bool, asked: Any, claim: PersistentVolumeClaim, error: Exception) -> Iterator[str]:
@@ -81,7 +87,7 @@ def of_elsewhere(
     """A volume may be made for another node if the scheduler chooses nodes for its class, and nothing is
     there yet."""
     delayed = storage_class.volume_binding_mode == DELAYED
-    if answer != (delayed and claim.uid in UNTOUCHED.of(asked)):
+    if answer != (delayed and _is_untouched(asked, claim)):
         yield f"claim {claim.key} can have a volume elsewhere: {answer}"
 
 
@@ -93,7 +99,7 @@ def of_a_failure(
     if not isinstance(answer, Exception) or isinstance(answer, KubeError):
         return
     let_go = LET_GO.of(asked).get(claim.uid)
-    delayed, untouched = written.volume_binding_mode == DELAYED, claim.uid in UNTOUCHED.of(asked)
+    delayed, untouched = written.volume_binding_mode == DELAYED, _is_untouched(asked, claim)
     unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
     unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
     if (unsuited or unwanted) and let_go is None:
