@@ -113,10 +113,12 @@ def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttach
 def _of_a_detach(
     answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment, valid_s: float, own: str
 ) -> Iterator[str]:
-    """If a request counts for so long. `own`: what this detach has stored of its request."""
+    """If a request counts for so long. `own`: what this detach has stored of its request. Of a
+    VolumeAttachment whose end was told meanwhile nothing is remembered."""
     parts = vars(asked)
     least, most = _left_s(begun, valid_s, now())
-    known, gone = shown(parts["_writes"], record), begun.let_go or begun.reads
+    known = shown(parts["_writes"], record)
+    gone = begun.let_go or begun.reads or known is None
     if not answer:
         finalizer = parts["_ours"][record.spec.attacher]
         holds = known is not None and finalizer in known.metadata.finalizers
