@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.binding.decide import Action, ClaimDecision, decide_claim
@@ -159,7 +159,7 @@ def of_quiet_writes(
 def of_finalizers(answer: Any, mark: Mark, asked: Any, each: Any) -> Iterator[str]:
     """What stays is protected, and what is protected is not written; nothing that goes gets a finalizer."""
     protection = PROTECTED_BY[type(each)]
-    writes = requests_since(mark, "patch", type(each))
+    writes = requests_since(mark, "patch", cast("type[Object]", type(each)))
     due = not each.deleting and protection not in each.metadata.finalizers
     if bool(writes) is not due:
         yield f"{each.key} has {each.metadata.finalizers}, and is written {len(writes)} times"

@@ -7,6 +7,7 @@ holds a device under an attachment that may be gone is verified before anything 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mooring.kube.objects import Node, Pod
 from mooring.node.volumes.manager import VolumeManager
@@ -21,7 +22,7 @@ SOON_S = 1.0 + 1e-6
 
 def looked_at(asked: VolumeManager, unique_name: str, seconds: float = 0.0) -> bool:
     """Whether the volume is worked on again: now, or by a timer in that time."""
-    queue = vars(vars(asked)["_queue"])
+    queue: Mapping[str, Any] = vars(vars(asked)["_queue"])
     timer = queue["_timers"].get(unique_name)
     return unique_name in queue["_dirty"] or (timer is not None and timer[0] <= now() + seconds)
 
@@ -43,7 +44,7 @@ def wanted(answer: None, asked: VolumeManager, pod: Pod, specs: Mapping[str, Vol
             continue  # a wish of before
         readers = {each for each in want.names if operations.is_read_only(specs[each], pod)}
         written = {*want.names} - readers
-        if want.read_only != readers or (written and operations.is_read_only(want.spec, pod)):
+        if {*want.read_only} != readers or (written and operations.is_read_only(want.spec, pod)):
             yield f"{unique_name}: of {want.names} {sorted(readers)} only read it, and not {sorted(want.read_only)}"
         last = volumes_of(asked)[unique_name].operations.get(uid)
         if not looked_at(asked, unique_name) or (last is not None and last.again_at > now()):
