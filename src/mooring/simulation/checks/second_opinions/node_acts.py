@@ -7,9 +7,9 @@ holds a device under an attachment that may be gone is verified before anything 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from mooring.kube.objects import Node, Pod
+from mooring.kube.workqueue import WorkQueue
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.checks.second_opinions.memories import now
@@ -22,9 +22,10 @@ SOON_S = 1.0 + 1e-6
 
 def looked_at(asked: VolumeManager, unique_name: str, seconds: float = 0.0) -> bool:
     """Whether the volume is worked on again: now, or by a timer in that time."""
-    queue: Mapping[str, Any] = vars(vars(asked)["_queue"])
-    timer = queue["_timers"].get(unique_name)
-    return unique_name in queue["_dirty"] or (timer is not None and timer[0] <= now() + seconds)
+    queue: WorkQueue[str] = vars(asked)["_queue"]
+    parts = vars(queue)
+    timer = parts["_timers"].get(unique_name)
+    return unique_name in parts["_dirty"] or (timer is not None and timer[0] <= now() + seconds)
 
 
 def volumes_of(asked: VolumeManager) -> Mapping[str, WantedVolume]:
