@@ -25,3 +25,14 @@ def test_what_was_left_alone_for_a_while_begins_anew():
     assert held.left(["c"], 2.0 + LONGEST_S) == 4.0
     held.note("c", 6.0 + 2 * LONGEST_S + 0.1)
     assert held.left(["c"], 6.0 + 2 * LONGEST_S + 0.1) == 0.0
+
+
+def test_of_what_is_not_tried_any_more_nothing_is_remembered():
+    rests: Rests[str] = Rests()
+    for key in ("a", "b"):
+        rests.note(key, 0.0)
+        rests.note(key, 0.0)
+    rests.end_others({"a", "c"})
+    assert (len(rests), rests.left(["a"], 0.0), rests.left(["b"], 0.0)) == (1, 1.0, 0.0)
+    rests.end_others(())
+    assert not rests

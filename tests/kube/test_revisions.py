@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from virtual_server import not_stuck, started
 
-from mooring.kube.client import Client
+from mooring.kube.client import Client, WatchEvent
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ControllerRevision, ObjectMeta, StatefulSet, StatefulSetSpec
@@ -94,6 +94,33 @@ def test_old_revisions_go_beyond_the_limit_if_there_is_one(
         assert len(kept) == left
         assert newest in {each.name for each in kept}
         assert all(template_of(each)["spec"]["containers"] for each in kept)
+
+    played(story, run, now)
+
+
+def test_the_present_template_is_the_newest_whatever_arrives_late(
+    run: Callable[[Any], Any], now: Callable[[], datetime]
+):
+    """A request for a former template's revision that took effect late: it has the same number. The owner is
+    looked at, and its own revision becomes the newest. Found by the simulation."""
+    former = {"spec": {"containers": [{"name": "c", "image": "former"}]}}
+
+    async def story(revisions: Revisions, cache: Informer[ControllerRevision], client: Client) -> None:
+        looked: list[str] = []
+        revisions.call_when_changed("StatefulSet", looked.append)
+        live = owner(uid=await store_set(client))
+        name = await revisions.present(live)
+        assert looked == [], "its own writes are no news"
+        late = revision_body(owner(former, live.uid), 1)
+        made = await client.create(ControllerRevision, late, "default")
+        cache.apply(WatchEvent("ADDED", made, made.metadata.resource_version))
+        assert looked == ["default/db"]
+        assert await revisions.present(live) == name
+        assert {each.name: each.revision for each in cache.items()} == {name: 2, made.name: 1}
+        assert await revisions.present(live) == name
+        cache.apply(WatchEvent("DELETED", made, "99"))
+        assert looked == ["default/db"] * 2
+        assert [each.revision for each in cache.items()] == [2]
 
     played(story, run, now)
 

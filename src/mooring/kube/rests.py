@@ -8,7 +8,7 @@ while. Values only, no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -40,6 +40,13 @@ class Rests(Generic[K]):
     def end(self, key: K) -> None:
         """Something has come of it, or it is not wanted any more."""
         self._done.pop(key, None)
+
+    def end_others(self, keys: Collection[K]) -> None:
+        """Of what is not among these nothing is tried any more."""
+        self._done = {key: done for key, done in self._done.items() if key in keys}
+
+    def __len__(self) -> int:
+        return len(self._done)
 
     def end_all(self) -> None:
         """What was in the way may have changed."""

@@ -77,14 +77,16 @@ class Revisions:
         self._client = client
         self._cache = cache
 
-    def call_when_gone(self, kind: str, look: Callable[[str], object]) -> None:
-        """Calls `look` with the key of the owner, of this kind, of each revision that goes: it makes that of
-        its present template anew."""
+    def call_when_changed(self, kind: str, look: Callable[[str], object]) -> None:
+        """Calls `look` with the key of the owner, of this kind, of each revision that is made, changed or
+        taken away by another: the owner's present template may have none any more, or not the newest. So does
+        a request of its own that took effect late."""
 
         def changed(old: ControllerRevision | None, new: ControllerRevision | None) -> None:
-            owner = old.controller if old is not None and new is None else None
-            if old is not None and owner is not None and owner.kind == kind:
-                look(f"{old.namespace}/{owner.name}")
+            for each in (old, new):
+                owner = each.controller if each is not None else None
+                if each is not None and owner is not None and owner.kind == kind:
+                    look(f"{each.namespace}/{owner.name}")
 
         self._cache.add_handler(changed)
 
@@ -103,11 +105,12 @@ class Revisions:
         name = revision_name(owner) if found is None else found.name
         if owner.deleting:
             return name
-        newest = max((each.revision for each in held), default=0)
+        newest = max((each.revision for each in held if each is not found), default=0)
         if found is None:
             return await self._create(owner, newest + 1)
-        if found.revision < newest:
-            self._cache.accept(await self._client.revise(found, {"revision": newest + 1}))
+        if found.revision <= newest:
+            written = await self._client.revise(found, {"revision": newest + 1})
+            self._cache.accept(written, tell=False)
         return name
 
     async def _create(self, owner: Owner, number: int) -> str:
@@ -126,7 +129,9 @@ class Revisions:
             except AlreadyExists:
                 made = await self._client.get(ControllerRevision, revision_name(owner, salt), owner.namespace)
             if made.controller is None or made.controller.uid == owner.uid:
-                self._cache.accept(made)  # it is ours, or was left behind with the pods that are of it
+                self._cache.accept(
+                    made, tell=False
+                )  # it is ours, or was left behind with the pods that are of it
                 return made.name
         raise Conflict(f"all names for a revision of {owner.key} are taken by its predecessors'", status=409)
 

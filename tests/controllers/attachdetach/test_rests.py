@@ -18,8 +18,6 @@ from mooring.kube.objects import VolumeAttachment
 Run = Callable[[Any], Any]
 Patch = pytest.MonkeyPatch
 
-TRIED = (VOLUME, "n0", Action.REPORT)
-
 
 @pytest.mark.parametrize(("action", "rests"), [(Action.WAIT, False), (Action.REPORT, True)])
 def test_what_was_in_vain_rests_no_longer_when_something_else_is_decided(
@@ -34,10 +32,11 @@ def test_what_was_in_vain_rests_no_longer_when_something_else_is_decided(
 
         monkeypatch.setattr(made, "_carry_out", carry_out)
         for _ in range(2):
-            made._in_vain.note(TRIED, asyncio.get_running_loop().time())
-        assert made._in_vain.left((TRIED,), asyncio.get_running_loop().time()) == 1.0
+            made._note_in_vain(VOLUME, decision(Action.REPORT))
+        assert made._rest_s(VOLUME, decision(Action.REPORT)) == 1.0
         await made.reconcile(VOLUME)
-        assert (made._in_vain.left((TRIED,), asyncio.get_running_loop().time()) > 0) is rests
+        assert (made._rest_s(VOLUME, decision(Action.REPORT)) > 0) is rests
+        assert (made._in_vain != {}) is rests
 
     run(story())
 
@@ -46,10 +45,10 @@ def test_what_is_woken_too_early_is_looked_at_again_when_it_has_rested(run: Run,
     """Whatever had woken it has ended the wait that was set before."""
 
     async def story() -> None:
-        made, loop = controller(now), asyncio.get_running_loop()
+        made = controller(now)
         assert not made._is_too_early(VOLUME, decision(Action.REPORT))
         for _ in range(2):
-            made._in_vain.note(TRIED, loop.time())
+            made._note_in_vain(VOLUME, decision(Action.REPORT))
         assert made._is_too_early(VOLUME, decision(Action.REPORT))
         await asyncio.sleep(0.9)
         assert made.queue.is_delayed(VOLUME)
@@ -64,10 +63,21 @@ def test_what_was_in_vain_is_forgotten_with_its_record(run: Run, now: Any):
     async def story() -> None:
         made = controller(now)
         made.cache(VolumeAttachment).accept(RECORD)
-        made._in_vain.note(TRIED, 0.0)
-        made._in_vain.note((VOLUME, "n1", Action.REPORT), 0.0)
+        for volume in (VOLUME, "another"):
+            made._note_in_vain(volume, decision(Action.REPORT))
         made.cache(VolumeAttachment).apply(WatchEvent("DELETED", RECORD, "9"))
-        assert [*made._in_vain._done] == [(VOLUME, "n1", Action.REPORT)]
+        assert [*made._in_vain] == ["another"]
+
+    run(story())
+
+
+def test_what_was_in_vain_is_forgotten_with_what_asked_for_it(run: Run, now: Any, monkeypatch: Patch):
+    async def story() -> None:
+        made = controller(now)
+        made._note_in_vain(VOLUME, decision(Action.ATTACH))
+        decided(made, monkeypatch)
+        await made.reconcile(VOLUME)
+        assert made._in_vain == {}
 
     run(story())
 

@@ -57,7 +57,13 @@ class Parts:
 
 
 def controller(**parts: Any) -> Any:
-    said = {"_settling": {}, "_last_events": {}, "_waiting_since": {}, "_in_vain": Rests(), "_deleted": {}}
+    said = {
+        "_settling": {},
+        "_last_events": {},
+        "_waiting_since": {},
+        "_in_vain": {V: Rests()},
+        "_deleted": {},
+    }
     index = Parts(records={"va": RECORD})
     return Parts(queue=WorkQueue(), **(said | {"_index": index} | parts))
 
@@ -103,7 +109,7 @@ def test_what_is_remembered_of_what_is_over_is_objected_to(action: Action, parts
 def test_a_rest_of_what_is_not_decided_any_more_is_objected_to(tried: Action, wrong: bool):
     def ask() -> list[str]:
         asked = controller()
-        asked._in_vain.note((V, "n0", tried), 0.0)
+        asked._in_vain[V].note(("n0", tried), 0.0)
         acts.work_begins(asked, V)
         acts.decided(None, asked, decision(Action.ATTACH), None)  # type: ignore[arg-type]
         return [*acts.worked(None, None, asked, V)]
@@ -160,7 +166,7 @@ def test_a_report_in_vain_that_is_not_noted_is_objected_to(noted: bool, again: b
         acts.carry_out_begins(asked, V, report, state)  # type: ignore[arg-type]
         [*handshakes.noting("report")(False, None, RECORD)]
         if noted:
-            asked._in_vain.note((V, "n0", Action.REPORT), 0.0)
+            asked._in_vain[V].note(("n0", Action.REPORT), 0.0)
         if again:
             asked.queue.add(V)
         return [*acts.carried_out(None, None, asked, V, report, state)]  # type: ignore[arg-type]
@@ -211,7 +217,7 @@ def test_a_rest_that_is_not_kept_or_not_looked_at_is_objected_to(
     def ask() -> list[str]:
         asked, attach = controller(), decision(Action.ATTACH)
         for _ in range(rests):
-            asked._in_vain.note((V, "n0", Action.ATTACH), acts.now())
+            asked._in_vain[V].note(("n0", Action.ATTACH), acts.now())
         if again:
             asked.queue.add_after(V, 1.0)
         return [*acts.too_early(answer, asked, V, attach)]

@@ -58,7 +58,6 @@ _Since = tuple[tuple[str, ...], float]
 SOON_S = 0.05
 OF_SEVERAL_WRITES = (Action.ATTACH, Action.GRANT, Action.RESTAMP, Action.DETACH)
 """Actions that write more than once: if a later write is refused, an earlier one has woken the volume."""
-MAY_BE_IN_VAIN = (*OF_SEVERAL_WRITES, Action.REPORT)
 SETTLES_S = 1.0
 """Between one and two times so long stands a lock before it is granted anew to the node that has it."""
 WRITING = (
@@ -136,9 +135,9 @@ class AttachDetachController(Controller[Key]):
         # volume -> the epoch of a lock that is ahead of its VolumeAttachment, and until when (the loop's
         # time) another controller may still write it there
         self._settling: dict[str, tuple[int, float]] = {}
-        # Volume, node and what was tried in vain there: what was read live, or the API server, refused what
+        # volume -> node and what was tried in vain there: what was read live, or the API server, refused what
         # the caches ask for, which may hide why for long. Most tries wake the volume themselves.
-        self._in_vain: Rests[tuple[str, str, Action]] = Rests()
+        self._in_vain: dict[str, Rests[tuple[str, Action]]] = {}
 
     async def started(self) -> None:
         self._foreign_writes.active = not self._options.observe
@@ -175,8 +174,9 @@ class AttachDetachController(Controller[Key]):
                 self.look_again(key, decision.after + SOON_S)
         if all(decision.action is not Action.GRANT for decision in decisions):
             self._settling.pop(key, None)
-        for decision in decisions:
-            self._end_rests(key, decision.node, but=decision.action)
+        if (rests := self._in_vain.get(key)) is not None:
+            rests.end_others({(decision.node, decision.action) for decision in decisions})
+            self._in_vain.pop(key) if not rests else None
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -220,12 +220,7 @@ class AttachDetachController(Controller[Key]):
     def _forget_deleted(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if old is not None and new is None:
             self._deleted.pop(old.name, None)
-            self._end_rests(volume_of(old), old.spec.node_name)
-
-    def _end_rests(self, volume: str, node: str, *, but: Action | None = None) -> None:
-        for action in MAY_BE_IN_VAIN:
-            if action is not but:
-                self._in_vain.end((volume, node, action))
+            self._in_vain.pop(volume_of(old), None)
 
     def _try_again(self, volume: str, decision: VolumeDecision) -> None:
         """It was in vain. The caches will show why, and wake the volume; a watch that is cut off may take
@@ -235,7 +230,7 @@ class AttachDetachController(Controller[Key]):
 
     def _note_in_vain(self, volume: str, decision: VolumeDecision) -> None:
         now = asyncio.get_running_loop().time()
-        self._in_vain.note((volume, decision.node, decision.action), now)
+        self._in_vain.setdefault(volume, Rests()).note((decision.node, decision.action), now)
 
     def _is_too_early(self, volume: str, decision: VolumeDecision) -> bool:
         """Whether the last try in vain is not long enough ago. If so, the volume is looked at in time."""
@@ -245,8 +240,8 @@ class AttachDetachController(Controller[Key]):
         return left > 0
 
     def _rest_s(self, volume: str, decision: VolumeDecision) -> float:
-        tried = (volume, decision.node, decision.action)
-        return self._in_vain.left((tried,), asyncio.get_running_loop().time())
+        rests, tried = self._in_vain.get(volume), (decision.node, decision.action)
+        return rests.left((tried,), asyncio.get_running_loop().time()) if rests is not None else 0.0
 
     def _vanished(self, record: VolumeAttachment) -> bool:
         """Whether the VolumeAttachment is deleted although the stale cache shows it: no finalizer held it."""

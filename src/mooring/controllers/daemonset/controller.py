@@ -49,7 +49,7 @@ class DaemonSetController(Controller[str]):
         self._adopter = Adopter(client, self._pods)
         history = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, history)
-        self._revisions.call_when_gone(DaemonSet.RESOURCE.kind, self.queue.add)
+        self._revisions.call_when_changed(DaemonSet.RESOURCE.kind, self.queue.add)
         self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
         """Of a set (by uid) on a node: until when (the loop's time) it waits, and how long the next time."""
 

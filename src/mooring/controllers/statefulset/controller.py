@@ -65,7 +65,7 @@ class StatefulSetController(Controller[str]):
         self._claims.add_handler(self._claim_gone)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
-        self._revisions.call_when_gone(StatefulSet.RESOURCE.kind, self.queue.add)
+        self._revisions.call_when_changed(StatefulSet.RESOURCE.kind, self.queue.add)
         self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
         """By the set's key: how often a pod of each ordinal was made. Whether one was ready tells nothing: it
         may have been so for an instant."""

@@ -8,7 +8,7 @@ news; and what is remembered of a try, a deletion or a lock is what has happened
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mooring.controllers.attachdetach.controller import AttachDetachController
@@ -53,6 +53,12 @@ def looked_at(asked: AttachDetachController, volume: str, seconds: float) -> boo
     return volume in queue["_dirty"] or (timer is not None and timer[0] <= now() + seconds + NEARLY_S)
 
 
+def in_vain(asked: AttachDetachController, volume: str) -> Mapping[tuple[str, Action], tuple[int, float]]:
+    """What was tried in vain: node and action → how often, and until when it rests."""
+    rests: Rests[tuple[str, Action]] | None = vars(asked)["_in_vain"].get(volume)
+    return vars(rests)["_done"] if rests is not None else {}
+
+
 # --- one volume
 
 
@@ -94,9 +100,8 @@ def worked(answer: None, before: None, asked: AttachDetachController, key: objec
     for what in ("_last_events", "_waiting_since"):
         if others := parts[what].get(volume, {}).keys() - actions.keys():
             yield f"{volume}: of {sorted(others)} it is remembered what was told"
-    rests: Rests[tuple[str, str, Action]] = parts["_in_vain"]
-    for of_volume, node, action in vars(rests)["_done"]:
-        if of_volume == volume and node in actions and actions[node].action is not action:
+    for node, action in in_vain(asked, volume):
+        if node not in actions or actions[node].action is not action:
             yield f"{volume} on {node}: {action.value} was in vain, and is not decided any more"
 
 
@@ -131,8 +136,7 @@ def carried_out(
 
 def _in_vain(asked: AttachDetachController, volume: str, decision: VolumeDecision) -> Iterator[str]:
     """It is noted, and tried again, ever more seldom."""
-    rests: Rests[tuple[str, str, Action]] = vars(asked)["_in_vain"]
-    if (volume, decision.node, decision.action) not in vars(rests)["_done"]:
+    if (decision.node, decision.action) not in in_vain(asked, volume):
         yield f"{volume} on {decision.node}: {decision.action.value} was in vain, and that is not noted"
     if not looked_at(asked, volume, LOOKS_S):
         yield f"{volume} on {decision.node}: {decision.action.value} was in vain, and is not tried again"
@@ -142,8 +146,7 @@ def too_early(
     answer: bool, asked: AttachDetachController, volume: str, decision: VolumeDecision
 ) -> Iterator[str]:
     """What was in vain rests, and is looked at when that is over."""
-    rests: Rests[tuple[str, str, Action]] = vars(asked)["_in_vain"]
-    until: float = vars(rests)["_done"].get((volume, decision.node, decision.action), (0, now()))[1]
+    until = in_vain(asked, volume).get((decision.node, decision.action), (0, now()))[1]
     if answer != (until > now()):
         yield f"{volume} on {decision.node} rests until {until}, it is {now()}, and too early: {answer}"
     if answer and not looked_at(asked, volume, until - now()):
