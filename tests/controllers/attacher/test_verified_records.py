@@ -9,10 +9,13 @@ from controller_stage import ControllerStage, Play
 from disk_record import reconciled, wanted
 from structlog.testing import capture_logs
 
+from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import VERIFY, AttacherController
 from mooring.kube.client import Client
 from mooring.kube.objects import VolumeAttachment
+from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.names import ATTACH_REQUESTED_AT
 
 
 async def verified(stage: ControllerStage, attacher: Any) -> list[tuple[str, str]]:
@@ -20,6 +23,10 @@ async def verified(stage: ControllerStage, attacher: Any) -> list[tuple[str, str
     with capture_logs() as logged:
         await attacher.reconcile(VERIFY)
     return [(each["event"], each["record"]) for each in logged]
+
+
+async def live(stage: ControllerStage) -> VolumeAttachment:
+    return await stage.api.get(VolumeAttachment, "va")
 
 
 async def attached(stage: ControllerStage) -> Any:
@@ -40,6 +47,44 @@ def test_an_operator_is_told_what_of_a_record_was_not_so(play: Play, elsewhere: 
             stage.array.appear("d", "n", elsewhere)
         assert await verified(stage, attacher) == [(told, "va")]
         assert await verified(stage, attacher) == []
+
+    play(story)
+
+
+@pytest.mark.parametrize(("earlier", "left"), [((), ()), (("2030-01-01T00:00:00.000000Z",),) * 2])
+def test_an_attach_that_was_answered_is_not_waited_for_when_its_volume_has_vanished(
+    play: Play, earlier: tuple[str, ...], left: tuple[str, ...]
+):
+    """Its detach would wait for as long as a request may take effect: to some storages that is hours. One
+    that was not answered before it still is waited for."""
+
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+        (answered,) = requests.times(await live(stage), ATTACH_REQUESTED_AT)
+        both = ",".join((*earlier, answered))
+        await stage.api.patch(
+            VolumeAttachment, "va", {"metadata": {"annotations": {ATTACH_REQUESTED_AT: both}}}
+        )
+        attacher.cache(VolumeAttachment).accept(await live(stage))
+        stage.array.vanish("d", "n")
+        assert await verified(stage, attacher) == [("NotAttachedAnyMore", "va")]
+        assert requests.times(await live(stage), ATTACH_REQUESTED_AT) == left
+        assert not (await live(stage)).status.attached
+
+    play(story)
+
+
+def test_a_volume_that_has_vanished_is_attached_again_also_if_its_former_attach_cannot_be_taken_off(
+    play: Play,
+):
+    async def story(stage: ControllerStage):
+        attacher = await attached(stage)
+        attacher.queue = WorkQueue()
+        stage.array.vanish("d", "n")
+        stage.wire.lose(lambda sent: sent.method == "PATCH" and sent.path.endswith("volumeattachments/va"))
+        assert ("VolumeNotCorrected", "va") in await verified(stage, attacher)
+        assert not (await live(stage)).status.attached
+        assert "va" in attacher.queue
 
     play(story)
 

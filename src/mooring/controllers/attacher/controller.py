@@ -190,12 +190,21 @@ class AttacherController(Controller[Key]):
         return found
 
     async def _correct(self, record: VolumeAttachment, status: dict[str, Any]) -> None:
+        """The status has said that the latest attach was answered. If it does not say so any more, that one
+        is taken off before the next; an earlier one may still take effect."""
+        stays = status.get("attached", True)
+        answered = not stays and requests.times(record, ATTACH_REQUESTED_AT) != ()
         try:
-            patch = {"status": status}
-            self._records.accept(await self.client.revise(record, patch, subresource="status"))
+            written = await self.client.revise(record, {"status": status}, subresource="status")
         except (Conflict, NotFound):  # written or deleted since: the answer is about an earlier state
             return
-        code = "AttachedElsewhere" if status.get("attached", True) else "NotAttachedAnyMore"
+        self._records.accept(written, tell=False)
+        try:
+            if answered:
+                await self._writes.withdraw(written, ATTACH_REQUESTED_AT)
+        finally:
+            self.queue.add(record.name)
+        code = "AttachedElsewhere" if stays else "NotAttachedAnyMore"
         self.log.warning(code, record=record.name, node=record.spec.node_name)
 
     async def _carry_out(self, action: Action, record: VolumeAttachment) -> VolumeAttachment | None:
