@@ -20,8 +20,6 @@ from mooring.simulation.checks.second_opinions import node_acts
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.spec import VolumeSpec
 
-PLUGIN = "example.com/disk"
-
 
 def objects(
     made: WantedVolume,
@@ -150,17 +148,7 @@ async def _before(made: WantedVolume) -> set[str]:
     return node_acts.unverified(manager(made), None, None)
 
 
-# --- its plugin, and what is verified
-
-
-def test_when_a_plugin_has_changed_its_volumes_are_looked_at():
-    def changed(plugin: str) -> Callable[[Any], Iterable[str]]:
-        return lambda asked: node_acts.plugin_has_changed(None, asked, plugin)
-
-    assert not objects(volume(), changed(PLUGIN))
-    assert objects(volume(), changed(PLUGIN), marked=False)
-    assert objects(resting(5.0), changed(PLUGIN))
-    assert not objects(resting(5.0), changed("another"), marked=False)
+# --- what is verified
 
 
 @pytest.mark.parametrize(

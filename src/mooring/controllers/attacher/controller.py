@@ -170,6 +170,8 @@ class AttacherController(Controller[Key]):
         correction: tried again at once, the storage would be asked about everything."""
         for plugin, ours in (await self._recorded()).items():
             for record, said in await asked(plugin, ours, self.log):
+                if self._records.get(record.name) is not record:
+                    continue  # written since: what the storage has said was about an earlier state
                 if status := correction(record, said):
                     try:
                         await self._correct(record, status)
@@ -190,20 +192,14 @@ class AttacherController(Controller[Key]):
         return found
 
     async def _correct(self, record: VolumeAttachment, status: dict[str, Any]) -> None:
-        """The status has said that the latest attach was answered. If it does not say so any more, that one
-        is taken off before the next; an earlier one may still take effect."""
-        stays = status.get("attached", True)
-        answered = not stays and requests.times(record, ATTACH_REQUESTED_AT) != ()
         try:
             written = await self.client.revise(record, {"status": status}, subresource="status")
         except (Conflict, NotFound):  # written or deleted since: the answer is about an earlier state
             return
-        self._records.accept(written, tell=False)
-        try:
-            if answered:
-                await self._writes.withdraw(written, ATTACH_REQUESTED_AT)
-        finally:
-            self.queue.add(record.name)
+        stays = status.get("attached", True)
+        if not stays:  # nothing else says any more that its attach was answered
+            self._ages.answered(record, *requests.times(record, ATTACH_REQUESTED_AT)[-1:])
+        self._records.accept(written)
         code = "AttachedElsewhere" if stays else "NotAttachedAnyMore"
         self.log.warning(code, record=record.name, node=record.spec.node_name)
 

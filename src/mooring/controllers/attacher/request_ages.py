@@ -2,12 +2,14 @@
 
 By the wall clock a request that was sent a second ago may be an hour old: the clock was set. So the times on
 a VolumeAttachment tell requests apart, and no more. How old one is goes by the event loop's clock, which does
-not jump, and from the moment at which this process has seen it first: it was sent then, or before.
+not jump, and from the moment at which this process has seen it first: it was sent then, or before. What was
+answered is over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 
 from mooring.controllers.attacher import requests
@@ -31,6 +33,10 @@ class RequestAges:
         ]
         if named:
             self._since[record.uid] = {each: known.get(each, now) for each in named}
+
+    def answered(self, record: VolumeAttachment, *sent: str) -> None:
+        """Of these requests it is known that they were answered: they count as over."""
+        self._since.setdefault(record.uid, {}).update(dict.fromkeys(sent, -math.inf))
 
     def record_changed(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         """Handler of the cache, which tells of one in the place of another as of two changes."""

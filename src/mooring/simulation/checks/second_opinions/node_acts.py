@@ -1,6 +1,6 @@
 """What a node agent has made of news about its volumes: docs/protocol.md, "Mount", and docs/nodes.md.
 
-A change of the Node, of a plugin or of what a pod wants has each volume looked at that it concerns. What
+A change of the Node, or of what a pod wants, has each volume looked at that it concerns. What
 holds a device under an attachment that may be gone is verified before anything else is done to it.
 """
 
@@ -86,16 +86,6 @@ def _is_held(volume: WantedVolume) -> bool:
     return at_work or volume.record.device is not None
 
 
-def plugin_has_changed(answer: None, asked: VolumeManager, plugin: str) -> Iterator[str]:
-    """Each of its volumes is looked at, and what has failed for a pod is tried at once."""
-    for name, volume in volumes_of(asked).items():
-        if volume.record.plugin != plugin:
-            continue
-        rests = [each for each in volume.operations.values() if each.again_at > now()]
-        if rests or not looked_at(asked, name):
-            yield f"{name}: plugin {plugin} has changed, and it is not looked at"
-
-
 def to_verify(asked: VolumeManager, volume: WantedVolume) -> bool:
     return volume.unverified and volume.record.device is not None
 
@@ -110,6 +100,5 @@ def verified(answer: None, before: bool, asked: VolumeManager, volume: WantedVol
 QUESTIONS = (
     Question(VolumeManager, "want", wanted),
     Question(VolumeManager, "node_changed", node_has_changed, before=unverified),
-    Question(VolumeManager, "plugin_changed", plugin_has_changed),
     Question(VolumeManager, "_verify", verified, before=to_verify),
 )

@@ -121,6 +121,9 @@ def _are_bound(claim: PersistentVolumeClaim, pv: PersistentVolume) -> bool:
 
 
 def _binding_of_volume(asked: Any, pv: PersistentVolume) -> str:
+    """One that is being bound is looked at when that has ended."""
+    if pv.name in asked._chosen:
+        return ""
     if not pv.deleting and VOLUME_PROTECTION not in pv.metadata.finalizers:
         return "protecting"
     decision = decide_volume(pv, _claim_of(asked, pv))
