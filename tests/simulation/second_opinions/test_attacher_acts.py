@@ -34,6 +34,7 @@ from mooring.simulation.checks.second_opinions import (
     attacher_verifying,
     attacher_writes,
 )
+from mooring.simulation.checks.second_opinions.server_requests import note
 from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.errors import NotAsked, StorageRefused, VolumeError
 from mooring.volumes.names import (
@@ -231,7 +232,7 @@ def test_an_attach_of_what_was_not_looked_at_or_is_not_to_be_attached_is_objecte
             attacher_acts.intends(stored, asked, ONCE)
         begun = attacher_acts.step_begins(asked, ONCE)
         if read is not None:
-            api_words.read(read, asked.client, PersistentVolume, "pv")
+            assert [*note("get", PersistentVolume, ("", "pv"), read, {})] == []
         if asks:
             attacher_acts.asks(None, "csi", "volume_attach")
         return [*attacher_acts.attach_ended(None, begun, asked, ONCE)] != []
@@ -536,9 +537,9 @@ def test_a_definition_that_is_not_the_volumes_or_may_be_old_is_objected_to(
 ):
     async def found() -> bool:
         asked: Any = Parts(_client=Api(), _cache={} if cached else None)
-        begun = attacher_definitions.moment(asked, held)
+        begun = attacher_definitions.lookup_begins(asked, held)
         if read:
-            api_words.read(volume(), asked._client, PersistentVolume, "pv")
+            assert [*note("get", PersistentVolume, ("", "pv"), volume(), {})] == []
         spec = VolumeSpec.of_persistent_volume(volume())
         return [*attacher_definitions.defined(spec, begun, asked, held, live=live)] != []
 
@@ -548,7 +549,8 @@ def test_a_definition_that_is_not_the_volumes_or_may_be_old_is_objected_to(
 def test_a_definition_in_the_place_of_ones_own_is_objected_to():
     own = replace(HELD, spec=replace(HELD.spec, source=VolumeAttachmentSource(inline_volume_spec={})))
     spec = VolumeSpec.of_persistent_volume(volume())
-    assert objected(attacher_definitions.defined, spec, 0.0, Parts(_cache=None), own)
+    nothing: Any = None
+    assert objected(attacher_definitions.defined, spec, nothing, Parts(_cache=None), own)
 
 
 @pytest.mark.parametrize(
@@ -567,7 +569,7 @@ def test_a_detach_of_another_volume_or_after_a_needless_look_is_objected_to(
     async def found() -> bool:
         asked: Any = Parts()
         for _ in range(looks):
-            attacher_definitions.moment(asked, held)
+            attacher_definitions.lookup_begins(asked, held)
         return [*attacher_definitions.to_detach((name, None), 0, asked, held)] != []
 
     assert run_in_virtual_time(found()) == wrong

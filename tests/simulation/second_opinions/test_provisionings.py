@@ -488,4 +488,4 @@ def test_a_volume_that_is_looked_at_again_while_it_is_attached_is_objected_to(
     attachments = Mock(items=Mock(return_value=[record("pv")] if attached else [record("x")]))
     queue = Mock(is_delayed=Mock(return_value=delayed))
     asked = Mock(_reclaimer=Mock(_attachments=attachments), queue=queue)
-    assert len([*reclaiming.of_what_is_left(None, asked, volume("pv"))]) == objected
+    assert len([*reclaiming.of_what_is_left(None, False, asked, volume("pv"))]) == objected

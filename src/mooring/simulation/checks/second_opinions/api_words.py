@@ -1,4 +1,4 @@
-"""What the API server has said to one client of VolumeAttachments and PersistentVolumes, the latest last: by
+"""What the API server has said to one client of VolumeAttachments, the latest last: by
 that, and not by what its part remembers, a write was overtaken, or what was to be written is gone."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound
-from mooring.kube.objects import PersistentVolume, VolumeAttachment
-from mooring.simulation.checks.second_opinions.memories import Memories, now
+from mooring.kube.objects import VolumeAttachment
+from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 
 
@@ -19,26 +19,17 @@ from mooring.simulation.checks.second_opinions.question import Question
 class Said:
     """`live`: by name what was read live or written last, None if there was nothing. `tries`: by uid the
     writes that were refused for their version ("refused") and the live looks ("read"), since `anew`.
-    `writes`: by uid, how many were done. `listed`: the last list. `volumes`: by name the PersistentVolumes
-    that were read live, and when."""
+    `writes`: by uid, how many were done. `listed`: the last list."""
 
     live: dict[str, VolumeAttachment | None] = field(default_factory=dict[str, "VolumeAttachment | None"])
     tries: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     writes: Counter[str] = field(default_factory=Counter[str])
     listed: Any = None
-    volumes: dict[str, tuple[float, PersistentVolume | None]] = field(
-        default_factory=dict[str, "tuple[float, PersistentVolume | None]"]
-    )
 
     def is_gone(self, record: VolumeAttachment) -> bool:
         """Whether it was said that this very VolumeAttachment does not exist any more."""
         live = self.live.get(record.metadata.name, record)
         return live is None or live.metadata.uid != record.metadata.uid
-
-    def read_since(self, name: str, moment: float) -> PersistentVolume | None:
-        """The PersistentVolume as it was read live, if that was at this moment or later."""
-        at, volume = self.volumes.get(name, (-1.0, None))
-        return volume if at >= moment else None
 
     def anew(self, record: VolumeAttachment) -> None:
         """A write of it begins."""
@@ -54,9 +45,7 @@ def said_to(client: Client) -> Said:
 
 
 def read(answer: Any, client: Client, kind: type, name: str, namespace: str = "") -> Iterable[str]:
-    if kind is PersistentVolume:
-        _SAID.of(client).volumes[name] = now(), answer
-    elif kind is VolumeAttachment:
+    if kind is VolumeAttachment:
         said = _SAID.of(client)
         before, said.live[name] = said.live.get(name), answer
         known = answer or before

@@ -16,7 +16,8 @@ from mooring.controllers.attacher.decide import Action
 from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import VolumeAttachment
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.simulation.checks.second_opinions import server_requests
 from mooring.simulation.checks.second_opinions.api_words import said_to
 from mooring.simulation.checks.second_opinions.attacher_requests import times_on
 from mooring.simulation.checks.second_opinions.attacher_steps import lock_checked, reclaim_checked
@@ -104,10 +105,10 @@ def _left(asked: AttacherController, key: str) -> Iterator[str]:
 # --- attach
 
 
-def step_begins(*asked: object) -> float:
-    """From now on it counts what is asked of the storage, and what was read live."""
+def step_begins(*asked: object) -> server_requests.Mark:
+    """From now on it counts what is asked of the storage, and what this worker reads live."""
     _REQUESTS.of(asyncio.current_task()).sent = False
-    return now()
+    return server_requests.begins()
 
 
 def intends(answer: VolumeAttachment, asked: AttacherController, record: VolumeAttachment) -> Iterable[str]:
@@ -126,7 +127,7 @@ def asks(answer: object, plugin: str, what: str) -> Iterable[str]:
 
 
 def attach_ended(
-    answer: Ended, begun: float, asked: AttacherController, record: VolumeAttachment
+    answer: Ended, begun: server_requests.Mark, asked: AttacherController, record: VolumeAttachment
 ) -> Iterator[str]:
     """The storage is asked only when this very request was stored (C15), and about a PersistentVolume that
     was read live since, is locked for this attachment or for none (C14), and is not to be reclaimed
@@ -137,7 +138,7 @@ def attach_ended(
         yield f"{record.name}: its attach is asked for, and this request is not stored"
     if not request.sent or not name:
         return
-    volume = said_to(asked.client).read_since(name, begun)
+    *_, volume = None, *server_requests.found_live(begun, PersistentVolume, name)
     if volume is None:
         yield f"{record.name}: its attach is asked for, and PersistentVolume {name} is not read live"
     else:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mooring.controllers.attacher.definitions import Definitions
-from mooring.kube.objects import VolumeAttachment
-from mooring.simulation.checks.second_opinions.api_words import said_to
-from mooring.simulation.checks.second_opinions.memories import Memories, now
+from mooring.kube.objects import PersistentVolume, VolumeAttachment
+from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.server_requests import Mark, begins, found_live
 from mooring.volumes.attachment_lock import ATTACHED_TO
 from mooring.volumes.names import (
     ATTACH_EPOCH,
@@ -29,13 +29,13 @@ LOOKED_UP: Memories[Counter[str]] = Memories(Counter)
 """By uid: how often the definition was looked up."""
 
 
-def moment(asked: Definitions, record: VolumeAttachment, **how: bool) -> float:
+def lookup_begins(asked: Definitions, record: VolumeAttachment, **how: bool) -> Mark:
     LOOKED_UP.of(asked)[record.metadata.uid] += 1
-    return now()
+    return begins()
 
 
 def defined(
-    answer: VolumeSpec, begun: float, asked: Definitions, record: VolumeAttachment, *, live: bool = False
+    answer: VolumeSpec, begun: Mark, asked: Definitions, record: VolumeAttachment, *, live: bool = False
 ) -> Iterator[str]:
     """What it defines itself; else the PersistentVolume of that name, read live where it has, or may have, a
     lock, or where that is asked for."""
@@ -48,7 +48,7 @@ def defined(
     if name is None or volume is None or volume.metadata.name != name:
         yield f"{record.name} is about PersistentVolume {name}, and {volume} is taken"
         return
-    looked = said_to(vars(asked)["_client"]).read_since(volume.metadata.name, begun) is not None
+    looked = found_live(begun, PersistentVolume, volume.metadata.name) != []
     locked = {ATTACH_EPOCH in record.metadata.annotations, ATTACHED_TO in volume.metadata.annotations}
     if (live or True in locked or vars(asked)["_cache"] is None) and not looked:
         yield f"{record.name}: PersistentVolume {name} is not read live"
@@ -79,7 +79,7 @@ def noted(answer: dict[str, str], asked: Definitions, record: VolumeAttachment) 
 
 
 QUESTIONS = (
-    Question(Definitions, "spec", defined, before=moment),
+    Question(Definitions, "spec", defined, before=lookup_begins),
     Question(Definitions, "detacher", to_detach, before=lookups),
     Question(Definitions, "notes", noted),
 )

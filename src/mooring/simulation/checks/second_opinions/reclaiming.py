@@ -104,12 +104,17 @@ def of_known_nodes(answer: Sequence[str], asked: Any, pv: PersistentVolume) -> I
         yield f"{pv.name} is attached to {answer}, and not to {expected}"
 
 
-def of_what_is_left(answer: None, asked: Any, pv: PersistentVolume) -> Iterator[str]:
+def is_delayed(asked: Any, pv: PersistentVolume) -> bool:
+    """Whether a timer has it looked at, such as that of a failure before."""
+    return asked.queue.is_delayed(VolumeKey(pv.name))
+
+
+def of_what_is_left(answer: None, before: bool, asked: Any, pv: PersistentVolume) -> Iterator[str]:
     """A volume that is attached is looked at again when a VolumeAttachment of it goes, and not before."""
     attached = any(
         each.spec.source.persistent_volume_name == pv.name for each in asked._reclaimer._attachments.items()
     )
-    if attached and asked.queue.is_delayed(VolumeKey(pv.name)):
+    if attached and not before and is_delayed(asked, pv):
         yield f"{pv.name} is attached, and is looked at again before it is detached"
 
 
@@ -123,5 +128,5 @@ QUESTIONS = (
     Question(reclaim, "may_have_mounted", of_former_users, near=near_reclaims.OF_FORMER_USERS),
     Question(Reclaimer, "_known_nodes", of_known_nodes),
     Question(Reclaimer, "release", of_release),
-    Question(ProvisioningController, "_reconcile_volume", of_what_is_left),
+    Question(ProvisioningController, "_reconcile_volume", of_what_is_left, before=is_delayed),
 )
