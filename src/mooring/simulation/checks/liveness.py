@@ -8,6 +8,7 @@ Read from the API at the end of a run, and compared with the truth of array and 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping
 
 from mooring.controllers.fencing.ladder import SECOND_SOURCE
@@ -27,6 +28,7 @@ from mooring.kube.readiness import ready_since
 from mooring.simulation.checks import statuses, workloads
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, object_of
 from mooring.simulation.checks.looks_again import LooksAgain
+from mooring.simulation.checks.undefined import Undefined
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.workloads import BY_HAND, DEPLOYMENTS
@@ -67,7 +69,7 @@ class QuietPeriod:
         self._shared = shares(scenario)
         self._silent = cluster.silent
         self.written: list[str] = []
-        self._again = LooksAgain.of(cluster.trace)
+        self._again, self._undefined = LooksAgain.of(cluster.trace), Undefined.of(cluster.trace)
         cluster.trace.listen("store.written", self._note)
         cluster.trace.listen("store.deleted", self._note)
         cluster.trace.listen("told.event", self._note_event)
@@ -75,7 +77,7 @@ class QuietPeriod:
     def _note(self, event: Event) -> None:
         if event.time <= self.begins or event.fields["resource"] in HEARTBEATS or event in self._again:
             return
-        if not is_in_vain(event, self._silent, shared=self._shared):
+        if event not in self._undefined and not is_in_vain(event, self._silent, shared=self._shared):
             self.written.append(f"{event.fields['resource']} {event.fields['name']}")
 
     def _note_event(self, event: Event) -> None:
@@ -284,7 +286,12 @@ async def _volumes(cluster: SimulatedCluster, pods: list[Pod], kept: list[Pod]) 
     }
     waiting = had_while_waiting(kept, claims, cluster.silent) - desired.items()
     records = (await cluster.api.list(VolumeAttachment)).items
-    recorded = {each.spec.source.persistent_volume_name or "": each.spec.node_name for each in records}
+    stay = Undefined.of(cluster.trace).stay(records, asyncio.get_running_loop().time())
+    recorded = {
+        each.spec.source.persistent_volume_name or "": each.spec.node_name
+        for each in records
+        if each.name not in stay
+    }
     for what, places in (
         ("attached", cluster.array.attached),
         ("recorded", recorded),

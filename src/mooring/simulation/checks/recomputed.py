@@ -21,6 +21,7 @@ from mooring.simulation.checks.invariants.objects import object_of
 from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_in_vain, shares
 from mooring.simulation.checks.looks_again import LooksAgain
 from mooring.simulation.checks.second_opinions.work_left import is_current, may_leave_work, work_left
+from mooring.simulation.checks.undefined import Undefined
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event, Trace
 
@@ -89,7 +90,7 @@ class Restarted:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._written: list[str] = []
-        self._again = LooksAgain.of(cluster.trace)
+        self._again, self._undefined = LooksAgain.of(cluster.trace), Undefined.of(cluster.trace)
 
     async def complaints(self) -> AsyncIterator[Complaint]:
         """Starts all controllers and agents anew, and yields what they found to do."""
@@ -109,6 +110,8 @@ class Restarted:
 
     def _note(self, event: Event) -> None:
         if event.fields["resource"] in HEARTBEATS or _waits(event) or event in self._again:
+            return
+        if event in self._undefined:
             return
         if not is_in_vain(event, self._cluster.silent, shared=shares(self._cluster.scenario)):
             self._written.append(f"{event.fields['resource']} {event.fields['name']} ({event.kind})")
