@@ -32,7 +32,7 @@ from mooring.kube.rests import Rests
 from mooring.kube.workqueue import WorkQueue
 from mooring.simulation.checks.second_opinions import attachdetach_acts as acts
 from mooring.simulation.checks.second_opinions import handshakes
-from mooring.volumes.attachment_lock import Lock, annotation
+from mooring.volumes.attachment_lock import Closed, Lock, annotation
 from mooring.volumes.names import (
     ATTACH_EPOCH,
     DETACHING,
@@ -436,3 +436,50 @@ def test_a_lock_that_is_of_a_node_which_was_registered_before_is_objected_to(req
         RECORD, spec=replace(RECORD.spec, source=VolumeAttachmentSource(persistent_volume_name="pv"))
     )
     assert bool(said_of(lambda m: handshakes.lock_restamped(None, m, asked, of, NODE), *requests)) == wrong
+
+
+def taken(epoch: int, *closed: str) -> PersistentVolume:
+    lock = Lock(epoch, "n0", closed={each: Closed(epoch) for each in closed})
+    return PersistentVolume(metadata=ObjectMeta(name="pv", annotations=annotation(lock)))
+
+
+@pytest.mark.parametrize(
+    ("requests", "exclusive", "wrong"),
+    [
+        ([], True, True),
+        ([read(PersistentVolume, "pv", GONE)], True, False),
+        ([read(PersistentVolume, "pv", UNREACHABLE)], True, True),
+        ([read(PersistentVolume, "pv", taken(3))], True, True),
+        (
+            [read(PersistentVolume, "pv", taken(3)), patched(PersistentVolume, "pv", taken(4, "n0"))],
+            True,
+            False,
+        ),
+        (
+            [read(PersistentVolume, "pv", taken(3)), patched(PersistentVolume, "pv", taken(4, "n1"))],
+            True,
+            True,
+        ),
+        (
+            [read(PersistentVolume, "pv", taken(3)), patched(PersistentVolume, "pv", taken(3, "n0"))],
+            True,
+            True,
+        ),
+        (
+            [read(PersistentVolume, "pv", taken(3)), patched(PersistentVolume, "pv", taken(3, "n0"))],
+            False,
+            False,
+        ),
+    ],
+)
+def test_what_is_taken_by_force_and_whose_lock_does_not_say_so_is_objected_to(
+    requests: Any, exclusive: bool, wrong: bool
+):
+    asked: Any = None
+    of = replace(
+        RECORD, spec=replace(RECORD.spec, source=VolumeAttachmentSource(persistent_volume_name="pv"))
+    )
+    found = said_of(
+        lambda m: handshakes.lock_released(None, m, asked, of, NODE, exclusive=exclusive), *requests
+    )
+    assert bool(found) == wrong

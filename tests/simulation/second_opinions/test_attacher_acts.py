@@ -560,6 +560,7 @@ def test_a_definition_in_the_place_of_ones_own_is_objected_to():
         ("disk", record(volume="disk", attaches="a"), 1, True),
         ("else", record(volume="disk", attaches="a"), 0, True),
         ("disk", record(volume="disk"), 1, False),
+        ("", record(), 1, True),
         ("disk", record(volume="disk"), 0, True),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,5 +248,9 @@ def test_the_set_is_looked_at_when_a_pod_will_have_been_ready_for_long(
     assert (not run_in_virtual_time(story())) is right
 
 
-def test_the_opinion_that_only_begins_a_step_objects_to_nothing():
-    assert outcomes.nothing_is_wrong(None, None, SimpleNamespace()) == ()
+@pytest.mark.parametrize(("delete", "right"), [(False, True), (True, False)])
+def test_with_a_step_claims_get_their_owners(delete: bool, right: bool):
+    policy = ClaimRetentionPolicy(when_deleted="Delete" if delete else "Retain")
+    of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
+    asked: Any = Controller(claims=[claim()], stateful_set=of)
+    assert (not [*outcomes.of_a_step(None, None, asked, of, {}, REVISION, set())]) is right

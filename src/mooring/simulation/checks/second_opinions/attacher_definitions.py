@@ -63,8 +63,8 @@ def to_detach(
 ) -> Iterator[str]:
     """The name that was noted before the attach, and nothing else is asked for then."""
     notes = record.metadata.annotations
-    if notes.get(VOLUME_NAME, answer[0]) != answer[0]:
-        yield f"{record.name} is about {notes[VOLUME_NAME]}, and {answer[0]} is to be detached"
+    if not answer[0] or notes.get(VOLUME_NAME, answer[0]) != answer[0]:
+        yield f"{record.name} is about {notes.get(VOLUME_NAME)}, and {answer[0]} is to be detached"
     enough = VOLUME_NAME in notes and ATTACH_REQUESTED_AT in notes
     if enough != (lookups(asked, record) == before):
         yield f"{record.name}: its notes are {'' if enough else 'not '}enough: {dict(notes)}"

@@ -173,6 +173,24 @@ def lock_restamped(
             yield f"the lock of {source} is of {lock.node} with uid {lock.node_uid}, and not {node.metadata.uid}"
 
 
+def lock_released(
+    answer: None, mark: Mark, asked: Locks, record: VolumeAttachment, node: Node | None, *, exclusive: bool
+) -> Iterator[str]:
+    """What is taken by force is on the PersistentVolume first (C16), if there is one: the node is closed, and
+    the epoch goes on where one node alone may have the volume."""
+    source = record.spec.source.persistent_volume_name
+    shown = [each for each in requests_since(mark, kind=PersistentVolume) if each.key == source]
+    if not shown or not shown[0].is_answered:
+        yield f"{record.metadata.name} is taken by force, and its lock was not read"
+    elif isinstance(shown[0].answer, PersistentVolume):
+        before, after = shown[0].answer, shown[-1].answer
+        closed = isinstance(after, PersistentVolume) and record.spec.node_name in lock_of(after).closed
+        if len(shown) < 2 or not closed:
+            yield f"{source} is taken from {record.spec.node_name} by force, which its lock does not say"
+        elif exclusive and lock_of(after).epoch <= lock_of(before).epoch:
+            yield f"{source} is taken by force, and its epoch is still {lock_of(after).epoch}"
+
+
 def granted(answer: None, asked: Handshake, record: VolumeAttachment, node: Node, pod: str) -> Iterator[str]:
     """It is of the epoch that was granted, for the Node that there is now."""
     yield from _wrote(record, {ATTACH_EPOCH: str(answer_of("epoch")), NODE_UID: node.metadata.uid})
@@ -195,6 +213,7 @@ def _wrote(record: VolumeAttachment, expected: Mapping[str, str | None]) -> Iter
 QUESTIONS = (
     Question(AttachedLists, "unreport", unreported),
     Question(Locks, "release", noting("release")),
+    Question(Locks, "release", lock_released, before=begins),
     Question(Locks, "grant", noting("epoch")),
     Question(Locks, "restamp", lock_restamped, before=begins),
     Question(Handshake, "attach", noting("attach"), refusals=(AlreadyExists,)),

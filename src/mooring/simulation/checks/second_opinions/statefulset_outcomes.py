@@ -54,8 +54,11 @@ def step_begins(asked: Any, stateful_set: StatefulSet, *rest: object) -> None:
     STEPS.of(asked)[stateful_set.key] = Step()
 
 
-def nothing_is_wrong(answer: None, before: None, *asked: object) -> tuple[()]:
-    return ()
+def of_a_step(
+    answer: None, before: None, asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod], *rest: object
+) -> Iterator[str]:
+    """With each step the owners of claims are set: before anything is deleted."""
+    yield from of_owners(None, asked, stateful_set, pods)
 
 
 # --- pods
@@ -204,7 +207,7 @@ def _will_be_available(pod: Pod, least: timedelta, moment: datetime) -> bool:
 
 
 QUESTIONS = (
-    Question(StatefulSetController, "_take_a_step", nothing_is_wrong, before=step_begins),
+    Question(StatefulSetController, "_take_a_step", of_a_step, before=step_begins),
     Question(StatefulSetController, "_carry_out", of_own_writes, before=begins),
     Question(StatefulSetController, "_create", of_a_pod_made, before=before_a_pod),
     Question(StatefulSetController, "_delete", of_a_deletion, before=before_a_deletion),
