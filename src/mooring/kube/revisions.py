@@ -129,9 +129,8 @@ class Revisions:
             except AlreadyExists:
                 made = await self._client.get(ControllerRevision, revision_name(owner, salt), owner.namespace)
             if made.controller is None or made.controller.uid == owner.uid:
-                self._cache.accept(
-                    made, tell=False
-                )  # it is ours, or was left behind with the pods that are of it
+                # It is ours, or was left behind with the pods that are of it.
+                self._cache.accept(made, tell=False)
                 return made.name
         raise Conflict(f"all names for a revision of {owner.key} are taken by its predecessors'", status=409)
 

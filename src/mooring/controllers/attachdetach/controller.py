@@ -176,7 +176,8 @@ class AttachDetachController(Controller[Key]):
             self._settling.pop(key, None)
         if (rests := self._in_vain.get(key)) is not None:
             rests.end_others({(decision.node, decision.action) for decision in decisions})
-            self._in_vain.pop(key) if not rests else None
+            if not rests:
+                self._in_vain.pop(key)
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
 
@@ -260,14 +261,13 @@ class AttachDetachController(Controller[Key]):
         """Carries a decision out, unless that was in vain a moment ago. Its own writes wake the volume, which
         must not end the backoff of what has failed: the API server would be asked without a pause. What was
         decided on something old is decided again soon in any case."""
-        if decision.action in OF_SEVERAL_WRITES and self._is_too_early(volume, decision):
+        several = decision.action in OF_SEVERAL_WRITES
+        if several and self._is_too_early(volume, decision):
             return
         try:
             await self._carry_out(volume, decision, state)
-        except (Conflict, NotFound):
-            raise
-        except KubeError:
-            if decision.action in OF_SEVERAL_WRITES:
+        except KubeError as error:
+            if several and not isinstance(error, (Conflict, NotFound)):
                 self._note_in_vain(volume, decision)
             raise
 

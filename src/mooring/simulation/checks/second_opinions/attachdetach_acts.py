@@ -21,6 +21,7 @@ from mooring.kube.rests import Rests
 from mooring.simulation.checks.second_opinions.handshakes import answer_of, begin, steps_done
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.volumes.attachment_lock import Lock
 
 NEWS_S = 10.0
@@ -48,9 +49,7 @@ WRITTEN: dict[Action, str] = {
 
 def looked_at(asked: AttachDetachController, volume: str, seconds: float) -> bool:
     """Whether the volume is looked at again in that time: something wants it now, or a timer does."""
-    queue = vars(asked.queue)
-    timer = queue["_timers"].get(volume)
-    return volume in queue["_dirty"] or (timer is not None and timer[0] <= now() + seconds + NEARLY_S)
+    return is_brought_up(asked.queue, volume, seconds + NEARLY_S)
 
 
 def in_vain(asked: AttachDetachController, volume: str) -> Mapping[tuple[str, Action], tuple[int, float]]:

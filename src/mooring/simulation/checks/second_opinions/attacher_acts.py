@@ -23,6 +23,7 @@ from mooring.simulation.checks.second_opinions.attacher_requests import times_on
 from mooring.simulation.checks.second_opinions.attacher_steps import lock_checked, reclaim_checked
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.volumes.errors import NotAsked, StorageRefused
 from mooring.volumes.names import ATTACH_REQUESTED_AT
 
@@ -76,7 +77,7 @@ def worked(answer: Exception | None, before: None, asked: AttacherController, ke
     others = len(queue["_working"].keys() - {key})
     if sum(taken.values()) > others:
         yield f"{key}: {dict(taken)} slots are taken, by {others} others"
-    if answer is not None or key in queue["_timers"] or key in queue["_dirty"]:
+    if answer is not None or is_brought_up(asked.queue, key):
         return
     if isinstance(key, VerifyKey):
         yield "nothing has it verified again what is attached"

@@ -21,6 +21,7 @@ from mooring.simulation.checks.second_opinions.attacher_acts import is_asked, sh
 from mooring.simulation.checks.second_opinions.attacher_requests import known_since, times_on
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.names import ATTACH_REQUESTED_AT, ATTACHER, DETACH_REQUESTED_AT, DETACHED
 
@@ -222,13 +223,9 @@ WAITS: Memories[dict[str, float]] = Memories(dict)
 
 def waits(answer: None, asked: AttacherController, record: VolumeAttachment) -> Iterator[str]:
     """When its last request has lost its effect, at the latest."""
-    queue, name = vars(asked.queue), record.metadata.name
     left_s = WAITS.of(vars(asked)["_detaching"]).pop(record.metadata.uid, 0.0)
-    if not left_s or name in queue["_dirty"]:
-        return
-    due = queue["_timers"][name][0] if name in queue["_timers"] else None
-    if due is None or due > now() + left_s + NEARLY_S:
-        yield f"{name} is to be looked at again in {left_s} s, and it is {now()}: {due}"
+    if left_s and not is_brought_up(asked.queue, record.metadata.name, left_s + NEARLY_S):
+        yield f"{record.name} is to be looked at again in {left_s} s, and is not"
 
 
 def detached_and_waits(

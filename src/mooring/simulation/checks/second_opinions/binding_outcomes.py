@@ -21,6 +21,7 @@ from mooring.simulation.checks.second_opinions.binding_writes import RESIZER
 from mooring.simulation.checks.second_opinions.bindings import BOUND, may_have, users_of
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.simulation.checks.second_opinions.server_requests import (
     Mark,
     begins,
@@ -46,8 +47,7 @@ def of_work(answer: None, mark: Mark, asked: Any, key: ClaimKey | VolumeKey) -> 
     """When work on a key has ended well, nothing is left to be done about it, as far as is known; or it is
     looked at again. Not judged where a live read was newer than the caches; and of what was deleted, or has
     lost a finalizer, the cache is told later that it goes."""
-    queue = asked.queue
-    if queue.is_delayed(key) or key in vars(queue)["_dirty"]:
+    if is_brought_up(asked.queue, key):
         return
     if differ(mark, asked) or _is_let_go(mark, key):
         return

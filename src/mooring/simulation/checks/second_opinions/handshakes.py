@@ -164,7 +164,7 @@ def lock_restamped(
 ) -> Iterator[str]:
     """The lock, read live, is of the Node that there is now, or of another node."""
     source = record.spec.source.persistent_volume_name
-    shown = [each for each in requests_since(mark, kind=PersistentVolume) if each.key == source]
+    shown = requests_since(mark, kind=PersistentVolume, key=source)
     if not shown or not shown[-1].is_answered:
         yield f"{record.metadata.name} is restamped, and its lock was not read"
     elif isinstance(shown[-1].answer, PersistentVolume):
@@ -179,7 +179,7 @@ def lock_released(
     """What is taken by force is on the PersistentVolume first (C16), if there is one: the node is closed, and
     the epoch goes on where one node alone may have the volume."""
     source = record.spec.source.persistent_volume_name
-    shown = [each for each in requests_since(mark, kind=PersistentVolume) if each.key == source]
+    shown = requests_since(mark, kind=PersistentVolume, key=source)
     if not shown or not shown[0].is_answered:
         yield f"{record.metadata.name} is taken by force, and its lock was not read"
     elif isinstance(shown[0].answer, PersistentVolume):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mooring.kube.objects import Node, Pod
-from mooring.kube.workqueue import WorkQueue
 from mooring.node.volumes.manager import VolumeManager
 from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.checks.second_opinions.memories import now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.volumes.names import VOLUMES_ATTACHED_WRITE
 from mooring.volumes.spec import VolumeSpec
 
@@ -22,10 +22,7 @@ SOON_S = 1.0 + 1e-6
 
 def looked_at(asked: VolumeManager, unique_name: str, seconds: float = 0.0) -> bool:
     """Whether the volume is worked on again: now, or by a timer in that time."""
-    queue: WorkQueue[str] = vars(asked)["_queue"]
-    parts = vars(queue)
-    timer = parts["_timers"].get(unique_name)
-    return unique_name in parts["_dirty"] or (timer is not None and timer[0] <= now() + seconds)
+    return is_brought_up(vars(asked)["_queue"], unique_name, seconds)
 
 
 def volumes_of(asked: VolumeManager) -> Mapping[str, WantedVolume]:

@@ -51,7 +51,7 @@ def permitted(
     source, notes = record.spec.source.persistent_volume_name, record.metadata.annotations
     if not source or INLINE_VOLUME in notes:
         return
-    shown = [each for each in requests_since(mark, "get", PersistentVolume) if each.key == source]
+    shown = requests_since(mark, "get", PersistentVolume, source)
     if not shown or not shown[-1].is_answered:
         yield f"{unique_name} may be mounted on {node_name}, and PersistentVolume {source} was not read"
     elif not int(notes.get(ATTACH_EPOCH, "0")) == answer.epoch == _epoch(shown[-1].answer):

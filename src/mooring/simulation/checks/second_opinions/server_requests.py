@@ -70,18 +70,21 @@ def _task() -> asyncio.Task[Any]:
     return task
 
 
-def requests_since(mark: Mark, verb: str = "", kind: type[Object] | None = None) -> list[Request]:
-    """Those of the task since then, in their order."""
+def requests_since(
+    mark: Mark, verb: str = "", kind: type[Object] | None = None, key: str | None = None
+) -> list[Request]:
+    """Those of the task since then, in their order; of one verb, kind or object alone."""
     return [
         each
         for each in mark.log[mark.begin :]
         if (not verb or each.verb == verb) and (kind is None or each.kind is kind)
+        if key is None or each.key == key
     ]
 
 
 def found_live(mark: Mark, kind: type[Object], key: str) -> list[Any]:
     """What live reads of an object have shown; None: that there is none."""
-    reads = [each for each in requests_since(mark, "get", kind) if each.key == key]
+    reads = requests_since(mark, "get", kind, key)
     return [each.answer if each.succeeded else None for each in reads if each.is_answered]
 
 

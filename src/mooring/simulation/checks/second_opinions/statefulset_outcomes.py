@@ -21,6 +21,7 @@ from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.second_opinions.memories import Memories, now
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.simulation.checks.second_opinions.server_requests import (
     Mark,
     begins,
@@ -189,7 +190,7 @@ def of_told_status(
     least = timedelta(seconds=stateful_set.spec.min_ready_seconds)
     later = [pod.name for pod in pods if _will_be_available(pod, least, moment)]
     key, queue = stateful_set.key, asked.queue
-    if later and not queue.is_delayed(key) and key not in vars(queue)["_dirty"]:
+    if later and not is_brought_up(queue, key):
         yield f"pods {later} are to be ready for {least.total_seconds():.0f} s, and nothing looks at them then"
 
 

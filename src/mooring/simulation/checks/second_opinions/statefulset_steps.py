@@ -17,6 +17,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
+from mooring.simulation.checks.second_opinions.queues import is_brought_up
 from mooring.simulation.checks.second_opinions.statefulsets import first_of
 
 
@@ -108,7 +109,7 @@ def of_a_pod(
     if any(claim is not None and _goes(claim) for claim in there):
         return
     key, queue = stateful_set.key, asked.queue
-    if not queue.is_delayed(key) and key not in vars(queue)["_dirty"]:
+    if not is_brought_up(queue, key):
         yield f"pod {ordinal} of {stateful_set.name} was not made, and nothing has it tried again"
 
 
