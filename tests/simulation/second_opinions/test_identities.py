@@ -286,8 +286,15 @@ def kept(name: str, number: int, template: dict[str, Any]) -> ControllerRevision
 def test_another_revision_than_the_newest_one_of_the_template_is_objected_to(
     answer: str, held: list[ControllerRevision], objected: bool
 ):
+    history, owner = Mock(_cache=Mock(by_index=Mock(return_value=held))), stateful_set()
+    before = identities.numbers_before(history, owner)
+    assert bool([*identities.of_present(answer, before, history, owner)]) == objected
+
+
+def test_what_another_makes_the_newest_revision_meanwhile_is_not_objected_to():
+    held = [kept("a", 2, TEMPLATE), kept("b", 3, BEFORE)]
     history = Mock(_cache=Mock(by_index=Mock(return_value=held)))
-    assert bool([*identities.of_present(answer, history, stateful_set())]) == objected
+    assert [*identities.of_present("a", {"a": 2, "b": 1}, history, stateful_set())] == []
 
 
 @pytest.mark.parametrize("owner", [stateful_set(), DaemonSet(spec=DaemonSetSpec(template=BEFORE))])

@@ -62,20 +62,20 @@ class ContentWatches:
         self._client = client
         self._changed = changed
         self._random = random
-        self._users: dict[_Source, set[_User]] = {}
+        self._users: dict[_Source, dict[_User, None]] = {}  # in their order
         self._watches: dict[_Source, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     def follow(self, pod: Pod, spec: VolumeSpec, unique_name: str, grows: bool) -> None:
         """The pod uses this volume."""
         for source in sources(pod, spec, grows):
-            self._users.setdefault(source, set()).add((pod.uid, unique_name))
+            self._users.setdefault(source, {})[pod.uid, unique_name] = None
             self._begin(source)
 
     def unfollow(self, pod_uid: str, unique_name: str) -> None:
         """It does not any more."""
         for source, users in list(self._users.items()):
-            users.discard((pod_uid, unique_name))
+            users.pop((pod_uid, unique_name), None)
             if not users:
                 del self._users[source]
                 if source in self._watches:

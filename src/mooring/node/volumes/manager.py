@@ -466,8 +466,8 @@ class VolumeManager:
         return self._attaches or volume.record.unique_name in _reported(self._publisher.node)
 
     def _forget_pod(self, pod_uid: str, unique_name: str) -> None:
-        if self._known.forget_pod(pod_uid, unique_name):
-            self._pod_changed(pod_uid)
+        self._known.forget_pod(pod_uid, unique_name)
+        self._pod_changed(pod_uid)
 
 
 def _now() -> float:

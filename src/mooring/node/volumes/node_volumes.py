@@ -103,13 +103,11 @@ class NodeVolumes:
         self._wanting.discard(pod_uid)
         return [volume for volume in self.of(pod_uid) if volume.drop(pod_uid)]
 
-    def forget_pod(self, pod_uid: str, unique_name: str) -> bool:
-        """The pod neither wants nor holds the volume; whether that was its last."""
+    def forget_pod(self, pod_uid: str, unique_name: str) -> None:
+        """The pod neither wants nor holds the volume."""
         self._by_pod[pod_uid].discard(unique_name)
-        if self._by_pod[pod_uid]:
-            return False
-        del self._by_pod[pod_uid]
-        return True
+        if not self._by_pod[pod_uid]:
+            del self._by_pod[pod_uid]
 
     def forget(self, volume: WantedVolume) -> None:
         """Drops the volume if nothing of it is left and no pod wants it."""

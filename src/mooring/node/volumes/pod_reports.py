@@ -69,7 +69,7 @@ class PodReports:
                 f" was taken from node {node_name}: {decision.reason.message}; the pod's processes are ended"
             )
             self._say(want, "Warning", "VolumeLost", text)
-        for pod_uid in decision.pods:
+        for pod_uid in sorted(decision.pods):
             self._pod_changed(pod_uid)
 
     def _say(self, want: Want, kind: EventType, reason: str, text: str) -> None:
@@ -77,7 +77,7 @@ class PodReports:
 
 
 def _wants(volume: WantedVolume, pods: Iterable[str]) -> Iterator[Want]:
-    for pod_uid in pods:
+    for pod_uid in sorted(pods):
         want = volume.wants.get(pod_uid)
         if want is not None:
             yield want

@@ -65,7 +65,7 @@ from mooring.volumes.out_of_service import EFFECT, TAINT
 from mooring.volumes.statements import Statement, annotation
 
 GIB = 1 << 30
-AGAIN_S, AT_ONCE_S = 60.0, 0.5
+AGAIN_S, SOON_S, AT_ONCE_S = 60.0, 5.0, 0.5
 """A user who deletes something that is wanted creates it anew after this time."""
 AS_LONG_AS_IT_TAKES = 5_000
 VOLUME_LATER_S = (0.0, 5.0, 30.0, 60.0)
@@ -138,14 +138,22 @@ class Users:
                 continue
             step = PlanStep(0, "scale", name, float(replicas), 2)
             await self.scale(step)
-            for claim in (await self.api.list(PersistentVolumeClaim, NAMESPACE)).items:
-                number = claim.name.removeprefix(f"data-{name}-")
-                if number.isdigit() and int(number) >= replicas:
-                    await self.delete_claim_named(claim.name, step)
+            self.cluster.user.start(self._delete_left_over(step))
             for volume in (await self.api.list(PersistentVolume)).items:
                 had = volume.status.phase == "Released" and not volume.deleting
                 if had and maker_of(volume.name) == name:
                     self.replace_volume(volume.name, step)
+
+    async def _delete_left_over(self, step: PlanStep) -> None:
+        """The claims of a larger set, when their pods are gone: what is deleted before may be made anew."""
+        left, kept = True, int(step.value)
+        while left:
+            await asyncio.sleep(SOON_S)
+            pods = (await self.api.list(Pod, NAMESPACE)).items
+            left = any(_is_beyond(pod, f"{step.on}-", kept) for pod in pods)
+        for claim in (await self.api.list(PersistentVolumeClaim, NAMESPACE)).items:
+            if _is_beyond(claim, f"data-{step.on}-", kept):
+                await self.delete_claim_named(claim.name, step)
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
@@ -542,3 +550,9 @@ async def rival(cluster: SimulatedCluster, kinds: Sequence[type[Object]], second
                     lambda k=kind, e=each, p=patch: cluster.api.patch(k, e.name, p, e.namespace)
                 )
         await asyncio.sleep(min(RIVAL_S * 1.1**number, RIVAL_LATER_S))
+
+
+def _is_beyond(each: Object, prefix: str, replicas: int) -> bool:
+    """Whether it is of a larger StatefulSet than one with so many pods."""
+    number = each.name.removeprefix(prefix)
+    return number.isdigit() and int(number) >= replicas

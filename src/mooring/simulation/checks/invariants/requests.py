@@ -75,8 +75,8 @@ class AskedForAReason(Checker):
 
 class NotTooOften(Checker):
     """S30: nothing is asked for faster than its backoff: not the storage, and not the API server. Of two
-    processes that work at once without a Lease, of which one sees late what is, each may tell it by turns: a
-    status is no more than told. A Node's status tells of its pods, each when it comes and when it goes."""
+    processes that work at once without a Lease, of which one sees late what is, each may write by turns what
+    it holds to be so. A Node's status tells of its pods, each when it comes and when it goes."""
 
     name = "S30"
 
@@ -100,7 +100,7 @@ class NotTooOften(Checker):
 
     def _write(self, event: Event) -> None:
         fields = event.fields
-        if fields["sub"] == "status" and self._faults.in_force("two-leaders", event.actor):
+        if self._faults.in_force("two-leaders", event.actor):
             return
         key = fields["life"], fields["method"], fields["resource"], fields["name"]
         pods = fields["life"], "pods"

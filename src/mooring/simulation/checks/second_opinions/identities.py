@@ -210,16 +210,22 @@ def _keeps(revision: ControllerRevision, template: Mapping[str, Any]) -> bool:
     return kept == template or set(said(kept)) == set(said(template))
 
 
-def of_present(answer: str, asked: Any, owner: Owner) -> Iterator[str]:
+def numbers_before(asked: Any, owner: Owner) -> dict[str, int]:
+    """The numbers of the revisions that it knew when it was asked: others may write while it does."""
+    return {each.name: each.revision for each in asked._cache.by_index("owner", owner.uid)}
+
+
+def of_present(answer: str, before: Mapping[str, int], asked: Any, owner: Owner) -> Iterator[str]:
     """The present template has one revision, the newest: one that is kept already is used again, whatever its
     name is, and gets the highest number."""
     held: list[ControllerRevision] = asked._cache.by_index("owner", owner.uid)
+    known = [each for each in held if before.get(each.name) == each.revision]
     chosen = next((each for each in held if each.name == answer), None)
     if chosen is None or not _keeps(chosen, owner.spec.template):
-        alike = [each.name for each in held if _keeps(each, owner.spec.template)]
+        alike = [each.name for each in known if _keeps(each, owner.spec.template)]
         if alike or chosen is not None:
             yield f"{answer} is taken for the template of {owner.key}, and not one of {alike}"
-    elif not owner.deleting and any(each.revision > chosen.revision for each in held):
+    elif not owner.deleting and any(each.revision > chosen.revision for each in known):
         yield f"{answer} is not the newest revision of {owner.key}"
 
 
@@ -245,6 +251,6 @@ QUESTIONS = (
     Question(controller.StatefulSetController, "_ensure_claim", of_claim_there),
     Question(controller, "is_stale", of_stale, near=near.GOES),
     Question(controller, "claim_owners", of_owners, near=near.OWNERS),
-    Question(Revisions, "present", of_present),
+    Question(Revisions, "present", of_present, before=numbers_before),
     Question(revisions, "revision_body", of_revision_body),
 )

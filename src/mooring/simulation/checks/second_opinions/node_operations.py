@@ -3,7 +3,7 @@ docs/nodes.md and docs/protocol.md, "Mount"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.kube.objects import Pod
 from mooring.node.volumes.content import ContentWatches
@@ -102,8 +102,7 @@ def of_a_refusal(
 
 def follows(asked: ContentWatches, pod_uid: str, unique_name: str) -> dict[object, set[object]]:
     """What stays of whom when this pod does not use this volume any more."""
-    users: Mapping[object, set[object]] = vars(asked)["_users"]
-    left = {source: each - {(pod_uid, unique_name)} for source, each in users.items()}
+    left = {source: each - {(pod_uid, unique_name)} for source, each in _users(asked).items()}
     return {source: each for source, each in left.items() if each}
 
 
@@ -111,8 +110,13 @@ def unfollowed(
     answer: None, left: dict[object, set[object]], asked: ContentWatches, pod_uid: str, unique_name: str
 ) -> Iterator[str]:
     """What others use is watched still, and nothing else."""
-    if vars(asked)["_users"] != left or not vars(asked)["_watches"].keys() <= left.keys():
+    if _users(asked) != left or not vars(asked)["_watches"].keys() <= left.keys():
         yield f"pod {pod_uid} leaves {unique_name}: used are {sorted(map(str, left))}, and others are watched"
+
+
+def _users(asked: ContentWatches) -> dict[object, set[object]]:
+    users: Mapping[object, Iterable[object]] = vars(asked)["_users"]
+    return {source: set(each) for source, each in users.items()}
 
 
 # --- what has changed
