@@ -126,9 +126,11 @@ def test_what_only_a_fence_policy_brings_is_missed_only_where_there_is_one():
     assert {"fence-lies node: S18", "kill node: S17"} <= set(coverage.empty(struck))
 
 
-def test_the_first_seeds_violate_nothing():
-    """All of the twenty that meet each part, in `make soak`: some take ten seconds."""
-    summary = searches.random(range(20 if SOAK else 8), DEFAULT).run(workers=1)
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="some take ten seconds: `make soak` plays them")
+def test_the_twenty_seeds_that_meet_each_part_violate_nothing():
+    """The first of them are played in test_second_opinions.py, too."""
+    summary = searches.random(range(20), DEFAULT).run(workers=1)
     assert [(each.seed, each.violations[:1]) for each in summary.failed] == []
 
 

@@ -381,12 +381,21 @@ class Users:
         await self.create_when_gone(PersistentVolume, volume_again(self._kind(maker_of(volume)), volume))
 
     async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
+        """A volume that has its name and has lost its claim, as another user has made it meanwhile, goes."""
         for _ in range(AS_LONG_AS_IT_TAKES):
             try:
                 await self.api.create(kind, body, namespace)
                 return
             except KubeError:
-                await asyncio.sleep(5)
+                if kind is PersistentVolume:
+                    await self._delete_released(body["metadata"]["name"])
+                await asyncio.sleep(SOON_S)
+
+    async def _delete_released(self, name: str) -> None:
+        with suppress(KubeError):
+            volume = await self.api.find(PersistentVolume, name)
+            if volume is not None and volume.status.phase == "Released" and not volume.deleting:
+                await self.api.delete(PersistentVolume, name, uid=volume.uid)
 
     async def grow_claim(self, step: PlanStep) -> None:
         """The claims of a pod ask for one, two or three times as much again."""
