@@ -1082,6 +1082,41 @@ def test_the_storage_may_be_asked_again_for_what_it_has_done_if_its_answer_may_h
     assert found([*MADE_ATTACHED, *detached, ("truth.begin", asked("detach"))]) == ["S28"]
 
 
+ATTACHED_AT_ONCE: Events = [*MADE_ATTACHED[1:]]
+NOT_ANSWERED: Events = [("truth.begin", asked("attach")), ("truth.end", asked("attach")), wait(1)]
+TAKEN_AWAY: Events = [*ATTACHED_AT_ONCE, ("truth.detached", ATTACHED), wait(1)]
+DETACHED: Events = [
+    *(("truth.begin", asked("detach")), ("truth.detached", ATTACHED), ("truth.end", asked("detach"))),
+]
+DETACHED_AGAIN: Events = [("truth.begin", asked("detach")), ("truth.end", asked("detach"))]
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "violated"),
+    [
+        ([*NOT_ANSWERED, *ATTACHED_AT_ONCE], [wait(300), *DETACHED_AGAIN], []),
+        ([*NOT_ANSWERED, *ATTACHED_AT_ONCE], [wait(300), *DETACHED_AGAIN, *DETACHED_AGAIN], ["S28"]),
+        ([*NOT_ANSWERED, *ATTACHED_AT_ONCE], [*DETACHED_AGAIN, wait(300), *DETACHED_AGAIN], ["S28"]),
+        ([*NOT_ANSWERED, *ATTACHED_AT_ONCE, wait(300)], [wait(300), *DETACHED_AGAIN], ["S28"]),
+        ([exclusive_volume(), *NOT_ANSWERED, *ATTACHED_AT_ONCE], [wait(300), *DETACHED_AGAIN], ["S28"]),
+        (ATTACHED_AT_ONCE, [wait(300), *DETACHED_AGAIN], ["S28"]),
+        ([*TAKEN_AWAY, *ATTACHED_AT_ONCE], [wait(300), *DETACHED_AGAIN], ["S28"]),
+    ],
+    ids=[
+        *("not-answered", "twice-more", "at-each-look", "too-old", "a-volume-that-is-defined"),
+        *("answered", "answered-and-taken-away"),
+    ],
+)
+def test_a_volume_is_detached_once_more_if_an_attach_could_take_effect_when_it_was_detached(
+    before: Events, later: Events, violated: list[str]
+):
+    """Where nothing defines the volume, an attach that was not answered may do so for ten minutes: long after
+    all faults are over (seed 20533 of the swarm)."""
+    fault = {"what": "array-unanswered", "on": "array", "value": 3.0, "how": 0}
+    attached = [record(), ("plan.step", fault), *before, wait(3), ("plan.over", fault)]
+    assert found([*attached, wait(300), *DETACHED, *later]) == violated
+
+
 def test_a_disk_is_deleted_once_and_a_volume_mounted_once():
     deleting, deleted = ("truth.deleting", {"volume": "v"}), ("truth.deleted", {"volume": "v"})
     assert found([deleting, deleting, deleted]) == []

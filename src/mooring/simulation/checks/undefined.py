@@ -38,6 +38,10 @@ class Undefined:
         """Whether the event is a write of such a VolumeAttachment."""
         return event.fields["resource"] == ATTACHMENTS and object_of(event).volume_name not in self._defined
 
+    def defines(self, volume: str) -> bool:
+        """Whether a PersistentVolume of that name defines the volume."""
+        return volume in self._defined
+
     def stay(self, records: Iterable[VolumeAttachment], now: float) -> set[str]:
         """Those of them that are kept by a request that may still take effect, by their names."""
         return {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.forced_releases import Place, place
+from mooring.simulation.checks.invariants.late_attaches import LateAttaches
 from mooring.simulation.engine.trace import Event, Trace
 
 STORAGE = ("array", "ec2", "ebs", "attaching", "placing")
@@ -20,10 +22,21 @@ WRITES, WRITES_IN_S = 60, 10.0
 was overtaken is tried again after 35 ms, and then ever more slowly."""
 
 
+class _Done(NamedTuple):
+    """What was answered last, to whom, and when. `late`: it is a detach, and an attach might still take
+    effect."""
+
+    act: str = ""
+    by: str = ""
+    at: float = 0.0
+    late: bool = False
+
+
 class AskedForAReason(Checker):
     """S28: the storage is not asked again for what it has done and answered: to attach what is attached
     there, to detach what is not, to delete what is deleted; nor does a node mount what it has mounted. A raw
-    device is no mount point: each life of the agent may have it ready once."""
+    device is no mount point: each life of the agent may have it ready once. A detach that was answered while
+    an attach might still take effect is asked for once more: it may have done so since."""
 
     name = "S28"
 
@@ -33,7 +46,8 @@ class AskedForAReason(Checker):
         self._attached: set[Place] = set()
         self._mounted: dict[Place, tuple[float, int | None]] = {}
         self._deleted: dict[str, float] = {}
-        self._done: dict[Place, tuple[str, str, float]] = {}  # what was answered last, to whom, and when
+        self._late = LateAttaches(trace)
+        self._done: dict[Place, _Done] = {}
         trace.listen("truth.attached", lambda event: self._attached.add(place(event)))
         trace.listen("truth.detached", lambda event: self._attached.discard(place(event)))
         trace.listen("truth.begin", self._begin)
@@ -47,17 +61,24 @@ class AskedForAReason(Checker):
         )
 
     def _begin(self, event: Event) -> None:
-        act, by = event.fields["act"], event.fields.get("by", "")
-        done, whom, when = self._done.get(place(event), ("", "", 0.0))
-        self.guarded += bool(done)
-        still, (volume, node) = (place(event) in self._attached) == (act == "attach"), place(event)
-        if (done, whom) == (act, by) and still and not self._faults.disturbed((node, *STORAGE), when):
+        act, by, where = event.fields["act"], event.fields.get("by", ""), place(event)
+        done = self._done.get(where, _Done())
+        self.guarded += bool(done.act)
+        still, (volume, node) = (where in self._attached) == (act == "attach"), where
+        if (done.act, done.by) != (act, by) or not still:
+            return
+        if self._faults.disturbed((node, *STORAGE), done.at):
+            return
+        if done.late:
+            self._late.forget(where)  # once more, and not at each look
+        else:
             self.wrong(f"{act} of {volume}, node {node}, is asked for again: it was answered", event)
 
     def _end(self, event: Event) -> None:
-        act = event.fields["act"]
-        if (place(event) in self._attached) == (act == "attach"):
-            self._done[place(event)] = act, event.fields.get("by", ""), event.time
+        act, where = event.fields["act"], place(event)
+        if (where in self._attached) == (act == "attach"):
+            late = act == "detach" and self._late.outstanding(where, event.time)
+            self._done[where] = _Done(act, event.fields.get("by", ""), event.time, late)
 
     def _mount(self, event: Event) -> None:
         volume, node = place(event)
