@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,9 +16,10 @@ from disk_record import reconciled, slow_requests, struck, unanswered, wanted, w
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
 from mooring.controllers.attacher.controller import AttacherController, AttacherOptions
-from mooring.controllers.attacher.definitions import DEFINED_AGAIN_S
+from mooring.controllers.attacher.definitions import DEFINED_AGAIN_S, Definitions
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.slots import Slots
+from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import WALL_CLOCK_S
 from mooring.kube.errors import Unreachable
@@ -104,6 +106,40 @@ def test_c15_a_late_attach_finds_its_record_still_there(play: Play, slow_storage
 def test_c15_does_harm_if_nothing_counts_as_outstanding(play: Play, slow_storage: None, monkeypatch: Patch):
     monkeypatch.setattr(requests, "outstanding_for", lambda unanswered, now, validity_s: 0.0)
     assert play(late_attach) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("act", "between"), [("attach", (Definitions, "spec")), ("detach", (Writes, "annotate"))]
+)
+def test_a_request_is_outstanding_from_when_it_was_sent_and_not_from_when_that_was_intended(
+    play: Play, slow_storage: None, monkeypatch: Patch, act: str, between: tuple[type[object], str]
+):
+    """Docs/protocol.md C15: between the two the PersistentVolume is read live, and the API server answers."""
+    answer = getattr(*between)
+
+    async def late_answer(*asked: Any, **how: Any) -> Any:
+        answered = await answer(*asked, **how)
+        await asyncio.sleep(20)
+        return answered
+
+    async def story(stage: ControllerStage) -> None:
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        if act == "detach":
+            await reconciled(stage, attacher)
+            await stage.api.delete(VolumeAttachment, "va")
+        assert unanswered(stage, act) == []
+        with monkeypatch.context() as slow, pytest.raises(TimeoutError):
+            slow.setattr(*between, late_answer)
+            await reconciled(stage, attacher)
+        if act == "attach":
+            await stage.api.delete(VolumeAttachment, "va")
+        await asyncio.sleep(VALIDITY_S - 1)
+        assert await reconciled(stage, attacher) is not None
+        await asyncio.sleep(2)
+        assert await reconciled(stage, attacher) is None
+
+    play(story)
 
 
 async def late_detach(stage: ControllerStage) -> tuple[bool, bool]:

@@ -249,6 +249,7 @@ class AttacherController(Controller[Key]):
             _check_lock(record, spec.persistent_volume)
             _check_reclaim(record, spec.persistent_volume)
             self.client.check_leading()
+            self._ages.sends(record, ATTACH_REQUESTED_AT)
             with operation(plugin.get_plugin_name(), "volume_attach"):
                 attachment = await plugin.attacher_of(record.metadata.annotations).attach(
                     spec, record.spec.node_name

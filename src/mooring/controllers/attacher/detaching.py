@@ -112,6 +112,8 @@ class Detaching:
         self._writes.client.check_leading()  # nothing is waited for between this and the request
         if remembers:
             self._remembered.add(record, validity_s)
+        elif asked is not record:
+            self._ages.sends(asked, DETACH_REQUESTED_AT)
         try:
             with operation(plugin.get_plugin_name(), "volume_detach"):
                 await detacher.detach(volume, asked.spec.node_name)

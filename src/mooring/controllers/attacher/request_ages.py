@@ -2,8 +2,8 @@
 
 By the wall clock a request that was sent a second ago may be an hour old: the clock was set. So the times on
 a VolumeAttachment tell requests apart, and no more. How old one is goes by the event loop's clock, which does
-not jump, and from the moment at which this process has seen it first: it was sent then, or before. What was
-answered is over.
+not jump: a request of this process from when it is sent, and one of a predecessor from when this process has
+seen it first, for it was sent before that. What was answered is over.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ class RequestAges:
         ]
         if named:
             self._since[record.uid] = {each: known.get(each, now) for each in named}
+
+    def sends(self, record: VolumeAttachment, annotation: str) -> None:
+        """The latest request is sent now: that it would be was written before, perhaps long before."""
+        latest = requests.times(record, annotation)[-1]
+        self._since.setdefault(record.uid, {})[latest] = asyncio.get_running_loop().time()
 
     def answered(self, record: VolumeAttachment, *sent: str) -> None:
         """Of these requests it is known that they were answered: they count as over."""
