@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from mooring.apiserver.store.log import Batch
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.statefulset import controller as statefulset
 from mooring.simulation.cluster import swarm
-from mooring.simulation.cluster.other_parties import OWNED_S
+from mooring.simulation.cluster.careless_users import HOLD
+from mooring.simulation.cluster.other_parties import KEEPS_S, OWNED_S
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.engine.trace import Trace
+from mooring.simulation.parts.store_log import VolatileLog
 from mooring.simulation.run import play
 
 PASSING = Scenario(nodes=2, sets={"own": 2}, workloads={"own": "passing"}, minutes=12, faults=0, actions=0)
@@ -66,6 +71,31 @@ def test_an_attacher_that_writes_its_finalizer_in_the_place_of_all_is_found(monk
     monkeypatch.setattr(AttacherController, "_store_intent", only_ours)
     steps = (PlanStep(60, "mark", "own", 0, 9), PlanStep(80, "restart-set", "own", 0, 0))
     assert any("S43" in play(seed, replace(PASSING, steps=steps)).invariants for seed in range(8))
+
+
+def test_it_lets_go_also_of_what_it_was_not_told_for_long_to_be_there(monkeypatch: pytest.MonkeyPatch):
+    """The API server's disk fails just when the finalizer is written, for longer than that is to stay."""
+    append, fault = VolatileLog.append, {"what": "fail-store", "on": "server"}
+    traces: list[Trace] = []
+    struck: list[VolatileLog] = []
+
+    def fails(log: VolatileLog, batch: Batch) -> Any:
+        if log not in struck and any(HOLD.encode() in record.body for record in batch.records):
+            struck.append(log)
+            log.broken = True
+            traces[-1]("plan", "plan.step", **fault, value=KEEPS_S + 14, how=0)
+            asyncio.get_running_loop().call_later(KEEPS_S + 14, works, log)
+        return append(log, batch)
+
+    def works(log: VolatileLog) -> None:
+        log.broken = False
+        traces[-1]("plan", "plan.over", **fault)
+
+    monkeypatch.setattr(VolatileLog, "append", fails)
+    again, end = PlanStep(80, "restart-set", "own", 0, 0), PlanStep(300, "scale", "own", 0.0)
+    held = replace(PASSING, steps=(PlanStep(60, "mark", "own", 0, 9), again, end))
+    assert [play(seed, held, observe=traces.append).violations for seed in range(4)] == [[]] * 4
+    assert len(struck) == 4
 
 
 def test_every_second_seed_of_the_swarm_in_which_users_act_has_another_party():

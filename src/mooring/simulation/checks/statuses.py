@@ -90,9 +90,10 @@ def _ready(pods: Sequence[Pod]) -> int:
 
 def of_stateful_set(each: StatefulSet, pods: Sequence[Pod]) -> dict[str, object]:
     """Every update has come to its end, so its revision is the current one, unless the partition has kept a
-    pod from it."""
+    pod from it. A pod that is being deleted is of no revision any more (upstream's computeReplicaStatus)."""
     update = each.status.update_revision
-    updated = sum(pod.metadata.labels.get(REVISION) == update for pod in pods)
+    staying = [pod.metadata.labels.get(REVISION) for pod in pods if not pod.deleting]
+    updated = staying.count(update)
     partly = each.spec.update_strategy.rolling_update.partition > 0 and updated < len(pods)
     current = each.status.current_revision if partly else update
     return {
@@ -101,7 +102,7 @@ def of_stateful_set(each: StatefulSet, pods: Sequence[Pod]) -> dict[str, object]
         "ready_replicas": _ready(pods),
         "available_replicas": _ready(pods),
         "updated_replicas": updated,
-        "current_replicas": sum(pod.metadata.labels.get(REVISION) == current for pod in pods),
+        "current_replicas": staying.count(current),
         "current_revision": current,
     }
 

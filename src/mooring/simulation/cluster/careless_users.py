@@ -61,13 +61,14 @@ class CarelessUsers:
 
     async def hold(self, step: PlanStep) -> None:
         """A finalizer of another party keeps a pod (how 0), its claim (1) or the VolumeAttachment of its
-        volume (2) for a while, which is deleted meanwhile."""
+        volume (2) for a while, which is deleted meanwhile. It insists until it is told that its finalizer is
+        there: a write whose outcome is not known may take effect after it would have let go."""
         one = msgspec.structs.replace(step, how=2 * int(step.value))
         pod = await self._users.pod(one)
         if pod is None:
             return
         for kind, name, namespace in await self._held(pod, step.how):
-            await self._patch_finalizers(kind, name, namespace, add=True)
+            await insist(lambda k=kind, n=name, s=namespace: self._patch_finalizers(k, n, s, add=True))
             self._cluster.user.start(self._let_go(kind, name, namespace, step.value))
         delete = self._users.delete_claim if step.how == 1 else self._users.delete_pod
         await delete(one)
@@ -94,7 +95,7 @@ class CarelessUsers:
         found = await self._api.find(kind, name, namespace)
         if found is None or (add and found.deleting):
             return
-        if add or HOLD in found.metadata.finalizers:
+        if (HOLD in found.metadata.finalizers) != add:
             await self._api.revise(found, hold_patch(found, there=add))
 
     async def strip_claim(self, step: PlanStep) -> None:

@@ -156,7 +156,9 @@ class OtherParties:
             self._cluster.user.start(self._hold(record.name, record.uid))
 
     async def _hold(self, name: str, uid: str) -> None:
-        await insist(lambda: self._set_finalizer(name, uid, there=True), TRIES)
+        """It insists: what it gave up, with an outcome that is not known, might be there when it has let
+        go."""
+        await insist(lambda: self._set_finalizer(name, uid, there=True))
         await asyncio.sleep(KEEPS_S)
         await insist(lambda: self._set_finalizer(name, uid, there=False))
 
