@@ -16,7 +16,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.node.registration import Registration
-from mooring.simulation.checks.liveness import is_in_vain
+from mooring.simulation.checks.quiet_period import is_in_vain
 from mooring.simulation.checks.recomputed import Recomputed
 from mooring.simulation.checks.second_opinions.work_left import is_current
 from mooring.simulation.cluster.scenario import PlanStep, Scenario

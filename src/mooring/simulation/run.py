@@ -21,9 +21,10 @@ from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells, Coverage
 from mooring.simulation.checks.invariants import Checks, Violation
 from mooring.simulation.checks.invariants.deadlines.checker import WorstWait
-from mooring.simulation.checks.liveness import Complaint, QuietPeriod, complaints
+from mooring.simulation.checks.liveness import Complaint, complaints
 from mooring.simulation.checks.memory import Memory
 from mooring.simulation.checks.node_memory import NodeMemory
+from mooring.simulation.checks.quiet_period import QuietPeriod
 from mooring.simulation.checks.quiet_reads import QuietReads
 from mooring.simulation.checks.read_back import ReadsAreTrue
 from mooring.simulation.checks.recomputed import Recomputed, Restarted

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, VOLUMES, object_of
 from mooring.simulation.checks.invariants.writes import writer_of
-from mooring.simulation.checks.liveness import Complaint, QuietPeriod
+from mooring.simulation.checks.liveness import Complaint
+from mooring.simulation.checks.quiet_period import QuietPeriod
 from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.attachment_lock import ATTACHED_TO

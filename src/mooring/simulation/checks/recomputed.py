@@ -18,8 +18,9 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import NotLeading
 from mooring.simulation.checks.invariants.checker import Found
 from mooring.simulation.checks.invariants.objects import object_of
-from mooring.simulation.checks.liveness import HEARTBEATS, Complaint, is_in_vain, shares
+from mooring.simulation.checks.liveness import Complaint
 from mooring.simulation.checks.looks_again import LooksAgain
+from mooring.simulation.checks.quiet_period import HEARTBEATS, is_in_vain, shares
 from mooring.simulation.checks.second_opinions.work_left import is_current, may_leave_work, work_left
 from mooring.simulation.checks.undefined import Undefined
 from mooring.simulation.cluster.cluster import SimulatedCluster

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mooring.simulation.checks.liveness import CALM_S
+from mooring.simulation.checks.quiet_period import CALM_S
 from mooring.simulation.cluster.plan import Plan
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.run import Outcome
