@@ -48,10 +48,10 @@ def pod(phase: str = "Running", *, ready: str | None = None, labels: dict[str, s
     return Pod(metadata=metadata, status=PodStatus(phase=phase, conditions=conditions))
 
 
-def claim(*, deleting: bool = False) -> PersistentVolumeClaim:
+def claim(*, deleting: bool = False, uid: str = "") -> PersistentVolumeClaim:
     gone = "t" if deleting else None
     return PersistentVolumeClaim(
-        metadata=ObjectMeta(name="data-app-0", namespace="ns", deletion_timestamp=gone)
+        metadata=ObjectMeta(name="data-app-0", namespace="ns", uid=uid, deletion_timestamp=gone)
     )
 
 
@@ -193,7 +193,7 @@ def test_a_claim_has_the_owners_that_it_is_to_have(owned: bool, deleting: bool, 
     if owned:
         there = replace(there, metadata=replace(there.metadata, owner_references=(reference,)))
     asked: Any = Controller(claims=[there], stateful_set=of)
-    assert (not [*outcomes.of_owners(None, asked, of, {})]) is right
+    assert (not [*outcomes.of_owners(None, outcomes.misowned(asked, of, {}), asked, of, {})]) is right
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_claim_has_the_owners_that_it_is_to_have(owned: bool, deleting: bool, 
 )
 def test_what_a_step_has_deleted_counts_as_going(deleted: bool, going: bool, right: bool):
     asked: Any = Controller(pod())
-    outcomes.step_begins(asked, SET)
+    outcomes.step_begins(asked, SET, {})
     if deleted:
 
         def opinion(mark: Any) -> Any:
@@ -253,4 +253,20 @@ def test_with_a_step_claims_get_their_owners(delete: bool, right: bool):
     policy = ClaimRetentionPolicy(when_deleted="Delete" if delete else "Retain")
     of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
     asked: Any = Controller(claims=[claim()], stateful_set=of)
-    assert (not [*outcomes.of_a_step(None, None, asked, of, {}, REVISION, set())]) is right
+    before = outcomes.step_begins(asked, of, {})
+    assert (not [*outcomes.of_a_step(None, before, asked, of, {}, REVISION, set())]) is right
+
+
+@pytest.mark.parametrize(("before", "right"), [(None, True), ("former", True), ("made-anew", False)])
+def test_a_claim_that_comes_while_a_step_writes_gets_its_owners_with_the_next(
+    before: str | None, right: bool
+):
+    """Another makes it under the name that the set is about to use (21090 of the swarm)."""
+    policy = ClaimRetentionPolicy(when_deleted="Delete")
+    of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
+    asked: Any = Controller(claims=[claim(uid=before)] if before else [], stateful_set=of)
+    known = outcomes.step_begins(asked, of, {})
+    there = claim(uid="made-anew")
+    asked._claims[there.key] = there
+    assert (not [*outcomes.of_owners(None, known, asked, of, {})]) is right
+    assert (not [*outcomes.of_a_step(None, known, asked, of, {}, REVISION, set[str]())]) is right

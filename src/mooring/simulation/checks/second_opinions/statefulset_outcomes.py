@@ -51,15 +51,23 @@ STEPS: Memories[defaultdict[str, Step]] = Memories(_steps)
 """By the key of the set."""
 
 
-def step_begins(asked: Any, stateful_set: StatefulSet, *rest: object) -> None:
+def step_begins(
+    asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod], *rest: object
+) -> dict[str, str]:
     STEPS.of(asked)[stateful_set.key] = Step()
+    return misowned(asked, stateful_set, pods)
 
 
 def of_a_step(
-    answer: None, before: None, asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod], *rest: object
+    answer: None,
+    before: Mapping[str, str],
+    asked: Any,
+    stateful_set: StatefulSet,
+    pods: Mapping[int, Pod],
+    *rest: object,
 ) -> Iterator[str]:
     """With each step the owners of claims are set: before anything is deleted."""
-    yield from of_owners(None, asked, stateful_set, pods)
+    yield from of_owners(None, before, asked, stateful_set, pods)
 
 
 # --- pods
@@ -135,10 +143,10 @@ def of_names(answer: None, mark: Mark, asked: Any, pods: Mapping[int, Pod]) -> I
 # --- claims
 
 
-def of_owners(answer: None, asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> Iterator[str]:
-    """No claim of the set's identities, or of its pods', has other owners than it is to have, before
-    anything is deleted: by the rule itself, which has its own opinion."""
-    wanted = identities_of(stateful_set)
+def misowned(asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> dict[str, str]:
+    """Uids of the claims of the set's identities, and of its pods', that are known to have other owners than
+    they are to have: by the rule itself, which has its own opinion."""
+    wanted, found = identities_of(stateful_set), dict[str, str]()
     for ordinal in {*wanted, *pods}:
         name = f"{stateful_set.name}-{ordinal}"
         for claim_name in names_of_claims(stateful_set, ordinal):
@@ -146,9 +154,20 @@ def of_owners(answer: None, asked: Any, stateful_set: StatefulSet, pods: Mapping
             if claim is None or claim.deleting:
                 continue
             pod, condemned = pods.get(ordinal), ordinal not in wanted
-            owners = claim_owners(stateful_set, claim, name, pod, condemned=condemned)
-            if owners is not None:
-                yield f"claim {claim.key} has other owners than {[each['name'] for each in owners]}"
+            if claim_owners(stateful_set, claim, name, pod, condemned=condemned) is not None:
+                found[claim.key] = claim.uid
+    return found
+
+
+def of_owners(
+    answer: None, before: Mapping[str, str], asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]
+) -> Iterator[str]:
+    """No claim has other owners than it is to have, before anything is deleted. What has become so since
+    (`before`: what was so) is for the next step: writes take their time, and meanwhile users make a claim
+    that the set would make, or take its owners away."""
+    for key, uid in misowned(asked, stateful_set, pods).items():
+        if before.get(key) == uid:
+            yield f"claim {key} has other owners than it is to have"
 
 
 def of_a_claim_found(
@@ -213,7 +232,7 @@ QUESTIONS = (
     Question(StatefulSetController, "_create", of_a_pod_made, before=before_a_pod),
     Question(StatefulSetController, "_delete", of_a_deletion, before=before_a_deletion),
     Question(StatefulSetController, "_restore_names", of_names, before=begins),
-    Question(StatefulSetController, "_set_owners_of_claims", of_owners),
+    Question(StatefulSetController, "_set_owners_of_claims", of_owners, before=misowned),
     Question(StatefulSetController, "_ensure_claim", of_a_claim_found, before=begins),
     Question(StatefulSetController, "_update_status", of_told_status, before=before_a_status),
 )
