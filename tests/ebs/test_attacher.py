@@ -152,9 +152,18 @@ def test_an_attach_that_ec2_has_taken_back_meanwhile_is_not_stuck(run) -> None:
     run(story())
 
 
-def test_a_volume_that_ec2_refuses_by_its_state_is_tried_five_times_and_then_told(run) -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Ec2Error("IncorrectState", "vol is not 'available'.", "AttachVolume"),
+        Ec2Error("VolumeInUse", "vol is already in use", "AttachVolume"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_a_volume_that_ec2_refuses_by_its_state_is_tried_five_times_and_then_told(
+    run, refused: Ec2Error
+) -> None:
     async def story() -> None:
-        refused = Ec2Error("IncorrectState", "vol is not 'available'.", "AttachVolume")
         ec2 = ec2_that(lambda at: volume(), AttachVolume=[refused])
         error = await refusal(attacher(ec2).attach(VOLUME, NODE, False))
         assert len(ec2.calls) == 5
@@ -217,10 +226,18 @@ def test_the_time_for_which_a_volumes_data_was_waited_for_does_not_count_as_atta
     run(story())
 
 
-def test_other_refusals_end_the_attach_at_once(run) -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Ec2Error("UnauthorizedOperation", "no"),
+        Ec2Error("InvalidParameterValue", "the instance type has no second EBS card"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_other_refusals_end_the_attach_at_once(run, refused: Ec2Error) -> None:
     async def story() -> None:
-        ec2 = ec2_that(lambda at: volume(), AttachVolume=[Ec2Error("UnauthorizedOperation", "no")])
-        with pytest.raises(Ec2Error, match="UnauthorizedOperation"):
+        ec2 = ec2_that(lambda at: volume(), AttachVolume=[refused])
+        with pytest.raises(Ec2Error, match=refused.code):
             await attacher(ec2).attach(VOLUME, NODE, False)
         assert len(ec2.calls) == 1
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from cloud_api import capability, create, delete, publish, unpublish, world
+from cloud_api import capability, create, create_request, delete, publish, publish_request, unpublish, world
 
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
@@ -198,6 +198,70 @@ def test_a_throttled_probe_says_that_the_credentials_are_good(run) -> None:
             api = Answering(Ec2Error("RequestLimitExceeded", ""))
             await w.controller(api).check()
             assert api.calls, "it has asked"
+
+    run(story())
+
+
+VOLUME, NODE, SNAPSHOT = "vol-0123456789abcdef0", "i-0123456789abcdef0", "snap-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "tried"),
+    [
+        ("create_volume", create_request("pvc-1"), "create volume pvc-1"),
+        ("delete_volume", csi.DeleteVolumeRequest(volume_id=VOLUME), f"delete volume {VOLUME}"),
+        (
+            "validate_volume_capabilities",
+            csi.ValidateVolumeCapabilitiesRequest(volume_id=VOLUME, volume_capabilities=[capability()]),
+            f"look up volume {VOLUME}",
+        ),
+        ("list_volumes", csi.ListVolumesRequest(), "list volumes"),
+        (
+            "controller_publish_volume",
+            publish_request(VOLUME, NODE),
+            f"attach volume {VOLUME} to {NODE}",
+        ),
+        (
+            "controller_unpublish_volume",
+            csi.ControllerUnpublishVolumeRequest(volume_id=VOLUME, node_id=NODE),
+            f"detach volume {VOLUME} from {NODE}",
+        ),
+        (
+            "controller_unpublish_volume",
+            csi.ControllerUnpublishVolumeRequest(volume_id=VOLUME),
+            f"detach volume {VOLUME} from all nodes",
+        ),
+        (
+            "controller_expand_volume",
+            csi.ControllerExpandVolumeRequest(
+                volume_id=VOLUME, capacity_range=csi.CapacityRange(required_bytes=1)
+            ),
+            f"expand volume {VOLUME}",
+        ),
+        (
+            "controller_modify_volume",
+            csi.ControllerModifyVolumeRequest(volume_id=VOLUME, mutable_parameters={"iops": "4000"}),
+            f"modify volume {VOLUME}",
+        ),
+        (
+            "create_snapshot",
+            csi.CreateSnapshotRequest(name="s", source_volume_id=VOLUME),
+            f"create snapshot s of volume {VOLUME}",
+        ),
+        ("delete_snapshot", csi.DeleteSnapshotRequest(snapshot_id=SNAPSHOT), f"delete snapshot {SNAPSHOT}"),
+        ("get_snapshot", csi.GetSnapshotRequest(snapshot_id=SNAPSHOT), f"look up snapshot {SNAPSHOT}"),
+        ("list_snapshots", csi.ListSnapshotsRequest(), "list snapshots"),
+    ],
+)
+def test_what_ec2_refuses_is_told_with_what_was_tried(run, method: str, request_, tried: str) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client(Answering(Ec2Error("UnauthorizedOperation", "no")))
+            with pytest.raises(CsiError) as caught:
+                await getattr(client.controller, method)(request_, timeout_s=99)
+            assert caught.value.code is Code.PERMISSION_DENIED
+            assert f"could not {tried}: " in caught.value.message
+            assert "UnauthorizedOperation" in caught.value.message
 
     run(story())
 

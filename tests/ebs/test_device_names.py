@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mooring.ebs.controller_service.device_names import (
-    BAD_FOR_S,
-    HELD_FOR_S,
     NAMES,
     OWN_NAMES,
     DeviceNames,
@@ -69,8 +67,8 @@ def test_a_name_that_was_given_a_moment_ago_comes_after_those_that_are_surely_fr
     for number in range(len(OWN_NAMES)):
         give(names, f"vol-{number}")
         names.end("i-1", f"vol-{number}", 0.0)
-    assert give(names, "vol-x") not in OWN_NAMES
-    assert give(names, "vol-y", now=HELD_FOR_S) in OWN_NAMES
+    assert give(names, "vol-x", now=29.0) not in OWN_NAMES
+    assert give(names, "vol-y", now=30.0) in OWN_NAMES
 
 
 def test_the_node_service_takes_a_name_for_this_drivers_exactly_if_it_has_two_letters() -> None:
@@ -91,9 +89,9 @@ def test_a_refused_name_is_given_last_and_after_an_hour_as_any_other() -> None:
     names.end("i-1", "vol-1", 0.0)
     assert give(names, "vol-2", *NAMES[1:]) == NAMES[0]
     names.end("i-1", "vol-2", 0.0)
-    assert give(names, "vol-3", *NAMES[2:], now=BAD_FOR_S - 1) == NAMES[1]
-    names.end("i-1", "vol-3", BAD_FOR_S)
-    assert give(names, "vol-4", *NAMES[2:], now=BAD_FOR_S + 60) == NAMES[0]
+    assert give(names, "vol-3", *NAMES[2:], now=3599.0) == NAMES[1]
+    names.end("i-1", "vol-3", 3599.0)
+    assert give(names, "vol-4", *NAMES[2:], now=3600.0) == NAMES[0]
 
 
 def test_two_controllers_that_refuse_each_other_part() -> None:

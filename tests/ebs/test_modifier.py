@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -13,8 +14,16 @@ from played_ec2 import PlayedEc2
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller_service.modifying import Modifier, Target, differences, grown_size, makes
-from mooring.ebs.controller_service.tags import AUTO_IOPS_TAG, IOPS_PER_GB_TAG
+from mooring.ebs.controller_service.modifying import (
+    Modifier,
+    Target,
+    differences,
+    grown_size,
+    makes,
+    target_of,
+)
+from mooring.ebs.controller_service.parameters import change
+from mooring.ebs.controller_service.tags import AUTO_IOPS_TAG, IOPS_PER_GB_TAG, TagPolicy
 from mooring.ebs.ec2.records import Modification, Volume
 from mooring.ebs.ec2.settling import Settling
 from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable
@@ -106,6 +115,29 @@ def test_a_size_that_cannot_be_is_out_of_range(required: int, limit: int, words:
         grown_size(volume(), csi.CapacityRange(required_bytes=required, limit_bytes=limit))
     assert caught.value.code is Code.OUT_OF_RANGE
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("parameters", "target"),
+    [
+        ({}, Target()),
+        (
+            {"type": "io2", "iops": "4000", "throughput": "200"},
+            Target(type="io2", iops=4000, throughput=200),
+        ),
+        (
+            {"tagSpecification_1": "a=b", "tagDeletion_1": "c"},
+            Target(tags={"a": "b"}, deleted_tags=frozenset("c")),
+        ),
+        ({"iopspergb": "50"}, Target(iops_per_gb=50, tags={IOPS_PER_GB_TAG: "50"})),
+        ({"allowautoiopsincreaseonmodify": "true"}, Target(tags={AUTO_IOPS_TAG: "true"})),
+        ({"allowautoiopsincreaseonmodify": "false"}, Target(tags={AUTO_IOPS_TAG: "false"})),
+    ],
+)
+def test_what_a_class_says_of_later_growth_is_noted_on_the_volume(
+    parameters: dict[str, str], target: Target
+) -> None:
+    assert target_of(change(parameters), TagPolicy()) == target
 
 
 IN_PROPORTION = {IOPS_PER_GB_TAG: "500", AUTO_IOPS_TAG: "true"}
@@ -389,6 +421,54 @@ def test_a_modification_whose_caller_is_gone_goes_on(run: Run) -> None:
         waiting.cancel()
         await asyncio.sleep(WINDOW_S)
         assert [action for _, action, _ in ec2.calls] == ["ModifyVolume"]
+
+    run(story())
+
+
+def test_a_modification_that_nothing_else_refers_to_any_more_goes_on(run: Run) -> None:
+    """The event loop alone keeps no task alive (asyncio's documentation, create_task)."""
+
+    class Wire(PlayedEc2):
+        """Waits for what another part of the process is to resolve, which does not hold it either."""
+
+        waits_for: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
+
+        async def volume(self, id: str) -> Volume | None:
+            if not self.at:
+                waiting = asyncio.get_running_loop().create_future()
+                self.waits_for = weakref.ref(waiting)
+                self.at.append(0.0)
+                await waiting
+            return await super().volume(id)
+
+    async def story() -> None:
+        ec2 = Wire(lambda at: volume())
+        ec2.modifications = lambda at: modification("completed") if ec2.calls else None
+        at_work = modifier(ec2)
+        waiting = asyncio.ensure_future(at_work.change(ID, Target(size=20)))
+        await asyncio.sleep(WINDOW_S / 2)
+        waiting.cancel()
+        del waiting
+        await asyncio.sleep(WINDOW_S)
+        gc.collect()
+        answer = ec2.waits_for()
+        assert answer is not None
+        answer.set_result(None)
+        await asyncio.sleep(WINDOW_S)
+        assert [action for _, action, _ in ec2.calls] == ["ModifyVolume"]
+
+    run(story())
+
+
+def test_a_modification_that_has_ended_is_forgotten(run: Run) -> None:
+    async def story() -> None:
+        ec2 = PlayedEc2(lambda at: volume())
+        ec2.modifications = lambda at: modification("completed") if ec2.calls else None
+        at_work = modifier(ec2)
+        changed = weakref.ref(await at_work.change(ID, Target(size=20)))
+        await asyncio.sleep(1)
+        gc.collect()
+        assert changed() is None
 
     run(story())
 

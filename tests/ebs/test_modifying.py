@@ -223,6 +223,16 @@ def test_a_volume_that_is_not_there_is_not_found(run, volume) -> None:
     run(story())
 
 
+def test_a_volume_that_is_not_there_is_told_before_other_requests_are_waited_for(run) -> None:
+    async def story() -> None:
+        async with world() as w:
+            client = w.client(modify_volume_request_handler_timeout=99_999)
+            assert await code_of(expand(client, "vol-0123456789abcdef0", 2)) is Code.NOT_FOUND
+            assert await code_of(modify(client, "vol-0123456789abcdef0", iops="4000")) is Code.NOT_FOUND
+
+    run(story())
+
+
 def test_a_volume_that_was_modified_too_often_exhausts_it(run) -> None:
     async def story() -> None:
         async with world(modifications_per_day=1) as w:

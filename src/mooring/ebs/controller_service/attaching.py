@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from asyncio import sleep
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,7 +75,8 @@ class Attacher:
         self._settling = settling
         self._detaches = detaches
         self._now = now
-        self._cards: dict[str, int] = {}
+        self._cards = Counter[str]()
+        """By instance type, as far as EC2 has told."""
 
     # --- attaching
 
@@ -211,14 +213,13 @@ class Attacher:
         return instance
 
     async def _card_count(self, instance_type: str) -> int:
-        """The number of EBS cards, from EC2 once for each type; 1 if EC2 does not answer, and EC2 chooses the
+        """The number of EBS cards, from EC2 once for each type; 0 if EC2 does not tell, and EC2 chooses the
         card."""
-        if instance_type not in self._cards:
+        if instance_type and instance_type not in self._cards:
             try:
-                self._cards[instance_type] = await self._describe.cards(instance_type) if instance_type else 1
+                self._cards[instance_type] = await self._describe.cards(instance_type)
             except EbsError as error:
                 _log.warning("EBS cards are not told apart", instance_type=instance_type, error=str(error))
-                return 1
         return self._cards[instance_type]
 
     # --- detaching

@@ -69,10 +69,9 @@ def _vanished(volume_id: str, wanted: Wanted) -> CsiError:
     key = wanted.parameters.kms_key_id
     if wanted.parameters.encrypted:
         cause = (
-            f"most likely the KMS key {key or '(the default one)'} does not exist, is disabled, or may not be "
-            f"used by "
+            f"most likely the KMS key {key or '(the default one)'} does not exist, is disabled, or may not be used "
+            "by the driver's role: kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext, kms:Decrypt"
         )
-        cause += "the driver's role: kms:CreateGrant, kms:GenerateDataKeyWithoutPlaintext, kms:Decrypt"
     else:
         cause = "was it deleted by hand? If volumes are encrypted by default, look at the default KMS key"
     return CsiError(

@@ -241,7 +241,7 @@ def _made(answer: Mapping[str, Any], action: str, wanted: Wanted) -> Volume:
         made = fields.each("Volumes", lambda one: one)
         if len(made) != 1:
             raise MalformedAnswer(f"{action}: {len(made)} volumes are made instead of one")
-        fields = made[0]
+        (fields,) = made
     return Volume(
         id=fields.text("VolumeId"),
         state=fields.text("State", "creating"),
