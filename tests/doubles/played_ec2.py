@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mooring.ebs.ec2.records import Instance, Modification, Volume
+from mooring.ebs.ec2.records import Instance, Modification, Snapshot, Volume
 from mooring.ebs.errors import EbsError
 
 Looks = Callable[[float], Volume | None]
@@ -28,6 +28,7 @@ class PlayedEc2:
         self.there: Instance | None = None
         self.modifications: Callable[[float], Modification | None] = lambda at: None
         self.named: Callable[[float], list[Volume]] = lambda at: []
+        self.snapshots: Callable[[float], list[Snapshot]] = lambda at: []
         self.zones_there: tuple[str, ...] = ("zone-a", "zone-b")
         self.zones_asked = 0
         self.initialized_at: float | EbsError = 0.0
@@ -70,6 +71,18 @@ class PlayedEc2:
     async def volumes_named(self, name: str) -> list[Volume]:
         self.at.append(self._now())
         return self.named(self._now())
+
+    async def snapshots_named(self, name: str) -> tuple[Snapshot, ...]:
+        self.at.append(self._now())
+        return tuple(each for each in self.snapshots(self._now()) if each.name == name)
+
+    async def snapshot(self, id: str) -> Snapshot | None:
+        return (await self.all_snapshots({})).get(id)
+
+    async def all_snapshots(self, tags: Mapping[str, str], volume_id: str = "") -> dict[str, Snapshot]:
+        self.at.append(self._now())
+        shown = self.snapshots(self._now())
+        return {each.id: each for each in shown if volume_id in ("", each.volume_id)}
 
     async def zones(self) -> tuple[str, ...]:
         self.zones_asked += 1

@@ -12,9 +12,9 @@ from cloud_api import capability, create, create_request, delete, publish, publi
 from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.controller_service.error_codes import CODES, code_of
+from mooring.ebs.controller_service.error_codes import CODES, answering, code_of
 from mooring.ebs.ec2.api import Ec2Api
-from mooring.ebs.errors import Ec2Error, Ec2Unreachable, MalformedAnswer
+from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable, MalformedAnswer
 
 
 def test_volumes_are_listed_page_by_page_with_their_nodes_and_nobody_elses(run) -> None:
@@ -304,6 +304,21 @@ NAMED_IN_THE_DOCUMENTS = (
 @pytest.mark.parametrize("code", NAMED_IN_THE_DOCUMENTS)
 def test_every_known_code_of_ec2s_has_an_answer(code) -> None:
     assert code in CODES
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MalformedAnswer("no volumes"), "no volumes; is this really EC2's endpoint?"),
+        (Ec2Unreachable("no route"), "no route; EC2 may have done it all the same; the next try will see"),
+        (Ec2Error("AuthFailure", "no"), "AuthFailure: no; give the controller credentials that EC2 takes"),
+        (Ec2Error("New", "no"), "New: no"),
+    ],
+)
+def test_an_error_of_ec2s_is_told_with_advice_where_there_is_any(error: EbsError, told: str) -> None:
+    with pytest.raises(CsiError) as caught, answering("attach vol-1"):
+        raise error
+    assert caught.value.message == f"could not attach vol-1: {told}"
 
 
 def test_what_is_not_known_leaves_the_outcome_open() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
-from played_ec2 import PlayedEc2
+from played_ec2 import Answer, PlayedEc2
 
 from mooring.csi.driver.capacity import GIB
 from mooring.csi.errors import Code, CsiError
@@ -281,11 +281,13 @@ def test_a_size_that_the_volume_had_once_is_asked_for_again(run: Run) -> None:
     run(story())
 
 
-def test_tags_that_cannot_be_written_are_an_error(run: Run) -> None:
+@pytest.mark.parametrize("action", ["CreateTags", "DeleteTags"])
+def test_tags_that_cannot_be_written_or_deleted_are_an_error(run: Run, action: str) -> None:
     async def story() -> None:
-        ec2 = PlayedEc2(lambda at: volume(), CreateTags=[Ec2Error("TagLimitExceeded", "50 tags")])
-        with pytest.raises(Ec2Error, match="50 tags"):
-            await modifier(ec2).change(ID, Target(tags={"a": "b"}))
+        refused: list[Answer] = [Ec2Error("TagPolicyViolation", "not these tags")]
+        ec2 = PlayedEc2(lambda at: volume(tags={"gone": ""}), **{action: refused})
+        with pytest.raises(Ec2Error, match="not these tags"):
+            await modifier(ec2).change(ID, Target(tags={"a": "b"}, deleted_tags=frozenset({"gone"})))
 
     run(story())
 

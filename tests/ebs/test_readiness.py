@@ -21,10 +21,14 @@ class SlowApi(Ec2Api):
     def __init__(self, seconds: float, code: str = "DryRunOperation") -> None:
         self.seconds = seconds
         self.code = code
-        self.calls = 0
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    @property
+    def calls(self) -> int:
+        return len(self.asked)
 
     async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.calls += 1
+        self.asked.append((action, request))
         await finish(asyncio.ensure_future(asyncio.sleep(self.seconds)))
         raise Ec2Error(self.code, "", action)
 
@@ -39,6 +43,15 @@ def test_many_probes_are_one_question(run) -> None:
         await asyncio.sleep(GOOD_S)
         await readiness.check()
         assert api.calls == 2
+
+    run(story())
+
+
+def test_a_probe_asks_only_whether_it_might_ask(run) -> None:
+    async def story() -> None:
+        api = SlowApi(1)
+        await Readiness(api).check()
+        assert api.asked == [("DescribeAvailabilityZones", {"DryRun": True})]
 
     run(story())
 

@@ -21,6 +21,7 @@ Rules (origin design, "device names"; EC2 User Guide, "Device names for volumes"
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -91,11 +92,8 @@ class DeviceNames:
     def choose_card(self, node: str, volume: str, cards: int, in_use: Iterable[int], now: float) -> int:
         """The EBS card with the fewest volumes, the first of equal ones. To be called after `give`."""
         names = self._node(node, now)
-        counts = [0] * cards
-        for card in (*in_use, *(card for other, (_, card) in names.given.items() if other != volume)):
-            if card < cards:
-                counts[card] += 1
-        card = counts.index(min(counts))
+        counts = Counter([*in_use, *(card for other, (_, card) in names.given.items() if other != volume)])
+        card = min(range(cards), key=lambda card: counts[card])
         name, _ = names.given[volume]
         names.given[volume] = (name, card)
         return card

@@ -203,8 +203,7 @@ class Modifier:
             if error.code != "IncorrectModificationState":
                 raise
             # There is a modification that EC2 did not show yet: perhaps the one that this request wants.
-            self._settling.note(_modification(volume.id))
-            await self._settling.settle(_modification(volume.id))
+            await asyncio.sleep(self._settling.settle_s)
             await self._ensure(volume.id, changes)
         return replace(volume, **{_FIELDS[name]: value for name, value in changes.items()})
 
@@ -272,10 +271,13 @@ _FIELDS = {"Size": "size", "VolumeType": "type", "Iops": "iops", "Throughput": "
 
 
 def _check_made(latest: Modification | None, volume_id: str) -> None:
-    if latest is not None and latest.state == "failed":
-        raise CsiError(
-            Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}"
-        )
+    match latest:
+        case Modification(state="failed", message=why):
+            raise CsiError(
+                Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {why or 'no reason given'}"
+            )
+        case _:
+            pass
 
 
 def _refuse_while_optimizing(running: Modification | None, volume: Volume) -> None:
@@ -284,10 +286,6 @@ def _refuse_while_optimizing(running: Modification | None, volume: Volume) -> No
             Code.FAILED_PRECONDITION,
             f"volume {volume.id} cannot be modified: EC2 is still optimizing it after the last modification; try later",
         )
-
-
-def _modification(volume_id: str) -> str:
-    return f"modify {volume_id}"
 
 
 def _at_odds(what: str) -> CsiError:
