@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,15 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service.controller import make_controller
 from mooring.ebs.ec2 import records
 from mooring.ebs.ec2.api import Ec2Api
-from mooring.ebs.ec2.records import Attachment, Fields
+from mooring.ebs.ec2.records import (
+    Attachment,
+    BlockDevice,
+    Fields,
+    Instance,
+    Modification,
+    Snapshot,
+    Volume,
+)
 from mooring.ebs.errors import EbsError, Ec2Error, MalformedAnswer
 from mooring.ebs.options import Options
 
@@ -109,6 +117,98 @@ def test_a_volume_is_read() -> None:
     assert volume.attachments == (Attachment(NODE, "/dev/xvdaa", "attached", TIME),)
 
 
+@pytest.mark.parametrize(
+    ("read", "least", "record"),
+    [
+        (
+            records.volume,
+            {
+                "VolumeId": VOLUME, "State": "creating", "Size": 1, "VolumeType": "standard",
+                "AvailabilityZone": "zone-a", "Attachments": [],
+            },
+            Volume(VOLUME, "creating", 1, "standard", "zone-a"),
+        ),
+        (
+            records.volume,
+            {
+                "VolumeId": VOLUME, "State": "in-use", "Size": 1, "VolumeType": "standard",
+                "AvailabilityZone": "zone-a", "Attachments": [{"State": "attached"}],
+            },
+            Volume(VOLUME, "in-use", 1, "standard", "zone-a", (Attachment("", "", "attached"),)),
+        ),
+        (
+            records.instance,
+            {
+                "InstanceId": NODE, "State": {"Name": "pending"},
+                "BlockDeviceMappings": [{"DeviceName": "xvdb"}, {"DeviceName": "xvdc", "Ebs": {"VolumeId": VOLUME}}],
+            },
+            Instance(NODE, "pending", "", (BlockDevice("xvdb"), BlockDevice("xvdc", VOLUME))),
+        ),
+        (
+            records.snapshot,
+            {"SnapshotId": SNAPSHOT, "State": "pending", "VolumeSize": 1, "StartTime": TIME},
+            Snapshot(SNAPSHOT, "", "pending", 1, TIME),
+        ),
+        (
+            records.modification,
+            {"VolumeId": VOLUME, "ModificationState": "modifying"},
+            Modification(VOLUME, "modifying"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_ec2_may_leave_out_is_none_empty_and_zero(
+    read: Callable[[Fields], object], least: dict[str, Any], record: object
+) -> None:
+    assert read(Fields(least, "Describe")) == record
+    for name in least.keys() - {"BlockDeviceMappings"}:
+        with pytest.raises(MalformedAnswer, match=f"Describe.*{name}"):
+            read(Fields({**least, name: None}, "Describe"))
+
+
+@pytest.mark.parametrize(
+    ("read", "full", "record"),
+    [
+        (
+            records.volume,
+            RECORD | {
+                "AvailabilityZoneId": "id-a", "Throughput": 125, "SnapshotId": SNAPSHOT, "SourceVolumeId": "vol-1",
+                "Encrypted": True, "KmsKeyId": "key", "MultiAttachEnabled": True,
+                "Attachments": [RECORD["Attachments"][0] | {"EbsCardIndex": 1}],
+            },
+            Volume(
+                VOLUME, "in-use", 10, "gp3", "us-east-1a", (Attachment(NODE, "/dev/xvdaa", "attached", TIME, 1),),
+                3000, 125, SNAPSHOT, "vol-1", True, "key", True, "id-a", TIME, {"CSIVolumeName": "pvc-1"},
+            ),
+        ),
+        (
+            records.instance,
+            {
+                "InstanceId": NODE, "State": {"Name": "running"}, "InstanceType": "m5.large", "RootDeviceName": "xvda",
+                "BlockDeviceMappings": [{"DeviceName": "xvdb", "Ebs": {"VolumeId": VOLUME, "EbsCardIndex": 1}}],
+            },
+            Instance(NODE, "running", "m5.large", (BlockDevice("xvdb", VOLUME, 1),), "xvda"),
+        ),
+        (
+            records.snapshot,
+            TAKEN | {"StateMessage": "why", "Tags": [{"Key": "a"}]},
+            Snapshot(SNAPSHOT, VOLUME, "completed", 10, TIME, "why", {"a": ""}),
+        ),
+        (
+            records.modification,
+            {
+                "VolumeId": VOLUME, "ModificationState": "failed", "TargetSize": 20, "TargetIops": 3000,
+                "TargetThroughput": 125, "TargetVolumeType": "gp3", "StatusMessage": "why",
+            },
+            Modification(VOLUME, "failed", 20, 3000, 125, "gp3", "why"),
+        ),
+    ],
+)  # fmt: skip
+def test_all_that_ec2_tells_is_read(
+    read: Callable[[Fields], object], full: dict[str, Any], record: object
+) -> None:
+    assert read(Fields(full, "Describe")) == record
+
+
 def test_an_attachment_that_is_over_is_none() -> None:
     gone = {**RECORD["Attachments"][0], "State": "detached"}
     assert records.volume(Fields({**RECORD, "Attachments": [gone]}, "DescribeVolumes")).attachments == ()
@@ -118,6 +218,7 @@ def test_an_attachment_that_is_over_is_none() -> None:
     ("change", "problem"),
     [
         ({"VolumeId": None}, "VolumeId is missing"),
+        ({"VolumeId": ""}, "VolumeId is empty"),
         ({"Size": "10"}, "Size is str"),
         ({"Size": -1}, "Size is -1"),
         ({"Attachments": None}, "Attachments is missing"),

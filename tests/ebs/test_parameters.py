@@ -96,6 +96,11 @@ def test_a_change_is_read() -> None:
     )
 
 
+def test_a_change_has_iops_or_iops_per_gib() -> None:
+    assert change({"iopspergb": "50"}).iops_per_gb == 50
+    assert code_of(lambda: change({"iops": "4000", "iopspergb": "50"})) is Code.INVALID_ARGUMENT
+
+
 def test_snapshot_parameters_that_this_driver_lacks_are_refused() -> None:
     assert snapshot_tags({"tagSpecification_1": "a=b", "csi.storage.k8s.io/volumesnapshot/name": "s"}) == {
         "a": "b"
@@ -154,3 +159,4 @@ def test_iops_go_with_the_size_within_the_types_limits(type, size, per_gb, iops)
 
 def test_too_few_iops_are_raised_only_if_that_is_allowed() -> None:
     assert code_of(lambda: iops_for("io1", 1, 10, raise_to_least=False)) is Code.INVALID_ARGUMENT
+    assert iops_for("io1", 10, 10, raise_to_least=False) == 100

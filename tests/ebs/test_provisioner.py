@@ -12,6 +12,7 @@ from played_ec2 import Answer, Looks, PlayedEc2
 from structlog.testing import capture_logs
 
 from mooring.csi.driver.progress import due_in
+from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service.parameters import VolumeParameters
@@ -369,7 +370,7 @@ def test_what_cannot_be_ec2s_is_deleted_without_a_question(run: Run) -> None:
     run(story())
 
 
-def test_a_copy_of_an_encrypted_volume_has_its_key_and_need_not_ask_for_it() -> None:
+def test_a_copy_of_an_encrypted_volume_has_its_key_and_that_of_another_one_any_key() -> None:
     request = csi.CreateVolumeRequest(name="pvc-1", volume_capabilities=[capability()])
     source = volume(encrypted=True, kms_key_id="arn:aws:kms:us-east-1:1:key/k")
     assert wanted_volume(request, TagPolicy(), source).source_volume == ID
@@ -378,3 +379,17 @@ def test_a_copy_of_an_encrypted_volume_has_its_key_and_need_not_ask_for_it() -> 
     request.parameters["kmsKeyId"] = "other"
     with pytest.raises(CsiError, match="has its KMS key, arn:aws:kms:us-east-1:1:key/k, not another"):
         wanted_volume(request, TagPolicy(), source)
+    assert wanted_volume(request, TagPolicy(), volume()).parameters.kms_key_id == "other"
+
+
+def test_several_nodes_are_for_volumes_of_type_io2() -> None:
+    request = csi.CreateVolumeRequest(
+        name="pvc-1", volume_capabilities=[capability(True, AccessMode.MULTI_NODE_MULTI_WRITER)]
+    )
+    for type in ("gp3", "io1", "of the future"):
+        request.parameters["type"] = type
+        with pytest.raises(CsiError, match=f"a {type} volume cannot be attached to several nodes") as caught:
+            wanted_volume(request, TagPolicy(), None)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+    request.parameters["type"] = "io2"
+    assert wanted_volume(request, TagPolicy(), None).multi_attach
