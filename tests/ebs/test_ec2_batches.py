@@ -109,6 +109,26 @@ def test_who_stops_waiting_stops_at_once_and_the_others_get_their_answers(run) -
     run(story())
 
 
+def test_when_the_questions_are_cancelled_none_waits_for_an_answer_and_new_ones_are_put(run) -> None:
+    """As at the end of a process, which cancels every task in whatever order."""
+
+    async def story() -> None:
+        kind = batches(Asked("ab", takes_s=30))
+        before = asyncio.all_tasks()
+        asking = asyncio.ensure_future(kind.get("a"))
+        await asyncio.sleep(1)
+        waiting = asyncio.ensure_future(kind.get("b"))
+        await asyncio.sleep(1)
+        for task in asyncio.all_tasks() - before - {asking, waiting}:
+            task.cancel()
+        await asyncio.wait([asking, waiting], timeout=99)
+        assert asking.cancelled()
+        assert waiting.cancelled()
+        assert await kind.get("a") == "A"
+
+    run(story())
+
+
 def test_an_error_that_is_about_the_call_is_everybodys(run) -> None:
     async def story() -> None:
         async def fails(names: Sequence[str]) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.ebs.node_service import volume_limits
-from mooring.ebs.node_service.volume_limits import UNKNOWN_TYPE, TypeLimit, max_volumes, of_type, others
+from mooring.ebs.node_service.volume_limits import TypeLimit, max_volumes, of_type, others
 
 
 def test_each_network_interface_beyond_the_first_takes_a_slot_of_a_shared_type():
@@ -46,7 +46,7 @@ def test_the_table_has_what_ec2_says(name: str, count: int, shared: bool):
 
 
 def test_a_type_that_is_younger_than_the_table_gets_what_most_have():
-    assert of_type("x99.large") == UNKNOWN_TYPE
+    assert of_type("x99.large") == TypeLimit(27, shared=True)
 
 
 def test_every_row_of_the_table_can_be():

@@ -32,8 +32,18 @@ def test_flags_are_named_as_the_fields():
 
 
 def test_the_two_ways_to_set_the_limit_exclude_each_other():
-    [problem] = refusals(Options(volume_attach_limit=0, reserved_volume_attachments=3), ())
-    assert "exclude each other" in problem
+    for limit, reserved in ((0, 3), (0, 0), (5, 0)):
+        [problem] = refusals(Options(volume_attach_limit=limit, reserved_volume_attachments=reserved), ())
+        assert "exclude each other" in problem
+    for limit, reserved in ((0, -1), (5, -1), (-1, 0), (-1, 5)):
+        assert not refusals(Options(volume_attach_limit=limit, reserved_volume_attachments=reserved), ())
+
+
+def test_what_is_not_given_is_as_upstream_has_it():
+    """Upstream's options documentation, v1.64."""
+    given_none = Options()
+    assert (given_none.volume_attach_limit, given_none.reserved_volume_attachments) == (-1, -1)
+    assert given_none.modify_volume_request_handler_timeout == 2
 
 
 @pytest.mark.parametrize(
@@ -49,10 +59,22 @@ def test_what_cannot_be_is_refused_with_its_reason(options: Options, words: str)
     assert any(words in problem for problem in refusals(options, ()))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(modify_volume_request_handler_timeout=0.001),
+        Options(metrics_cert_file="a", metrics_key_file="b", http_endpoint=":80"),
+    ],
+)
+def test_what_can_be_is_not_refused(options: Options):
+    assert refusals(options, ()) == []
+
+
 def test_tags_are_read_as_upstream_writes_them():
     assert options.parse_tags("a=1, b = two ,c=x=y,") == {"a": "1", "b": "two", "c": "x=y"}
-    with pytest.raises(ValueError, match="'b' is no tag"):
-        options.parse_tags("a=1,b")
+    for text in ("b", "=b", "="):
+        with pytest.raises(ValueError, match=f"'{text}' is no tag"):
+            options.parse_tags(f"a=1,{text}")
 
 
 def test_tags_of_volumes_go_before_those_of_everything():
@@ -68,6 +90,12 @@ def test_tags_of_volumes_go_before_those_of_everything():
 )
 def test_durations_are_gos(text: str, seconds: float):
     assert options.parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1s 1s", "-1s", "1d"])
+def test_what_is_no_duration_is_refused(text: str):
+    with pytest.raises(ValueError, match=f"'{text}' is no duration"):
+        options.parse_duration(text)
 
 
 @given(st.text("0123456789hmsu.µn -", max_size=8))
@@ -87,13 +115,18 @@ def test_sources_of_metadata():
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [(":3301", ("0.0.0.0", 3301)), ("[::1]:80", ("::1", 80)), ("localhost:0", ("localhost", 0))],
+    [
+        (":3301", ("0.0.0.0", 3301)),
+        ("[::1]:80", ("::1", 80)),
+        ("localhost:0", ("localhost", 0)),
+        ("a:65535", ("a", 65535)),
+    ],
 )
 def test_an_http_endpoint_is_a_host_and_a_port(text: str, address: tuple[str, int]):
     assert options.parse_host_port(text) == address
 
 
-@pytest.mark.parametrize("text", ["3301", "host:", "host:99999", "host:x", "host:٣"])
+@pytest.mark.parametrize("text", ["3301", "host:", "host:65536", "host:x", "host:٣"])
 def test_what_is_no_http_endpoint_is_refused(text: str):
     with pytest.raises(ValueError, match="HOST:PORT"):
         options.parse_host_port(text)

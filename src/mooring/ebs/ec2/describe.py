@@ -104,8 +104,8 @@ class Describe:
         return tuple(sorted(found))
 
     async def cards(self, instance_type: str) -> int:
-        """How many EBS cards instances of the type have."""
-        return await self._cards(instance_type) or 1
+        """How many EBS cards instances of the type have; 0 if EC2 does not tell."""
+        return await self._cards(instance_type) or 0
 
     async def all_volumes(self, tags: Mapping[str, str]) -> dict[str, Volume]:
         """The volumes with all of these tags, by id."""
@@ -242,7 +242,7 @@ def _id(record: Volume | Instance | Snapshot) -> str:
 
 def _type_cards(fields: Fields) -> tuple[str, int]:
     ebs = fields.part("EbsInfo")
-    return fields.text("InstanceType"), max(ebs.count("MaximumEbsCards", 1), 1) if ebs else 1
+    return fields.text("InstanceType"), ebs.count("MaximumEbsCards", 0) if ebs else 0
 
 
 def _initialized(fields: Fields) -> tuple[str, bool]:

@@ -134,11 +134,13 @@ def of_a_request(
     answer: Any, attacher: Attacher, volume: Volume, instance: Instance, cards: int
 ) -> Iterator[str]:
     """AttachVolume names what is attached to what, as a device that is free there; and a card if there are
-    several."""
+    several (`cards` 0: it is not known how many)."""
     fields = {"VolumeId": volume.id, "InstanceId": instance.id}
     if any(answer.get(name) != value for name, value in fields.items()):
         yield f"{volume.id} is to be attached to {instance.id}, and what is asked for is {answer}"
-    if ("EbsCardIndex" in answer) is not (cards > 1) or not 0 <= answer.get("EbsCardIndex", 0) < cards:
+    if ("EbsCardIndex" in answer) is not (cards > 1) or not 0 <= answer.get("EbsCardIndex", 0) < max(
+        cards, 1
+    ):
         yield f"{instance.id} has {cards} cards, and what is asked for is {answer}"
 
 

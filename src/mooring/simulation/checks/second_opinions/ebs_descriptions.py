@@ -93,7 +93,7 @@ def _reservation(record: Sequence[Instance], given: Mapping[str, Any]) -> Iterat
 
 
 def _type(record: tuple[str, int], given: Mapping[str, Any]) -> Iterator[str]:
-    cards = given.get("EbsInfo", {}).get("MaximumEbsCards") or 1
+    cards = given.get("EbsInfo", {}).get("MaximumEbsCards", 0)
     if record != (given["InstanceType"], cards):
         yield "MaximumEbsCards"
 
