@@ -89,8 +89,8 @@ class DeviceFinder:
         """The device with this major and minor number if it is the volume's, or a partition of it; None if it
         has gone or is not proved to be the volume's. A Xen disk, which has no identity, passes: its name
         proved it when it was mounted, and it keeps its number as long as it is mounted."""
-        real, disk = self._described(number), self.disk_of(number)
-        if real is None or disk is None or self.doubt(disk, volume_id, named=True):
+        real = self._described(number)
+        if real is None or self.doubt(self._disk(real), volume_id, named=True):
             return None
         return self._node(real.name)
 
@@ -98,8 +98,9 @@ class DeviceFinder:
         """The whole disk on which the block device with this major and minor number is; None if it has
         gone."""
         real = self._described(number)
-        if real is None:
-            return None
+        return None if real is None else self._disk(real)
+
+    def _disk(self, real: Path) -> str:
         return self._node(real.parent.name if (real / "partition").exists() else real.name)
 
     def _described(self, number: tuple[int, int]) -> Path | None:
