@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
+from botocore import exceptions
+from botocore.parsers import ResponseParserError
 from cloud_server import CREDENTIALS, served
 
-from mooring.ebs.ec2.aws import AwsApi, aws_api
+from mooring.ebs.ec2.aws import AwsApi, aws_api, ebs_error
 from mooring.ebs.ec2.describe import Describe
 from mooring.ebs.errors import EbsError, Ec2Error, Ec2Unreachable, MalformedAnswer
 
@@ -166,6 +170,120 @@ async def test_nothing_secret_is_logged_even_while_debugging(plays, caplog) -> N
     aws_api("us-east-1", plays[0].endpoint).close()
     for secret in (CREDENTIALS.access_key, CREDENTIALS.secret_key, "Signature"):
         assert secret not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (exceptions.ClientError({"Error": {"Code": "VolumeInUse"}}, "x"), Ec2Error, "VolumeInUse"),
+        (exceptions.NoCredentialsError(), Ec2Error, "AuthFailure.*there are no credentials for EC2"),
+        (exceptions.PartialCredentialsError(provider="p", cred_var="v"), Ec2Error, "AuthFailure"),
+        (exceptions.CredentialRetrievalError(provider="p", error_msg="e"), Ec2Error, "AuthFailure"),
+        (
+            exceptions.ParamValidationError(report="no id"),
+            Ec2Error,
+            "InvalidParameterValue: Parameter validation",
+        ),
+        (ResponseParserError("no xml"), MalformedAnswer, "the answer cannot be read: no xml"),
+        (exceptions.HTTPClientError(error="cut"), Ec2Unreachable, "EC2 did not answer: .*cut"),
+        (exceptions.ConnectionError(error="cut"), Ec2Unreachable, "EC2 did not answer: .*cut"),
+        (OSError("cut"), Ec2Unreachable, "EC2 did not answer: cut"),
+        (exceptions.DataNotFoundError(data_path="ec2"), Ec2Error, "ClientException"),
+        (ValueError("odd"), Ec2Unreachable, "Attach: ValueError: odd"),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_each_error_of_botocores_is_one_of_ours(error: Exception, kind: type[EbsError], words: str) -> None:
+    ours = ebs_error(error, "Attach")
+    assert type(ours) is kind
+    assert re.search(words, str(ours))
+
+
+@pytest.mark.parametrize(
+    ("response", "kind", "words"),
+    [
+        ({}, Ec2Unreachable, "HTTP None without an error code"),
+        (
+            {"Error": {"Code": "Unknown"}, "ResponseMetadata": {"HTTPStatusCode": 399}},
+            Ec2Unreachable,
+            "HTTP 399",
+        ),
+        ({"Error": {"Code": ""}, "ResponseMetadata": {"HTTPStatusCode": 400}}, MalformedAnswer, "HTTP 400"),
+        ({"ResponseMetadata": {"HTTPStatusCode": 499}}, MalformedAnswer, "HTTP 499"),
+        ({"Error": {"Code": "500"}, "ResponseMetadata": {"HTTPStatusCode": 500}}, Ec2Unreachable, "HTTP 500"),
+    ],
+)
+def test_a_refusal_without_a_code_of_ec2s_is_known_by_its_status(
+    response: Any, kind: type[EbsError], words: str
+) -> None:
+    ours = ebs_error(exceptions.ClientError(response, "x"), "Attach")
+    assert type(ours) is kind
+    assert words in str(ours)
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_botocore_tells_its_decisions_only_while_debugging(plays, debug: bool) -> None:
+    plays.append(Play(200, b""))
+    aws_api("us-east-1", plays[0].endpoint, debug=not debug).close()
+    api = aws_api("us-east-1", plays[0].endpoint, **({"debug": True} if debug else {}))
+    api.close()
+    assert logging.getLogger("botocore.hooks").isEnabledFor(logging.DEBUG) is False
+    assert logging.getLogger("botocore").isEnabledFor(logging.DEBUG) is debug
+
+
+async def test_without_an_endpoint_botocores_own_rules_hold(plays, monkeypatch) -> None:
+    plays.append(Play(400, error_body("VolumeInUse", "vol-1 is in use")))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", plays[0].endpoint)
+    assert isinstance(await asked(""), Ec2Error)
+    assert len(plays[0].requests) == 1
+
+
+class Client:
+    """Answers when it may."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.began, self.may_end, self.asked, self.closed = threading.Event(), threading.Event(), 0, False
+
+    def describe_volumes(self) -> object:
+        self.asked += 1
+        self.began.set()
+        self.may_end.wait(5)
+        return self.answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_an_answer_that_is_no_structure_or_an_action_that_botocore_lacks_is_told() -> None:
+    client = Client(["a volume"])
+    client.may_end.set()
+    api = AwsApi(client)
+    for action, words in (
+        ("DescribeVolumes", "the answer is not a structure"),
+        ("New", "install a later one"),
+    ):
+        with pytest.raises(MalformedAnswer, match=f"{action}: .*{words}"):
+            await api.call(action, {})
+    api.close()
+
+
+async def test_when_it_is_closed_what_is_in_flight_goes_on_and_nothing_else() -> None:
+    client = Client({})
+    api = AwsApi(client, threads=1)
+    first, second = (asyncio.ensure_future(api.call("DescribeVolumes", {})) for _ in range(2))
+    assert await asyncio.to_thread(client.began.wait, 5)
+    api.close()
+    assert client.closed
+    assert not client.may_end.is_set()
+    assert not first.done()
+    client.may_end.set()
+    assert await first == {}
+    await asyncio.wait([second])
+    assert second.cancelled()
+    assert client.asked == 1
+    with pytest.raises(RuntimeError):
+        await api.call("DescribeVolumes", {})
 
 
 async def test_a_cancelled_call_has_ended_before_the_cancellation_goes_on() -> None:

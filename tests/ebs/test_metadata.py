@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -52,7 +54,7 @@ class PlayedMetadataService:
         if self.silent:
             await asyncio.Event().wait()
         if self.failing:
-            return web.Response(status=self.failing.pop(0))
+            return web.Response(status=self.failing.pop(0), headers={"Location": "/elsewhere"})
         if request.method == "PUT":
             assert 1 <= int(request.headers["X-aws-ec2-metadata-token-ttl-seconds"]) <= 21600
             return web.Response(text=self.token)
@@ -138,6 +140,47 @@ async def test_a_service_that_is_switched_off_is_not_asked_again(played: PlayedM
     assert len(played.asked) == 1
 
 
+async def test_what_the_service_does_not_have_is_not_asked_for_again(played: PlayedMetadataService):
+    del played.content["/latest/meta-data/network/interfaces/macs/"]
+    with pytest.raises(MetadataError, match="status 404"):
+        await Imds(played.url).network_interfaces()
+    assert len(played.asked) == 2  # the token's, and this one
+
+
+@pytest.mark.parametrize("has_token", [False, True])
+async def test_no_question_goes_to_where_the_service_points(played: PlayedMetadataService, has_token: bool):
+    played.content["/elsewhere"] = "0a:ff:01:02:03:04/"
+    imds = Imds(played.url)
+    if has_token:
+        await imds.instance()
+    played.failing = [302] * 9
+    with pytest.raises(MetadataError, match="status 302"):
+        await imds.network_interfaces()
+    assert not [question for question in played.asked if "elsewhere" in question]
+
+
+def test_a_service_that_does_not_answer_is_asked_ever_more_slowly_for_some_seconds(
+    run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[float] = []
+
+    async def ask(imds: Imds, path: str) -> tuple[int, str]:
+        asked.append(asyncio.get_running_loop().time())
+        return 500, ""
+
+    monkeypatch.setattr(Imds, "_ask", ask)
+
+    async def story() -> None:
+        with pytest.raises(MetadataError):
+            await Imds("").instance()
+        pauses = [after - before for before, after in itertools.pairwise(asked)]
+        assert len(pauses) >= 3
+        assert all(before < after for before, after in itertools.pairwise([0.0, *pauses]))
+        assert asyncio.get_running_loop().time() == asked[-1] < 5
+
+    run(story())
+
+
 async def test_nobody_there_is_an_error_that_names_the_address(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(metadata, "PAUSES_S", ())
     with pytest.raises(MetadataError, match=r"http://127\.0\.0\.1:1 does not answer"):
@@ -174,6 +217,16 @@ def test_an_instance_without_a_network_interface_cannot_be():
 async def test_what_an_operator_says_goes_before_the_service(played: PlayedMetadataService):
     configured = Configured(Instance(instance_type="m7i.large", zone="us-east-1b"), Imds(played.url))
     assert await configured.instance() == Instance("i-0123", "m7i.large", "us-east-1b", "us-east-1")
+
+
+@pytest.mark.parametrize("name", ["instance_id", "instance_type", "zone", "region"])
+async def test_each_value_is_the_operators_or_the_services(played: PlayedMetadataService, name: str):
+    only = Configured(Instance(**{name: "own"}), Imds(played.url))
+    assert await only.instance() == replace(HERE, **{name: "own"})
+    own = Instance("own", "own", "own", "own")
+    others = Configured(replace(own, **{name: ""}), Imds(played.url))
+    expected = "" if name == "region" else getattr(HERE, name)  # which a node does not need
+    assert await others.instance() == replace(own, **{name: expected})
 
 
 async def test_an_instance_that_is_told_in_full_is_not_asked_about():
