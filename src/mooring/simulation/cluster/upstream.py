@@ -15,6 +15,7 @@ from mooring.simulation.cluster.scenario import PlanStep
 from mooring.simulation.cluster.users import Users
 from mooring.simulation.cluster.workloads import NAMESPACE
 from mooring.volumes.claims import claims_of
+from mooring.volumes.exclusivity import SHARED_MODES
 from mooring.volumes.names import CSI_PLUGIN, csi_volume_name, volume_attachment_name
 
 POLL_S, PATIENCE = 1.0, 60
@@ -40,12 +41,16 @@ class Upstream:
             volumes.clear()
         if asyncio.get_running_loop().time() >= self._cluster.scenario.heal_s:
             volumes.clear()
+        ours = self._cluster.processes["attaching"]
+        life = ours.life
         if volumes:
-            self._cluster.processes["attaching"].kill()
+            ours.kill()
         await self._users.scale(PlanStep(0, "scale", name, replicas))
         for _ in range(PATIENCE if volumes else 0):
             await asyncio.sleep(POLL_S)
-            if await self._made(name, volumes) >= replicas:
+            # Another fault of ours, or another turn of upstream's, may have ended and started it again: only
+            # one of the two is at work.
+            if ours.life != life or await self._made(name, volumes) >= replicas:
                 break
 
     async def _volumes(self, name: str) -> dict[str, PersistentVolume]:
@@ -75,9 +80,22 @@ class Upstream:
             for volume in [volumes[key] for key in claims_of(pod) if key in volumes and pod.spec.node_name]:
                 source = volume.spec.csi
                 assert source is not None
-                await self._create(source.driver, source.volume_handle, volume.name, pod.spec.node_name)
-                made += 1
+                if await self._may_have(pod.spec.node_name, volume):
+                    await self._create(source.driver, source.volume_handle, volume.name, pod.spec.node_name)
+                    made += 1
         return made
+
+    async def _may_have(self, node: str, volume: PersistentVolume) -> bool:
+        """A volume that nodes cannot share gets no second one: its pod has moved meanwhile (upstream's
+        `reconciler.go:attachDesiredVolumes`, which reports a multi-attach error)."""
+        if not SHARED_MODES.isdisjoint(volume.spec.access_modes):
+            return True
+        records = (await self._api.list(VolumeAttachment)).items
+        return all(
+            each.spec.node_name == node
+            for each in records
+            if each.spec.source.persistent_volume_name == volume.name
+        )
 
     async def _create(self, driver: str, handle: str, volume: str, node: str) -> None:
         name = volume_attachment_name(CSI_PLUGIN, csi_volume_name(driver, handle), node)
