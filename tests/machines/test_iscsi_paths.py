@@ -103,6 +103,7 @@ async def size_of(stage: Stage) -> int:
     return int(await inside(stage, script, ONE))
 
 
+@soak
 async def test_ipv6_an_own_name_and_a_disk_that_grows_while_it_is_mounted(
     stage: Stage, data_dir: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from mooring.cluster.storage import programs
 from mooring.cluster.storage.record import Kind
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 
+soak = pytest.mark.skipif("MOORING_SOAK" not in os.environ, reason="minutes: `make soak` plays it")
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600), pytest.mark.soak]
 
 ONE, TWO = "node-1", "node-2"
@@ -58,6 +60,7 @@ async def unmounted(stage: Stage, node: str, patience: float = 60) -> None:
     await stage.until(f"{node} has unmounted", nothing, patience=patience)
 
 
+@soak
 async def test_two_machines_share_an_export_and_a_server_that_goes_keeps_no_pod(
     stage: Stage, data_dir: Path
 ) -> None:
