@@ -75,7 +75,7 @@ assets:
 	@scripts/assets
 
 test-real: $(STAMP) tools
-	@$(BIN)/pytest -q tests/real
+	@$(BIN)/pytest -q tests/real -n 2 --dist loadfile
 
 # Real kubelets with containerd and runc, the real control plane, and Mooring's controllers and drivers beside them. With
 # ASSETS=oldest all of the oldest Kubernetes that is supported, with ASSETS=skew its kubelets alone.

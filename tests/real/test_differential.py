@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from tests.differential.answers import differences, recorded
 from tests.differential.record import play_to_real
-from tests.real.server import RealServer
+from tests.real.server import RealServer, real_server
 
 
-def test_the_real_server_answers_as_recorded(real: RealServer) -> None:
-    found, kept = asyncio.run(play_to_real(real)), recorded()
+@pytest.fixture
+def unused(programs: Path, tmp_path: Path) -> Iterator[RealServer]:
+    """One that other tests have left nothing in."""
+    with real_server(programs, tmp_path) as server:
+        yield server
+
+
+def test_the_real_server_answers_as_recorded(unused: RealServer) -> None:
+    found, kept = asyncio.run(play_to_real(unused)), recorded()
     assert found.keys() == kept.keys(), "the script has changed: record it again"
     found_differences = [
         f"{name} {kept[name]['request']}\n    {difference}"
