@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from mooring.csi.client import Client
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.ebs.driver import ebs_driver, metadata_of, region_of
+from mooring.ebs.driver import ebs_driver, make_node, metadata_of, region_of
 from mooring.ebs.errors import MetadataError
 from mooring.ebs.node_service.devices import DeviceFinder
 from mooring.ebs.node_service.metadata import Instance, Metadata
@@ -87,9 +88,10 @@ async def test_volumes_of_the_start_are_counted_once_and_only_others():
     assert played.asked.count("volumes") == 1
 
 
-async def test_what_an_operator_reserves_is_not_counted():
+@pytest.mark.parametrize("reserved", [0, 5])
+async def test_what_an_operator_reserves_is_not_counted(reserved: int):
     played = PlayedInstance(volumes=("sdb", "sdc"))
-    assert await limit_of(played, reserved_volume_attachments=5) == 22
+    assert await limit_of(played, reserved_volume_attachments=reserved) == 27 - reserved
     assert "volumes" not in played.asked
 
 
@@ -120,6 +122,18 @@ async def test_a_node_says_that_there_is_a_controller_and_that_volumes_grow_whil
     assert services == {kinds.CONTROLLER_SERVICE, kinds.VOLUME_ACCESSIBILITY_CONSTRAINTS}
     growth = [each.volume_expansion.type for each in reply.capabilities if each.HasField("volume_expansion")]
     assert growth == [csi.PluginCapability.VolumeExpansion.Type.ONLINE]
+
+
+async def test_options_say_what_the_node_service_is_to_do(tmp_path: Path):
+    async def info(**given: Any) -> csi.NodeGetInfoResponse:
+        node = make_node(
+            Options(device_dir=tmp_path, **given), cast(Any, None), PlayedInstance(volumes=("sdb",))
+        )
+        return await node.node_get_info(csi.NodeGetInfoRequest())
+
+    assert (await info()).max_volumes_per_node == 25
+    assert (await info(volume_attach_limit=7)).max_volumes_per_node == 7
+    assert (await info(reserved_volume_attachments=3)).max_volumes_per_node == 24
 
 
 async def test_options_speak_for_the_instance():

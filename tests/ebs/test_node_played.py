@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,12 @@ import pytest
 from ebs_machine import OTHER, VOLUME, mounted, raw
 from played_disks import PlayedDisks
 
+from mooring.csi.driver.services import AccessMode
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.ebs.node_service import node
 from mooring.ebs.node_service.node import EbsNode
+from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.interface import Mount
 
 GIB = 1024**3
@@ -28,6 +31,13 @@ class PlayedMounts:
         self.disks = disks
         self.table: list[Mount] = []
         self.asked: list[tuple[object, ...]] = []
+        self.failing = ""
+        """The request that fails."""
+
+    def ask(self, *request: object) -> None:
+        self.asked.append(request)
+        if request[0] == self.failing:
+            raise DeviceBusy(str(request[-1]))
 
     def at(self, path: str) -> Mount | None:
         return next((each for each in self.table if each.mount_point == path), None)
@@ -42,12 +52,12 @@ class PlayedMounts:
     async def format_and_mount(
         self, device: str, target: str, fs_type: str, options: Sequence[str], format_options: Sequence[str]
     ) -> None:
-        self.asked.append(("mount", device, target, fs_type, [*options], [*format_options]))
+        self.ask("mount", device, target, fs_type, [*options], [*format_options])
         if self.at(target) is None:
             self.show(device, target, self.disks.nodes[device], options)
 
     async def bind_mount(self, source: str, target: str, read_only: bool = False) -> None:
-        self.asked.append(("bind", source, target, read_only))
+        self.ask("bind", source, target, read_only)
         if self.at(target) is not None:
             return
         options = ("ro",) if read_only else ()
@@ -61,17 +71,17 @@ class PlayedMounts:
             self.show(below.source, target, below.device, options)
 
     async def unmount(self, target: str) -> None:
-        self.asked.append(("unmount", target))
+        self.ask("unmount", target)
         self.table = [each for each in self.table if each.mount_point != target]
         self.disks.nodes.pop(target, None)
 
     async def remove_mount_point(self, target: str) -> None:
-        self.asked.append(("remove", target))
+        self.ask("remove", target)
         if os.path.isdir(target):
             os.rmdir(target)
 
     async def resize(self, device: str, mount_path: str) -> None:
-        self.asked.append(("resize", device, mount_path))
+        self.ask("resize", device, mount_path)
 
 
 class Machine:
@@ -118,6 +128,11 @@ class Machine:
                 volume_capability=capability or mounted(), volume_context=context or {},
             )
         )  # fmt: skip
+
+    async def unstage(self) -> None:
+        await self.node.node_unstage_volume(
+            csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=self.staging)
+        )
 
     async def unpublish(self) -> None:
         await self.node.node_unpublish_volume(
@@ -197,6 +212,23 @@ async def test_a_volume_of_which_it_is_not_said_where_it_is_attached_is_not_stag
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("capability", "context"),
+    [
+        (raw(), {"blocksize": "1024"}),
+        (mounted("ntfs"), {}),
+        (mounted(mode=AccessMode.MULTI_NODE_MULTI_WRITER), {}),
+        (raw(AccessMode.MULTI_NODE_READER_ONLY), {}),
+    ],
+)
+async def test_what_an_ebs_volume_is_not_for_is_neither_staged_nor_published(
+    machine: Machine, capability: csi.VolumeCapability, context: dict[str, str]
+):
+    for call in (machine.stage(capability, context), machine.publish(capability, context=context)):
+        assert (await refused(call)).code is Code.INVALID_ARGUMENT
+    assert machine.mounts.asked == []
+
+
 async def test_the_mount_of_a_device_that_has_gone_is_cleared_away_before_the_volume_is_mounted(
     machine: Machine,
 ):
@@ -237,9 +269,7 @@ async def test_for_what_cannot_be_no_device_is_waited_for(
 async def test_a_volume_that_is_unstaged_is_mounted_there_no_more(machine: Machine):
     await machine.stage()
     for _ in range(2):
-        await machine.node.node_unstage_volume(
-            csi.NodeUnstageVolumeRequest(volume_id=VOLUME, staging_target_path=machine.staging)
-        )
+        await machine.unstage()
     assert machine.mounts.table == []
 
 
@@ -277,6 +307,7 @@ async def test_a_target_that_shows_something_else_is_refused(machine: Machine, b
         Code.FAILED_PRECONDITION, f"{other} is mounted at {machine.target}: unpublish that first"
     )  # fmt: skip
     assert [request[0] for request in machine.mounts.asked] == ["mount"]
+    assert not os.path.exists(machine.target)
 
 
 async def test_what_a_device_that_has_gone_has_left_at_the_target_is_cleared_away(machine: Machine):
@@ -340,6 +371,63 @@ async def test_the_folder_of_a_file_system_goes_with_it(machine: Machine):
         await machine.unpublish()
     assert not os.path.exists(machine.target)
     assert [each.mount_point for each in machine.mounts.table] == [machine.staging]
+
+
+STEPS = ("stage", "publish", "expand", "unpublish", "unstage")
+
+
+@pytest.mark.parametrize(
+    ("failing", "step"),
+    [
+        ("mount", "stage"), ("resize", "stage"), ("bind", "publish"), ("resize", "expand"),
+        ("unmount", "unpublish"), ("remove", "unpublish"), ("unmount", "unstage"),
+    ],
+)  # fmt: skip
+async def test_what_the_mounts_refuse_is_told(machine: Machine, failing: str, step: str):
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "stage": lambda: machine.stage(mounted("xfs")),
+        "publish": lambda: machine.publish(mounted("xfs")),
+        "expand": lambda: machine.expand(machine.target, 0),
+        "unpublish": machine.unpublish,
+        "unstage": machine.unstage,
+    }
+    for before in STEPS[: STEPS.index(step)]:
+        await calls[before]()
+    machine.mounts.failing = failing
+    with pytest.raises(DeviceBusy):
+        await calls[step]()
+
+
+@pytest.mark.parametrize("step", ["stage", "publish"])
+async def test_a_dead_mount_that_cannot_be_cleared_away_is_told(machine: Machine, step: str):
+    if step == "publish":
+        await machine.stage()
+    machine.mounts.show("/dev/nvme9n1", machine.staging if step == "stage" else machine.target, (259, 99))
+    machine.mounts.failing = "unmount"
+    with pytest.raises(DeviceBusy):
+        await (machine.stage() if step == "stage" else machine.publish())
+
+
+def test_a_device_is_looked_for_several_times_a_second_for_some_seconds(
+    machine: Machine, run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+):
+    looks: list[float] = []
+
+    async def at_once(function: Callable[..., object], *given: object) -> object:
+        looks.append(asyncio.get_running_loop().time())
+        return function(*given)
+
+    monkeypatch.setattr(node, "blocking", at_once)
+    played: Any = machine.mounts
+    machine.node = EbsNode(played, machine.disks.finder, played)
+
+    async def story() -> None:
+        assert (await refused(machine.stage(raw(), volume=OTHER))).code is Code.NOT_FOUND
+        assert looks[0] == 0
+        assert looks[-1] == asyncio.get_running_loop().time() == 5
+        assert 3 * 5 < len(looks) < 10 * 5
+
+    run(story())
 
 
 # --- volumes in use
