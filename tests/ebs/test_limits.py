@@ -10,24 +10,11 @@ from mooring.ebs.node_service import volume_limits
 from mooring.ebs.node_service.volume_limits import TypeLimit, max_volumes, of_type, others
 
 
-def test_each_network_interface_beyond_the_first_takes_a_slot_of_a_shared_type():
-    assert max_volumes(TypeLimit(27, shared=True), network_interfaces=1, reserved=1) == 26
-    assert max_volumes(TypeLimit(27, shared=True), network_interfaces=4, reserved=1) == 23
-
-
-def test_network_interfaces_take_nothing_of_a_dedicated_type():
-    assert max_volumes(TypeLimit(32, shared=False), network_interfaces=8, reserved=1) == 31
-
-
-def test_others_attachments_are_not_to_be_had():
-    assert max_volumes(TypeLimit(32, shared=False), network_interfaces=1, reserved=4) == 28
-
-
-@given(st.integers(0, 130), st.booleans(), st.integers(0, 40), st.integers(0, 200))
-def test_there_is_always_one_because_none_would_mean_any_number(
-    count: int, shared: bool, interfaces: int, taken: int
+@given(st.integers(0, 130), st.booleans(), st.integers(0, 200))
+def test_what_others_take_is_not_to_be_had_and_there_is_always_one_because_none_would_mean_any_number(
+    count: int, shared: bool, taken: int
 ):
-    assert 1 <= max_volumes(TypeLimit(count, shared), interfaces, taken) <= max(1, count)
+    assert max_volumes(TypeLimit(count, shared), taken) == (count - taken if count > taken else 1)
 
 
 def test_volumes_of_this_driver_are_not_counted_after_a_restart():

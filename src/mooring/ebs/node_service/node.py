@@ -78,8 +78,8 @@ class EbsNode(NodeService):
         limit = volume_limits.of_type(instance_type)
         if self._reserved < 0:
             self._reserved = 1 + volume_limits.others(await self._metadata.boot_volumes())
-        interfaces = await self._metadata.network_interfaces() if limit.shared else 1
-        return volume_limits.max_volumes(limit, interfaces, self._reserved)
+        further = await self._metadata.network_interfaces() - 1 if limit.shared else 0
+        return volume_limits.max_volumes(limit, self._reserved + further)
 
     # --- staging
 

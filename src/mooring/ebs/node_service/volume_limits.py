@@ -57,8 +57,8 @@ def others(boot_volumes: Iterable[str]) -> int:
     return sum(not _OURS.fullmatch(name) for name in boot_volumes)
 
 
-def max_volumes(limit: TypeLimit, network_interfaces: int, reserved: int) -> int:
-    """The number of this driver's volumes that an instance of the type may have. `reserved`: attachments of
-    others, the root device's included. At least 1, because an orchestrator takes 0 for "no limit"."""
-    taken = max(0, network_interfaces - 1) if limit.shared else 0
-    return max(1, limit.attachments - taken - reserved)
+def max_volumes(limit: TypeLimit, taken: int) -> int:
+    """The number of this driver's volumes that an instance of the type may have. `taken`: attachments of
+    others, the root device's included, and for a shared type the network interfaces beyond the first. At
+    least 1, because an orchestrator takes 0 for "no limit"."""
+    return max(1, limit.attachments - taken)
