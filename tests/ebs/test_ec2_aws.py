@@ -248,7 +248,7 @@ class Client:
     def describe_volumes(self) -> object:
         self.asked += 1
         self.began.set()
-        self.may_end.wait(5)
+        assert self.may_end.wait(5), "it may not end"
         return self.answer
 
     def close(self) -> None:
