@@ -271,13 +271,10 @@ _FIELDS = {"Size": "size", "VolumeType": "type", "Iops": "iops", "Throughput": "
 
 
 def _check_made(latest: Modification | None, volume_id: str) -> None:
-    match latest:
-        case Modification(state="failed", message=why):
-            raise CsiError(
-                Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {why or 'no reason given'}"
-            )
-        case _:
-            pass
+    if latest is not None and latest.state == "failed":
+        raise CsiError(
+            Code.INTERNAL, f"EC2 could not modify volume {volume_id}: {latest.message or 'no reason given'}"
+        )
 
 
 def _refuse_while_optimizing(running: Modification | None, volume: Volume) -> None:
