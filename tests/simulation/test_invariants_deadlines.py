@@ -345,6 +345,35 @@ def test_a_pod_waits_for_a_node_that_has_the_driver_of_its_volume():
     assert len(late(*without, 100.0, there, LIMITS["placed"] + 15.0)) == 1
 
 
+def daemon(only_on: str, *tolerated: str) -> Event:
+    """A pod that may go to one node alone, as a DaemonSet's."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [only_on]}]}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    tolerations = [{"key": each, "operator": "Exists", "effect": "NoSchedule"} for each in tolerated]
+    spec = {"affinity": affinity, "tolerations": tolerations}
+    return written("pods", "default/log-1", metadata={"uid": "d"}, spec=spec)
+
+
+@pytest.mark.parametrize("lazy_claims", [False, True])
+def test_a_pod_that_may_go_to_one_node_alone_is_waited_for_if_that_one_takes_it(lazy_claims: bool):
+    settings = Settings(lazy_claims=lazy_claims, nodes=frozenset({"n1", "n2"}))
+    cordon, limit = "node.kubernetes.io/unschedulable", bounds(settings)["placed"] + 15
+    foreign = {"key": "example.com/x", "effect": "NoSchedule"}
+
+    def waits(one: Event, *tolerated: str) -> bool:
+        story = [node(name="n2"), one, daemon("n1", *tolerated), limit]
+        return any("gets a node" in each for each in late(*story, settings=settings))
+
+    assert waits(node())
+    assert not waits(node("Unknown")), "the other node, which takes pods, is not for it"
+    assert not waits(node(unschedulable=True))
+    assert waits(node(unschedulable=True), cordon), "it is placed on a cordoned node all the same"
+    assert not waits(node(taints=[foreign]), cordon)
+    assert waits(node(taints=[foreign]), foreign["key"])
+
+
 def test_what_a_storage_has_taken_away_is_found_by_a_verification_and_mounted_after_a_backoff():
     taken = [*WAITS_FOR_NODE, step("array-takes-away", "n1"), 1.0, over("array-takes-away", "n1")]
     assert late(*taken, 45.0 + 300.0 + 122.0 + LIMIT - 20.0) == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mooring.simulation.checks.invariants.places import Affinity, Taint, Toleration
 from mooring.simulation.engine.trace import Event
 from mooring.volumes.names import VOLUME_NAME
 
@@ -123,18 +124,6 @@ class PodVolume(msgspec.Struct, rename="camel"):
         return self.persistent_volume_claim.claim_name if self.persistent_volume_claim is not None else ""
 
 
-class Taint(msgspec.Struct, rename="camel"):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str = ""
-
-
-class Toleration(msgspec.Struct, rename="camel"):
-    key: str = ""
-    toleration_seconds: float | None = None
-
-
 class Attached(msgspec.Struct):
     name: str = ""
 
@@ -157,6 +146,7 @@ class Spec(msgspec.Struct, rename="camel"):
     source: Source = Source()
     unschedulable: bool = False
     tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity = Affinity()
     renew_time: str = ""
     replicas: int = 1
     pod_management_policy: str = ""

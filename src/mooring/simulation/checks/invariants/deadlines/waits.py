@@ -1,11 +1,12 @@
 """What is waited for at a moment: everything that must come, and that no user's wish keeps from coming. Pure.
 
-Not waited for, because a user has made it so: a pod that no node takes (drained nodes), that has no claim,
-whose ConfigMap or Secret is gone, or whose volume another pod rightly uses; a claim for which there is no
-volume, or that waits for its first consumer, or whose StorageClass is gone, unless its volume was begun; what
-a machine has that does not answer, and of which no operator has said that it is dead, unless the policy's
-timer releases it; a pod whose node its storage shuts out of one of its volumes, or whose template has a
-mistake; what only another party's finalizer keeps, and who needs the volume of that.
+Not waited for, because a user has made it so: a pod that no node takes of those that it may go to (drained
+nodes), that has no claim, whose ConfigMap or Secret is gone, or whose volume another pod rightly uses; a
+claim for which there is no volume, or that waits for its first consumer, or whose StorageClass is gone,
+unless its volume was begun; what a machine has that does not answer, and of which no operator has said that
+it is dead, unless the policy's timer releases it; a pod whose node its storage shuts out of one of its
+volumes, or whose template has a mistake; what only another party's finalizer keeps, and who needs the volume
+of that.
 """
 
 from __future__ import annotations
@@ -98,12 +99,10 @@ def _of_pod(
         shut = any(world.shut_out.is_shut(node, volume) for volume in volumes)
         return None if shut else Wait("running", name, touched | {node}, uid)
     takers = sum(
-        report.node is not None
-        and world.takes_pods(report.node)
-        and all(world.can_attach(each, volume) for volume in volumes)
-        for each, report in world.reports.items()
+        world.takes(each, pod) and all(world.can_attach(each, volume) for volume in volumes)
+        for each, _ in world.reports.items()
     )
-    if not takers or (settings.lazy_claims and takers < len(settings.nodes)):
+    if not takers or (settings.lazy_claims and takers < len(pod.spec.affinity.only_on or settings.nodes)):
         return None
     return Wait("placed", name, touched, uid)
 

@@ -17,6 +17,7 @@ from mooring.simulation.checks.invariants.objects import (
     StoredObject,
     object_of,
 )
+from mooring.simulation.checks.invariants.places import UNSCHEDULABLE, Taint, tolerates
 from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.cluster.careless_users import HOLD
@@ -29,6 +30,11 @@ CSI_NODES = "csinodes.storage.k8s.io"
 Objects = dict[str, StoredObject]
 Place = tuple[str, str]
 """Volume and node."""
+
+
+def _repels(node: StoredObject) -> tuple[Taint, ...]:
+    """The taints by which a node keeps pods away."""
+    return (*node.spec.taints, UNSCHEDULABLE) if node.spec.unschedulable else node.spec.taints
 
 
 def is_held(record: StoredObject) -> bool:
@@ -167,8 +173,15 @@ class World:
         return volume in self.volumes and ONE_POD_MODE in self.volumes[volume].spec.access_modes
 
     def takes_pods(self, node: StoredObject) -> bool:
-        """Whether the scheduler may place a pod there."""
-        return node.ready == "True" and not node.spec.unschedulable and not node.spec.taints
+        """Whether the scheduler may place a pod there, whichever it is."""
+        return node.ready == "True" and not _repels(node)
+
+    def takes(self, name: str, pod: StoredObject) -> bool:
+        """Whether the scheduler may place that pod on the node of that name."""
+        node = self.reports[name].node
+        if node is None or node.ready != "True" or name not in (pod.spec.affinity.only_on or (name,)):
+            return False
+        return tolerates(pod.spec.tolerations, _repels(node))
 
     def can_attach(self, node: str, volume: str) -> bool:
         """Whether the driver of the volume is there; a volume of a plugin needs none."""
