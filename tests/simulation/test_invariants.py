@@ -885,6 +885,17 @@ def test_a_lock_is_opened_only_for_a_node_that_has_shown_that_nothing_is_left_th
     assert found([says_in_use("example.com/disk/v", **awaits), closed, opened]) == []
 
 
+def test_a_slow_mount_that_began_before_the_volume_was_taken_by_force_may_end_where_it_is_not_attached():
+    declared: Events = [("plan.declared", DECLARED), node(tainted=True)]
+    taken: Events = [record(), *declared, record(deletionTimestamp="now")]
+    begins = ("truth.mounting", THERE | {"attached": True})
+    late = ("truth.mounted", MOUNTED | {"attached": False})
+    assert "S6" not in found([begins, *taken, late])
+    assert "S6" in found([begins, late]), "it was not taken by force"
+    assert "S6" in found([*taken, ("truth.mounting", THERE | {"attached": False}), late]), "it began afterwards"
+    assert "S6" in found([begins, *taken, late, late]), "one mount may"
+
+
 def test_a_mount_against_its_lock_is_accepted_where_the_volume_was_taken_by_force():
     declared: Events = [("plan.declared", DECLARED), node(tainted=True)]
     forced: Events = [record(), *declared, record(deletionTimestamp="now"), lock(3)]

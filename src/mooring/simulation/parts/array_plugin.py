@@ -159,7 +159,7 @@ class _Attacher(Attacher, Detacher):
 
     async def mount_device(self, spec: VolumeSpec, device_path: str, device_mount_path: str) -> None:
         node, wanted = self._plugin.host.node_name, Path(device_mount_path).name
-        await self._array.mounting(node)
+        await self._array.mounting(node, wanted)
         found = self._at_path(device_path, wanted)
         if self._array.targets.refuses(found, node):
             raise VolumeError(f"mounting {found}: the storage shuts node {node} out")

@@ -133,7 +133,7 @@ class PlayedNode(NodeService):
 
     async def mount(self, found: str, path: str, wanted: str, *, raw: bool) -> csi.NodeStageVolumeResponse:
         """Mounts the disk that is at the path; `raw`: has its device ready."""
-        await self._array.mounting(self._node)
+        await self._array.mounting(self._node, wanted)
         self._array.mount(found, self._node, path=path, wanted=wanted, raw=raw)
         if (failure := self._array.mount_failure.get(self._node)) is not None:
             raise failure

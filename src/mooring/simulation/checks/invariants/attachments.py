@@ -83,17 +83,26 @@ class NoZombieWrite(Checker):
 
 
 class MountedMeansAttached(Checker):
-    """S6: a device is mounted only where it is attached."""
+    """S6: a device is mounted only where it is attached. A mount that takes long may have begun before the
+    volume was released by force, as when a user takes a node that runs for dead."""
 
     name = "S6"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
+        self._released = Releases.of(trace)
+        self._began_attached: dict[Place, bool] = {}  # those that take long
+        trace.listen("truth.mounting", self._begin)
         trace.listen("truth.mounted", self._mount)
+
+    def _begin(self, event: Event) -> None:
+        self._began_attached[place(event)] = event.fields["attached"]
 
     def _mount(self, event: Event) -> None:
         self.guarded += 1
-        if not event.fields["attached"]:
+        where = place(event)
+        was_attached = self._began_attached.pop(where, False)
+        if not event.fields["attached"] and not (was_attached and where in self._released):
             self.wrong(f"{event.fields['volume']} is mounted on {event.fields['node']}, not attached", event)
 
 
