@@ -892,7 +892,9 @@ def test_a_slow_mount_that_began_before_the_volume_was_taken_by_force_may_end_wh
     late = ("truth.mounted", MOUNTED | {"attached": False})
     assert "S6" not in found([begins, *taken, late])
     assert "S6" in found([begins, late]), "it was not taken by force"
-    assert "S6" in found([*taken, ("truth.mounting", THERE | {"attached": False}), late]), "it began afterwards"
+    assert "S6" in found([*taken, ("truth.mounting", THERE | {"attached": False}), late]), (
+        "it began afterwards"
+    )
     assert "S6" in found([begins, *taken, late, late]), "one mount may"
 
 
