@@ -13,6 +13,7 @@ from mooring.kube.objects import PersistentVolume
 from mooring.node.volumes.eviction import Evictions
 from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.disk_classes import MISTAKES
+from mooring.simulation.cluster.other_parties import OWNED_S
 from mooring.simulation.cluster.plan import make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.run import Outcome, play
@@ -302,6 +303,29 @@ def test_a_claim_of_a_class_with_a_mistake_gets_no_volume_and_goes_when_it_is_de
     gone = lines(outcome, "store.deleted", "resource=persistentvolumeclaims", "name=default/mistaken-")
     assert len(gone) == len(plan)
     assert all(80 <= moment(each) < 90 for each in gone)
+
+
+@pytest.mark.parametrize(
+    ("what", "on", "value", "goes"),
+    [
+        ("mistake-class", "api", 20.0, ("persistentvolumeclaims", "name=default/mistaken-")),
+        ("take-aside", "web", 20.0, ("pods", "name=default/web-0")),
+        ("mark", "own", 0.0, ("configmaps", "name=default/backup-60-")),
+    ],
+)
+def test_users_take_back_what_they_set_aside_though_the_api_server_is_away_for_long(
+    what: str, on: str, value: float, goes: tuple[str, str]
+):
+    """Found by the simulation (seed 30286 of the swarm)."""
+    kinds = {"own": "passing", "web": "plain"}
+    workloads = {on: kinds[on]} if on in kinds else {}
+    scenario = Scenario(nodes=2, sets={on: 1}, workloads=workloads, minutes=14, faults=0, actions=0)
+    away = PlanStep(OWNED_S + 55.0 if what == "mark" else 75.0, "kill-server", "server", 200.0)
+    outcome = play(0, scenario, plan=(PlanStep(60.0, what, on, value, 7), away), lines=True)
+    assert outcome.violations == []
+    resource, name = goes
+    gone = lines(outcome, "store.deleted", f"resource={resource}", name)
+    assert [each for each in map(moment, gone) if away.at + 200.0 < each < away.at + 220.0]
 
 
 def test_every_seed_of_the_ebs_driver_whose_users_do_anything_has_mistakes():

@@ -319,7 +319,7 @@ class CarelessUsers:
         aside = {"metadata": {"labels": {"app": None}}}
         await self._cluster.as_user(lambda: self._api.revise(pod, aside, any_version=True))
         await asyncio.sleep(step.value)
-        await self._cluster.as_user(lambda: self._api.delete(Pod, pod.name, pod.namespace, uid=pod.uid))
+        await insist(lambda: self._api.delete(Pod, pod.name, pod.namespace, uid=pod.uid))
 
     async def fill(self, step: PlanStep) -> None:
         """A pod puts more into its emptyDir than that may hold."""

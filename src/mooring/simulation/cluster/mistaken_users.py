@@ -10,7 +10,7 @@ from typing import Any
 from mooring.kube.objects import PersistentVolumeClaim, StorageClass, VolumeAttributesClass
 from mooring.simulation.cluster.disk_classes import MISTAKES, UNKNOWN_TO_ALL
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.users import Users
+from mooring.simulation.cluster.users import Users, insist
 from mooring.simulation.cluster.workloads import CLASS, MISTAKEN, NAMESPACE, ONE_NODE_MODE
 
 
@@ -21,7 +21,8 @@ class MistakenUsers:
         self._cluster, self._api = users.cluster, users.api
 
     async def mistake_class(self, step: PlanStep) -> None:
-        """Makes a claim of a class with a mistake (`how`: which), and deletes it after a while."""
+        """Makes a claim of a class with a mistake (`how`: which), and deletes it after a while, also when the
+        API server is away for long: one that stayed would be tried again for ever."""
         like = await self._api.find(StorageClass, CLASS)
         if like is None:
             return  # another user is at it
@@ -37,9 +38,9 @@ class MistakenUsers:
         claim = {"metadata": {"name": name}, "spec": _claim_of(name, with_attributes=bool(attributes))}
         await self._cluster.as_user(lambda: self._api.create(PersistentVolumeClaim, claim, NAMESPACE))
         await asyncio.sleep(step.value)
-        await self._cluster.as_user(lambda: self._api.delete(PersistentVolumeClaim, name, NAMESPACE))
+        await insist(lambda: self._api.delete(PersistentVolumeClaim, name, NAMESPACE))
         if attributes:
-            await self._cluster.as_user(lambda: self._api.delete(VolumeAttributesClass, name))
+            await insist(lambda: self._api.delete(VolumeAttributesClass, name))
 
 
 def _claim_of(name: str, *, with_attributes: bool) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class OtherParties:
 
     async def _leave(self, mine: ConfigMap) -> None:
         await asyncio.sleep(OWNED_S)
-        await self._cluster.as_user(lambda: self._api.delete(ConfigMap, mine.name, mine.namespace))
+        await insist(lambda: self._api.delete(ConfigMap, mine.name, mine.namespace))
 
     async def _add_condition(self, found: Object) -> None:
         since = format_time(self._cluster.user.now())
