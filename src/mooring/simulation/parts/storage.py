@@ -360,10 +360,10 @@ class Array:
 
     async def mounting(self, node: str, disk: str = "") -> None:
         """As long as half of a mount takes there: it takes effect between the halves. `disk`: of the first."""
+        if node in self.mount_s and disk:
+            attached = self.is_attached(disk, node)
+            self.journal(node, "truth.mounting", volume=disk, node=node, attached=attached)
         if node in self.mount_s:
-            if disk:
-                attached = self.is_attached(disk, node)
-                self.journal(node, "truth.mounting", volume=disk, node=node, attached=attached)
             await asyncio.sleep(self.mount_s[node] / 2)
 
     def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "", raw: bool = False) -> None:
