@@ -359,7 +359,7 @@ class Array:
     # --- machines
 
     async def mounting(self, node: str, disk: str = "") -> None:
-        """As long as half of a mount takes there: it takes effect between the halves. `disk`: of the first."""
+        """As long as half of a mount takes there: it takes effect in between. `disk`: of the first half."""
         if node in self.mount_s and disk:
             attached = self.is_attached(disk, node)
             self.journal(node, "truth.mounting", volume=disk, node=node, attached=attached)
