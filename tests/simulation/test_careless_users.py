@@ -15,6 +15,7 @@ from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.other_parties import OWNED_S
 from mooring.simulation.cluster.plan import make_plan
+from mooring.simulation.cluster.plan_player import LATE_KINDS
 from mooring.simulation.cluster.scenario import DEFAULT, PlanStep, Scenario
 from mooring.simulation.run import Outcome, play
 
@@ -172,6 +173,22 @@ def test_where_volumes_are_scarce_a_pod_too_many_waits_for_one():
     assert outcome.counts["truth.created"] == 2
     assert lines(outcome, "store.written", "name=default/data-db-2")
     assert not [line for line in lines(outcome, "truth.started", "pod=db-2") if moment(line) < 120]
+
+
+def test_a_scarce_volume_that_a_claim_gets_and_loses_after_all_is_healed_is_made_anew():
+    """The binder learns late that users have deleted a claim, and binds a volume to it that they have just
+    made for another. Found by the simulation (seed 30330 of the swarm)."""
+    scenario = Scenario(nodes=2, sets={"db": 1}, workloads={"db": "scarce"}, minutes=18, faults=0, actions=0)
+    plan = (
+        PlanStep(600, "scale", "db", 2),
+        PlanStep(700, "late-kind", "placing", 60.0, LATE_KINDS.index("persistentvolumeclaims")),
+        PlanStep(719.5, "delete-claim", "db", 0, 1),
+        PlanStep(719.6, "delete-claim", "db", 0, 0),
+    )
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    (lost,) = lines(outcome, "store.deleted", "resource=persistentvolumes ", "name=db-disk-0.1")
+    assert moment(lost) > scenario.heal_s
 
 
 def test_they_act_on_workloads_that_have_what_they_want():

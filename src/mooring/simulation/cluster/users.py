@@ -139,10 +139,20 @@ class Users:
             step = PlanStep(0, "scale", name, float(replicas), 2)
             await self.scale(step)
             self.cluster.user.start(self._delete_left_over(step))
-            for volume in (await self.api.list(PersistentVolume)).items:
-                had = volume.status.phase == "Released" and not volume.deleting
-                if had and maker_of(volume.name) == name:
-                    self.replace_volume(volume.name, step)
+            self.cluster.user.start(self._replace_released(step))
+
+    async def _replace_released(self, step: PlanStep) -> None:
+        """What has had a claim, or (its binder learnt late that users had deleted that) gets and loses one
+        yet. For ever."""
+        replaced: set[str] = set()
+        while True:
+            with suppress(KubeError):
+                for volume in (await self.api.list(PersistentVolume)).items:
+                    had = volume.status.phase == "Released" and not volume.deleting
+                    if had and maker_of(volume.name) == step.on and volume.uid not in replaced:
+                        replaced.add(volume.uid)
+                        self.replace_volume(volume.name, step)
+            await asyncio.sleep(SOON_S)
 
     async def _delete_left_over(self, step: PlanStep) -> None:
         """The claims of a larger set, when their pods are gone: what is deleted before may be made anew."""
