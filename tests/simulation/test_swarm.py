@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.plan import FENCE_ACTIONS, KEEPING, WITH_FENCES, make_plan
+from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, KEEPING, WITH_FENCES, make_plan
 from mooring.simulation.cluster.scenario import DEFAULT, Scenario
 from mooring.simulation.cluster.scenario_file import read_scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
@@ -57,6 +57,12 @@ def test_some_seeds_update_workloads_quickly_that_keep_few_templates_and_draw_no
         assert all(30 <= step.at < each.heal_s for step in steps)
     others = [each for each in scenarios if not each.histories]
     assert not any(step.what == "update-set" for each in others for step in each.steps)
+
+
+def test_users_of_whom_all_is_left_out_do_nothing():
+    """Found by the simulation (seed 30386 of the swarm)."""
+    plan = make_plan(0, Scenario(only=("kill",), weights=dict.fromkeys(ACTIONS, 0.0)))
+    assert {step.what for step in plan} == {"kill"}
 
 
 def test_a_scenario_that_says_what_it_is_is_left_as_it_is():

@@ -275,9 +275,9 @@ def processes_of(scenario: Scenario) -> list[str]:
 
 
 def _drawn(chance: Random, scenario: Scenario, kinds: list[str], number: int) -> list[str]:
-    """About so many of these kinds, by their weights."""
+    """About so many of these kinds, by their weights; none where all of them are left out."""
     weights = [scenario.weights.get(kind, RARE.get(kind, 1.0)) for kind in kinds]
-    return chance.choices(kinds, weights, k=_about(chance, number))
+    return chance.choices(kinds, weights, k=_about(chance, number)) if any(weights) else []
 
 
 def _about(chance: Random, number: int) -> int:
