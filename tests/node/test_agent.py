@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.readiness import ready_since
 from mooring.kube.transport import Request
@@ -584,5 +585,42 @@ def test_a_write_that_is_overtaken_again_and_again_is_computed_from_what_was_rea
         written = [at for (method, _), (then, at) in pairwise(asked) if (method, then) == ("GET", "PATCH")]
         assert len(written) > 3
         assert written == read_at
+
+    play(story)
+
+
+def test_a_node_that_was_made_anew_is_known_from_the_answer_though_the_watch_is_late(play: Play) -> None:
+    """Else each write that fails begins again with the Node that is gone. Found by the simulation."""
+
+    async def story(stage: Any) -> None:
+        stage.slow = silent
+        await stage.start()
+        former = await stage.until(stage.node)
+        await stage.api.delete(Node, NODE)
+        anew = await stage.api.create(Node, {"metadata": {"name": NODE}})
+        written_upon: list[str] = []
+
+        async def no_answer() -> None:
+            raise Unreachable("no answer")
+
+        def gate(request: Request) -> Any:
+            if request.path == f"/api/v1/nodes/{NODE}/status":
+                written_upon.append(json.loads(request.body)["metadata"]["uid"])
+                return (
+                    no_answer() if written_upon.count(anew.uid) < 3 and written_upon[-1] == anew.uid else None
+                )
+            return None
+
+        stage.gate = gate
+        await stage.until(lambda: is_ready(stage))
+        assert written_upon[0] == former.uid
+        assert {*written_upon[1:]} == {anew.uid}
+
+    async def silent(stream: Any) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield
+
+    async def is_ready(stage: Any) -> bool:
+        return (await stage.node()).ready == "True"
 
     play(story)

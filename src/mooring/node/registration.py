@@ -264,6 +264,7 @@ class Registration:
             if not self._options.enable_controller_attach_detach:
                 metadata["annotations"] = {CONTROLLER_MANAGED: None}
             base = await self._client.revise(base, {"metadata": metadata}, any_version=True)
+            self.nodes.accept(base)  # the watch may be late, and what is sent next may fail
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
