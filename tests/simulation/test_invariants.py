@@ -212,7 +212,8 @@ def at(moment: float, *events: tuple[str, dict[str, Any]]) -> list[tuple[float, 
 
 
 def budget(disrupted: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    body = {"metadata": {"uid": "q", "name": "q"}, "status": {"disruptedPods": disrupted}}
+    spec = {"selector": {"matchExpressions": [{"key": "apart", "operator": "DoesNotExist"}]}}
+    body = {"metadata": {"uid": "q", "name": "q"}, "spec": spec, "status": {"disruptedPods": disrupted}}
     return written("poddisruptionbudgets.policy", "default/q", body)
 
 
@@ -883,6 +884,12 @@ def test_a_lock_is_opened_only_for_a_node_that_has_shown_that_nothing_is_left_th
     assert found([says_in_use("example.com/disk/v", boot="b2"), closed, opened]) == []
     awaits = {"mooring.dev/volumes-awaited": '{"example.com/disk/v":2}'}
     assert found([says_in_use("example.com/disk/v", **awaits), closed, opened]) == []
+
+
+def test_a_budget_may_forget_that_a_pod_was_evicted_which_is_none_of_its_any_more():
+    evicted = budget({"db-0": "2030-01-01T00:00:00Z"})
+    assert found([pod("Running"), evicted, pod("Running", labels={"apart": "1"}), budget({})]) == []
+    assert found([pod("Running"), evicted, pod("Running", labels={"app": "db"}), budget({})]) == ["S22"]
 
 
 def test_a_slow_mount_that_began_before_the_volume_was_taken_by_force_may_end_where_it_is_not_attached():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.kube.objects import Job, Pod, PodDisruptionBudget
+from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import parse_time
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.engine.event_loop import START
@@ -86,21 +87,24 @@ class _Eviction(NamedTuple):
 
 class EvictionsAreRemembered(Checker):
     """S22: an eviction that was granted stays in the budget's status until the pod is being deleted or gone,
-    or two minutes have passed."""
+    is none of the budget's any more, or two minutes have passed."""
 
     name = "S22"
 
     def __init__(self, trace: Trace, found: Found) -> None:
         super().__init__(trace, found)
         self._spent: dict[str, dict[str, _Eviction]] = {}  # budget -> pod -> its eviction
-        self._alive: dict[str, str] = {}  # pod -> uid, "" while it is being deleted
+        self._alive: dict[str, Pod] = {}  # by name: those that are not being deleted
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._deleted)
 
     def _written(self, event: Event) -> None:
         if event.fields["resource"] == "pods":
             pod = _pod(event.fields["_body"])
-            self._alive[_name(event)] = "" if pod.deleting else pod.uid
+            if pod.deleting:
+                self._alive.pop(_name(event), None)
+            else:
+                self._alive[_name(event)] = pod
         elif event.fields["resource"] == BUDGETS:
             self._budget_written(_budget(event.fields["_body"]), event)
 
@@ -114,12 +118,17 @@ class EvictionsAreRemembered(Checker):
         self.guarded += bool(before)
         for pod, eviction in before.items():
             age = event.time - (parse_time(eviction.when) - START).total_seconds()
-            alive = eviction.uid and self._alive.get(pod) == eviction.uid
-            if pod not in now and alive and age < FORGOTTEN_S:
+            if pod not in now and age < FORGOTTEN_S and self._is_of(budget, pod, eviction.uid):
                 self.wrong(f"{budget.name} forgets after {age:.0f} s that {pod} was evicted", event)
 
     def _evicted(self, pod: str, when: str) -> _Eviction:
-        return _Eviction(when, self._alive.get(pod, ""))
+        return _Eviction(when, self._alive[pod].uid if pod in self._alive else "")
+
+    def _is_of(self, budget: PodDisruptionBudget, name: str, uid: str) -> bool:
+        """Whether it is the very pod still, and the budget's."""
+        pod = self._alive.get(name)
+        selector = label_selector_of(budget.spec.selector)
+        return pod is not None and pod.uid == uid and selector.matches(pod.metadata.labels)
 
     def _deleted(self, event: Event) -> None:
         if event.fields["resource"] == "pods":
