@@ -892,6 +892,17 @@ def test_a_budget_may_forget_that_a_pod_was_evicted_which_is_none_of_its_any_mor
     assert found([pod("Running"), evicted, pod("Running", labels={"app": "db"}), budget({})]) == ["S22"]
 
 
+def test_a_node_that_is_cut_off_does_not_know_that_a_pod_was_removed_unless_it_sees_a_later_one():
+    removed: Events = [wait(1), FORCED, gone("pods", "default/db-0", {"metadata": {"uid": "a"}})]
+    other = written("pods", "default/web-0", {"metadata": {"uid": "c"}})
+    both: Events = [("truth.started", POD), ("truth.started", ANOTHER)]
+    before: Events = [exclusive_volume(), pod("Pending"), other, *removed]
+    after: Events = [exclusive_volume(), pod("Pending"), *removed, other]
+    assert "S1'" not in found([CUT, *before, *both])
+    assert "S1'" in found([*before, *both]), "it is not cut off"
+    assert "S1'" in found([CUT, *after, *both]), "it knows of the later pod"
+
+
 def test_a_slow_mount_that_began_before_the_volume_was_taken_by_force_may_end_where_it_is_not_attached():
     declared: Events = [("plan.declared", DECLARED), node(tainted=True)]
     taken: Events = [record(), *declared, record(deletionTimestamp="now")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import VOLUMES, StoredObject, object_of
 from mooring.simulation.checks.invariants.shut_out import ShutOut
@@ -47,7 +48,8 @@ class OneOfEachIdentity(Checker):
 
 class NotBesideTheRemoved(Checker):
     """S1': no pod starts beside one of its node that was removed, still runs, and has the same exclusive
-    volume."""
+    volume. A node sees in their order which pods there are: one that sees them late does not know that a pod
+    was removed after that one was made."""
 
     name = "S1'"
 
@@ -55,12 +57,21 @@ class NotBesideTheRemoved(Checker):
         super().__init__(trace, found)
         self._exclusive: set[str] = set()
         self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # node, volume -> uids
-        self._removed = Removed.of(trace)
+        self._removed, self._faults = Removed.of(trace), Faults.of(trace)
+        self._made: dict[str, float] = {}  # when the object of a pod was made, by uid
+        self._gone: dict[str, float] = {}
         trace.listen("store.written", self._written)
+        trace.listen("store.deleted", self._deleted)
         trace.listen("truth.started", self._started)
         trace.listen("truth.ended", self._ended)
 
+    def _deleted(self, event: Event) -> None:
+        if event.fields["resource"] == "pods":
+            self._gone[object_of(event).metadata.uid] = event.time
+
     def _written(self, event: Event) -> None:
+        if event.fields["resource"] == "pods":
+            self._made.setdefault(object_of(event).metadata.uid, event.time)
         if event.fields["resource"] != VOLUMES:
             return
         modes = object_of(event).spec.access_modes
@@ -75,10 +86,19 @@ class NotBesideTheRemoved(Checker):
         for place in self._places(event):
             users = self._users[place]
             self.guarded += bool(users)
-            if beside := {uid for uid in users if uid != event.fields["uid"] and uid in self._removed}:
+            if beside := {uid for uid in users if self._must_end_first(uid, event)}:
                 what = f"{event.fields['pod']} ({event.fields['uid']}) starts with {place[1]} on {place[0]}"
                 self.wrong(f"{what} beside {', '.join(sorted(beside))}, removed, which still runs", event)
             users.add(event.fields["uid"])
+
+    def _must_end_first(self, other: str, event: Event) -> bool:
+        """Whether it was removed, and the node knows."""
+        uid, gone = event.fields["uid"], self._gone.get(other)
+        if uid == other or other not in self._removed:
+            return False
+        if gone is None or self._made.get(uid, gone) >= gone:
+            return True
+        return not self._faults.disturbed((event.fields["node"],), gone)
 
     def _ended(self, event: Event) -> None:
         for place in self._places(event):
