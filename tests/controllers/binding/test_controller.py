@@ -37,6 +37,19 @@ async def claim(stage: ControllerStage, name: str = "c") -> PersistentVolumeClai
     )
 
 
+async def with_volume_for_its_claim(stage: ControllerStage) -> BindingController:
+    """One whose cache has a claim, and a volume that names it; the claim does not name that yet."""
+    wanted = await claim(stage)
+    reference = {"namespace": "default", "name": wanted.name, "uid": wanted.uid}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
+    source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
+    await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+    controller = stage.make(BindingController)
+    controller.cache(PersistentVolumeClaim).accept(wanted, tell=False)
+    controller.cache(PersistentVolume).accept(await stage.api.get(PersistentVolume, "pv"), tell=False)
+    return controller
+
+
 async def bound(stage: ControllerStage) -> None:
     """The claim c, bound to the PersistentVolume pv."""
     await free_volume(stage)
@@ -95,14 +108,7 @@ def test_a_protection_that_could_not_be_removed_is_removed_by_the_next_try(play:
 
 def test_a_volume_that_names_a_claim_which_names_none_yet_brings_the_claim_up(play: Play):
     async def story(stage: ControllerStage):
-        wanted = await claim(stage)
-        reference = {"namespace": "default", "name": "c", "uid": wanted.uid}
-        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
-        source = {"flexVolume": {"driver": DISK, "options": {"disk": "d"}}}
-        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
-        controller = stage.make(BindingController)
-        controller.cache(PersistentVolumeClaim).accept(wanted, tell=False)
-        controller.cache(PersistentVolume).accept(await stage.api.get(PersistentVolume, "pv"), tell=False)
+        controller = await with_volume_for_its_claim(stage)
         assert ClaimKey("default/c") not in controller.queue
         await controller.reconcile(VolumeKey("pv"))
         assert ClaimKey("default/c") in controller.queue
@@ -155,6 +161,23 @@ def test_a_claim_whose_binding_failed_waits_for_its_backoff_when_its_volume_is_l
             controller.queue.add_backoff(key)
             await controller.reconcile(VolumeKey("pv"))
             assert controller.queue.is_delayed(key)
+
+    play(story)
+
+
+def test_a_claim_that_is_being_tried_is_not_marked_when_its_volume_is_looked_at(play: Play):
+    """Each change of a claim marks its volume, too: a try that was refused would be repeated at once. Found
+    by the simulation (seed 30541 of the swarm)."""
+
+    async def story(stage: ControllerStage):
+        controller, key = await with_volume_for_its_claim(stage), ClaimKey("default/c")
+        controller.queue.add(key)
+        assert await controller.queue.get() == key
+        await controller.reconcile(VolumeKey("pv"))
+        controller.queue.add_backoff(key)  # as for whatever raises
+        controller.queue.done(key)
+        assert controller.queue.is_delayed(key)
+        assert len(controller.queue) == 0
 
     play(story)
 

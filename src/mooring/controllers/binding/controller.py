@@ -210,6 +210,12 @@ class BindingController(Controller[Key]):
         if not self.queue.is_delayed(key):
             self.queue.add(key)
 
+    def _bring_up(self, key: ClaimKey) -> None:
+        """Marks the claim of a volume, unless it is being tried, or will be. What changes either of them
+        marks both: each change would be tried twice at once, also where the API server refuses that."""
+        if key not in self.queue:
+            self.queue.add(key)
+
     async def _bind(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         """The four writes, or those that are missing. They mark no keys: after a failure the claim's comes
         back, and the volume is looked at once at the end, because the claim may have gone meanwhile."""
@@ -268,7 +274,7 @@ class BindingController(Controller[Key]):
                 pv = await self._set_phase(pv, decision.phase)
             case VolumeAction.CLAIM:
                 assert claim is not None
-                self._look_soon(ClaimKey(claim.key))
+                self._bring_up(ClaimKey(claim.key))
             case VolumeAction.MISMATCH:
                 assert claim is not None
                 self.recorder.once(pv, "Warning", decision.reason)
@@ -281,7 +287,7 @@ class BindingController(Controller[Key]):
         if pv.deleting and VOLUME_PROTECTION in pv.metadata.finalizers and pv.status.phase != "Bound":
             if owners := self._to_be_bound_anew(pv):
                 for claim in owners:
-                    self._look_soon(ClaimKey(claim.key))
+                    self._bring_up(ClaimKey(claim.key))
                 return
             rest = [each for each in pv.metadata.finalizers if each != VOLUME_PROTECTION]
             await self._patch_volume(pv, {"metadata": {"finalizers": rest}})
