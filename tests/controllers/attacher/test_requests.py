@@ -142,6 +142,42 @@ def test_a_request_is_outstanding_from_when_it_was_sent_and_not_from_when_that_w
     play(story)
 
 
+@pytest.mark.parametrize("act", ["attach", "detach"])
+def test_a_request_that_another_attacher_withdraws_meanwhile_is_no_younger(
+    play: Play, slow_storage: None, monkeypatch: Patch, act: str
+):
+    """Found by the simulation: for how long it counts was looked up first, and then it was not known any
+    more."""
+    whole = Definitions.validity_s
+
+    async def story(stage: ControllerStage) -> None:
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        if act == "detach":
+            await reconciled(stage, attacher)
+            await asyncio.sleep(1)  # the attach and the detach are told apart by their times
+            await stage.api.delete(VolumeAttachment, "va")
+        unanswered(stage, act)
+        with pytest.raises(TimeoutError):
+            await reconciled(stage, attacher)
+        if act == "attach":
+            await stage.api.delete(VolumeAttachment, "va")
+        record = await reconciled(stage, attacher)  # the storage says "detached"
+        assert record is not None
+        await asyncio.sleep(VALIDITY_S - 10)
+
+        async def withdrawn_meanwhile(*asked: Any) -> float:
+            answer = await whole(*asked)
+            patch = {"metadata": {"annotations": {f"mooring.dev/{act}-requested-at": None}}}
+            attacher.cache(VolumeAttachment).accept(await stage.api.patch(VolumeAttachment, "va", patch))
+            return answer
+
+        monkeypatch.setattr(Definitions, "validity_s", withdrawn_meanwhile)
+        assert 9 < await attacher._detaching.detach(record) <= 10
+
+    play(story)
+
+
 async def late_detach(stage: ControllerStage) -> tuple[bool, bool]:
     """C15: a detach is not answered, its repetition is; the volume is attached anew; then
     the first detach takes effect."""

@@ -324,7 +324,7 @@ def test_what_is_not_taken_off_is_objected_to():
 # --- detach
 
 
-BEGUN = attacher_detaches.Begun(0.0, False, False, {}, {}, (), False)
+BEGUN = attacher_detaches.Begun(0.0, False, False, {}, {}, (), False, 0)
 begun = BEGUN._replace
 
 
@@ -345,7 +345,7 @@ SAID = record(ends=True, detached="t")
         (29.0, begun(detaches={"a": -30.0}), SAID, False, True),
         (31.0, begun(remembered=(-30.0,)), SAID, False, True),
         (30.0, begun(remembered=(-30.0,)), SAID, False, False),
-        (60.0, begun(detaches={"a": None}), SAID, False, False),
+        (60.0, begun(detaches={"a": -30.0}), SAID, False, True),
         (30.0, begun(attaches={"a": -30.0}), SAID, False, True),
         (30.0, begun(detaches={"a": -30.0}), record(ends=True, detached="t", detaches="a,b"), False, True),
         (
@@ -381,9 +381,14 @@ def test_a_request_that_is_stored_and_cannot_be_asked_for_is_objected_to(stores:
     assert run_in_virtual_time(found()) == (stores and not asks)
 
 
-@pytest.mark.parametrize(("now", "wrong"), [("t", False), ("later", True)])
-def test_that_it_is_detached_is_stored_once(now: str, wrong: bool):
+@pytest.mark.parametrize(
+    ("now", "writes", "wrong"), [("t", 0, False), ("t", 1, False), ("later", 1, True), ("later", 0, False)]
+)
+def test_that_it_is_detached_is_stored_once(now: str, writes: int, wrong: bool):
+    """By this process: another one may have asked before that was stored, and stores it, too."""
     asked: Any = Attacher(record(ends=True, detached=now))
+    for _ in range(writes):
+        api_words.written(SAID, asked.client, SAID, {})
     attacher_detaches.VALID.of(asked._definitions)["uid"] = {60.0}
     late = begun(stored=True, attaches={"a": -30.0})
     asked._answered.add("uid")

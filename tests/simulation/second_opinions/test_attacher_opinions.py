@@ -287,6 +287,34 @@ async def test_since_when_requests_are_known_is_judged():
     assert [*attacher_requests.valid(["a"], ages, two, ["a"], 0.0)]
 
 
+async def test_since_when_a_request_is_sent_is_judged():
+    ages, two = RequestAges(), record(attaches="a,b")
+    vars(asyncio.get_running_loop())["time"] = lambda: 100.0
+    ages.note(two)
+    before = {"a": 50.0, "b": 60.0}
+    vars(ages)["_since"]["uid"] = {"a": 50.0, "b": 100.0}
+    assert not [*attacher_requests.sent(None, before, ages, two, ATTACH_REQUESTED_AT)]
+    vars(ages)["_since"]["uid"] = before
+    assert [*attacher_requests.sent(None, before, ages, two, ATTACH_REQUESTED_AT)], (
+        "from when it was intended"
+    )
+    vars(ages)["_since"]["uid"] = {"a": 100.0, "b": 100.0}
+    assert [*attacher_requests.sent(None, before, ages, two, ATTACH_REQUESTED_AT)], (
+        "an earlier one got younger"
+    )
+
+
+async def test_since_when_attaches_are_known_that_were_not_answered_is_judged():
+    ages = RequestAges()
+    vars(asyncio.get_running_loop())["time"] = lambda: 100.0
+    vars(ages)["_since"]["uid"] = {"a": 50.0}
+    asked: Any = SimpleNamespace(_ages=ages)
+    for answer, attached in (([50.0, 100.0], False), ([50.0], True)):
+        held = record(attaches="a,b", attached=attached)
+        assert not [*attacher_requests.attaches_since(answer, asked, held)]
+        assert [*attacher_requests.attaches_since([100.0] * len(answer), asked, held)]
+
+
 # --- under a Lease
 
 

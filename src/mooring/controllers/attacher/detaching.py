@@ -65,14 +65,17 @@ class Detaching:
         Raises KubeError, VolumeError and what the storage raises."""
         if record.uid in self._let_go:
             return 0.0
+        noted = requests.times(record, DETACH_REQUESTED_AT)
+        # Before anything is waited for: what another process withdraws meanwhile is not known any more.
+        detaches_since, attaches_since = self._ages.since(record, noted), self._attaches_since(record)
         await self._remembered.begin()
         plugin = self._definitions.plugin(record)
         validity_s = await self._definitions.validity_s(record)
-        noted = list(requests.times(record, DETACH_REQUESTED_AT))
         before = [*noted, *self._remembered.unanswered(record, self._now())]
-        since = [*self._ages.since(record, noted), *self._remembered.since(record)]
+        since = [*detaches_since, *self._remembered.since(record)]
         known, asked = DETACHED in record.metadata.annotations, record
-        attach_s = self._attach_s(record, validity_s)  # before it is asked: one may come between
+        # Before it is asked: one may come between.
+        attach_s = requests.outstanding_for(attaches_since, _loop_time(), validity_s)
         if not known and not (attach_s and record.uid in self._answered):
             asked = await self._ask(plugin, record, before, validity_s)
         if attach_s:
@@ -95,10 +98,10 @@ class Detaching:
             await self._note(asked, {DETACH_REQUESTED_AT: ",".join(before), **detached})
         return min(left_s, DEFINED_AGAIN_S) if validity_s == UNDEFINED_VALIDITY_S else left_s
 
-    def _attach_s(self, record: VolumeAttachment, validity_s: float) -> float:
-        """For how many seconds an attach that was not answered may still take effect."""
+    def _attaches_since(self, record: VolumeAttachment) -> list[float]:
+        """Since when the attaches are known that were not answered."""
         attaches = requests.unanswered(requests.times(record, ATTACH_REQUESTED_AT), record)
-        return requests.outstanding_for(self._ages.since(record, attaches), _loop_time(), validity_s)
+        return self._ages.since(record, attaches)
 
     async def _ask(
         self, plugin: AttachableVolumePlugin, record: VolumeAttachment, before: list[str], validity_s: float

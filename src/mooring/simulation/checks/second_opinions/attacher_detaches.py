@@ -8,6 +8,7 @@ what the storage has said is stored, and it is looked at again when the last req
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -55,15 +56,16 @@ STAMPED: Memories[dict[str, str]] = Memories(dict)
 class Begun(NamedTuple):
     """When a detach begins: the moment, whether the VolumeAttachment was let go before, what was stored of
     it, and since when each of its requests is known. `reads`: the deletions in flight are still to be
-    read."""
+    read. `writes`: how many this process had done of it."""
 
     at: float
     let_go: bool
     stored: bool
-    attaches: Mapping[str, float | None]
-    detaches: Mapping[str, float | None]
+    attaches: Mapping[str, float]
+    detaches: Mapping[str, float]
     remembered: tuple[float, ...]
     reads: bool
+    writes: int
 
 
 def begins(asked: Detaching, record: VolumeAttachment) -> Begun:
@@ -78,28 +80,20 @@ def begins(asked: Detaching, record: VolumeAttachment) -> Begun:
         now(),
         uid in parts["_let_go"],
         DETACHED in record.metadata.annotations,
-        {each: known.get(each) for each in attaches[: len(attaches) - record.status.attached]},
-        {each: known.get(each) for each in times_on(record, DETACH_REQUESTED_AT)},
+        {each: known.get(each, now()) for each in attaches[: len(attaches) - record.status.attached]},
+        {each: known.get(each, now()) for each in times_on(record, DETACH_REQUESTED_AT)},
         tuple(memory["_unanswered"].get(uid, ())),
         memory["_client"].leads is not None and not memory["_since"],
+        writes_before(asked, record),
     )
 
 
 def _left_s(begun: Begun, valid_s: float, moment: float) -> tuple[float, float]:
-    """For how long the requests from before may take effect, at least and at the most: one that was not known
-    was seen in the meantime."""
+    """For how long the requests from before may take effect, as of now and as of when the detach began: what
+    another process withdraws meanwhile has not become younger."""
     requests = [*begun.attaches.values(), *begun.detaches.values(), *begun.remembered]
-    least = max([0.0, *((each or begun.at) + valid_s - moment for each in requests)])
-    most = max(
-        [
-            0.0,
-            *(
-                moment + valid_s - begun.at if each is None else each + valid_s - begun.at
-                for each in requests
-            ),
-        ]
-    )
-    return least, most
+    end = max(requests, default=-math.inf) + valid_s
+    return max(0.0, end - moment), max(0.0, end - begun.at)
 
 
 def detached(answer: float, begun: Begun, asked: Detaching, record: VolumeAttachment) -> Iterator[str]:
@@ -134,9 +128,19 @@ def _of_a_detach(
         yield f"{record.name} waits for {answer} s, and a request takes effect for {least} to {most} s"
     if known is not None and not gone:
         yield from _said(begun, valid_s, asked, known, own)
-        first = record.metadata.annotations.get(DETACHED)
-        if first is not None and known.metadata.annotations.get(DETACHED) not in (first, None):
-            yield f"{record.name} is detached since {first}, and that is stored once more"
+        yield from _said_once(begun, asked, record, known)
+
+
+def _said_once(
+    begun: Begun, asked: Detaching, record: VolumeAttachment, known: VolumeAttachment
+) -> Iterator[str]:
+    """Another process may store it, too, which had asked before it was stored. This one has not if, by what
+    the API server has said to it, it has written nothing."""
+    first, writes = record.metadata.annotations.get(DETACHED), writes_before(asked, record)
+    if first is None or writes == begun.writes:
+        return
+    if known.metadata.annotations.get(DETACHED) not in (first, None):
+        yield f"{record.name} is detached since {first}, and that is stored once more"
 
 
 def stamped(
@@ -176,7 +180,7 @@ def _said(begun: Begun, valid_s: float, asked: Detaching, known: VolumeAttachmen
     """The storage has said "detached". While an attach may take effect that is not the last word."""
     if own in times_on(known, DETACH_REQUESTED_AT):
         yield f"{known.name}: its detach was answered, and counts as outstanding: {own}"
-    attaches = [since or begun.at for since in begun.attaches.values()]
+    attaches = begun.attaches.values()
     pending = any(since + valid_s > begun.at for since in attaches)
     if pending and known.metadata.uid not in vars(asked)["_answered"]:
         yield f"{known.name}: that the storage has said it is detached is forgotten"

@@ -90,22 +90,10 @@ def one_answered(answer: str | None, sent: Iterable[str], one: str) -> Iterator[
         yield f"{one} was answered, and {answer} stays, of {sent}"
 
 
-def attach_left(
-    answer: float, asked: Detaching, record: VolumeAttachment, validity_s: float
-) -> Iterator[str]:
-    """For how long an attach that was not answered may take effect, since it is known."""
-    known, now = known_since(vars(asked)["_ages"], record), get_running_loop().time()
-    sent = times_on(record, ATTACH_REQUESTED_AT)
-    pending = sent[: len(sent) - record.status.attached]
-    left = [validity_s - (now - known.get(each, now)) for each in pending]
-    if abs(answer - max([0.0, *left])) > 1e-4:
-        yield f"{record.name}: attaches of {pending} may take effect for {answer} s, of {left}"
-
-
 # --- since when they are known
 
 
-def known_since(asked: RequestAges, record: VolumeAttachment) -> dict[str, float]:
+def known_since(asked: RequestAges, record: VolumeAttachment, *rest: object) -> dict[str, float]:
     """Since when each request of the VolumeAttachment is known, in the event loop's time."""
     return dict(vars(asked)["_since"].get(record.metadata.uid, {}))
 
@@ -118,6 +106,24 @@ def seen(
     named = {*times_on(record, ATTACH_REQUESTED_AT), *times_on(record, DETACH_REQUESTED_AT)}
     if (known := known_since(asked, record)) != {each: before.get(each, now) for each in named}:
         yield f"{record.name}: of {sorted(named)} these are known: {known}, before {before}"
+
+
+def sent(
+    answer: None, before: dict[str, float], asked: RequestAges, record: VolumeAttachment, annotation: str
+) -> Iterator[str]:
+    """The latest request is as old as it was sent, which is now; no other gets younger."""
+    expected = before | {times_on(record, annotation)[-1]: get_running_loop().time()}
+    if (known := known_since(asked, record)) != expected:
+        yield f"{record.name}: one is sent, and these are known: {known}, before {before}"
+
+
+def attaches_since(answer: list[float], asked: Detaching, record: VolumeAttachment) -> Iterator[str]:
+    """Of the attaches that were not answered."""
+    known, now = known_since(vars(asked)["_ages"], record), get_running_loop().time()
+    all_sent = times_on(record, ATTACH_REQUESTED_AT)
+    pending = all_sent[: len(all_sent) - record.status.attached]
+    if answer != [known.get(each, now) for each in pending]:
+        yield f"{record.name}: attaches of {pending} are known since {answer}, at {now}, of {known}"
 
 
 def valid(
@@ -254,8 +260,9 @@ QUESTIONS = (
     Question(detaching, "operation", asks_while_it_leads),
     Question(Detaching, "_ask", detach_asked, before=known_before, refusals=(Exception,)),
     Question(Detaching, "_note", noted),
-    Question(Detaching, "_attach_s", attach_left),
+    Question(Detaching, "_attaches_since", attaches_since),
     Question(RequestAges, "note", seen, before=known_since),
+    Question(RequestAges, "sends", sent, before=known_since),
     Question(RequestAges, "still_valid", valid),
     Question(requests, "unanswered", unanswered, near=near.UNANSWERED),
     Question(requests, "begun", begun, near=near.BEGUN),
