@@ -22,7 +22,7 @@ from mooring.controllers.attacher.slots import Slots
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import WALL_CLOCK_S
-from mooring.kube.errors import Unreachable
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.storage import VolumeAttachmentStatus
@@ -174,6 +174,29 @@ def test_a_request_that_another_attacher_withdraws_meanwhile_is_no_younger(
 
         monkeypatch.setattr(Definitions, "validity_s", withdrawn_meanwhile)
         assert 9 < await attacher._detaching.detach(record) <= 10
+
+    play(story)
+
+
+def test_a_detach_that_was_answered_is_not_outstanding_though_its_record_was_written_meanwhile(
+    play: Play, slow_storage: None
+):
+    async def story(stage: ControllerStage) -> None:
+        await wanted(stage)
+        attacher = stage.make(AttacherController, plugins=stage.plugins())
+        await reconciled(stage, attacher)
+        await stage.api.delete(VolumeAttachment, "va")
+        whole = stage.array.detach
+
+        async def detach(disk: str, node: str) -> None:
+            await whole(disk, node)
+            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"labels": {"by": "another"}}})
+
+        stage.array.detach = detach
+        with pytest.raises(Conflict):
+            await reconciled(stage, attacher)
+        stage.array.detach = whole
+        assert await reconciled(stage, attacher) is None
 
     play(story)
 

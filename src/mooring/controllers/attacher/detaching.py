@@ -19,6 +19,7 @@ from mooring.controllers.attacher.definitions import DEFINED_AGAIN_S, UNDEFINED_
 from mooring.controllers.attacher.remembered_detaches import RememberedDetaches
 from mooring.controllers.attacher.request_ages import RequestAges
 from mooring.controllers.attacher.writes import Writes
+from mooring.kube.errors import Conflict
 from mooring.kube.objects import VolumeAttachment
 from mooring.kube.storage_metrics import operation
 from mooring.kube.times import Now, format_micro_time
@@ -85,7 +86,7 @@ class Detaching:
             metrics.done(
                 plugin.get_plugin_name(), "volume_detach", asked.metadata.deletion_timestamp, self._now()
             )
-            await self._release(asked)
+            await self._end(record, asked)
             return 0.0
         # The storage has said "detached", and may still carry out an earlier request.
         self._log.info("RequestOutstanding", record=asked.name, node=asked.spec.node_name, seconds=left_s)
@@ -141,6 +142,16 @@ class Detaching:
         noted = await self._writes.annotate(record, notes)
         self._remembered.stored(record)
         return noted
+
+    async def _end(self, record: VolumeAttachment, asked: VolumeAttachment) -> None:
+        """Releases what is detached, and was `record` before the storage was asked. If another has written to
+        it meanwhile, the request that was answered must not count when it is looked at again."""
+        try:
+            await self._release(asked)
+        except Conflict:
+            if asked is not record:
+                await self._writes.withdraw(asked, DETACH_REQUESTED_AT)
+            raise
 
     async def _release(self, record: VolumeAttachment) -> None:
         """Removes the finalizer: the storage has said "detached", and no request is outstanding."""
