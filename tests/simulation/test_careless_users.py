@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from mooring.controllers.binding.controller import BindingController
+from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.keys import ClaimKey
-from mooring.kube.objects import PersistentVolume
+from mooring.kube.objects import PersistentVolume, Pod
+from mooring.kube.reason import Reason
 from mooring.node.volumes.eviction import Evictions
 from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.disk_classes import MISTAKES
@@ -98,6 +100,24 @@ def test_a_claim_is_made_anew_under_its_name_at_once():
     outcome = played(PlanStep(60, "replace-claim", "db"))
     assert outcome.counts["truth.created"] == 3
     assert outcome.counts["truth.deleted"] == 1
+
+
+def test_a_claim_that_is_deleted_goes_though_a_pod_of_a_deployment_has_ended(monkeypatch: pytest.MonkeyPatch):
+    """The pod was marked as failed, its removal was lost, and then its Node was there again: it stays, and
+    holds the claim until users delete it, too. Found by the simulation (seed 50139 of the swarm)."""
+
+    async def only_mark(self: PodGCController, pod: Pod, reason: Reason) -> None:
+        await self._marked_failed(pod, reason.message)
+
+    monkeypatch.setattr(PodGCController, "_remove", only_mark)
+    plan = (
+        *(PlanStep(20, "freeze", "n0", 100), PlanStep(60, "delete-node", "n0")),
+        *(PlanStep(180, "delete-claim", "dev", 0, 1), PlanStep(200, "delete-pod", "dev", 0, 1)),
+    )
+    scenario = Scenario(nodes=2, sets={"dev": 1}, workloads={"dev": "shared"}, minutes=18)
+    outcome = play(0, scenario, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert len(lines(outcome, "store.deleted", "persistentvolumeclaims")) == 1
 
 
 def test_a_set_grows_again_while_the_claims_of_its_pods_go():

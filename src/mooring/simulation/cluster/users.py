@@ -391,21 +391,35 @@ class Users:
         await self.create_when_gone(PersistentVolume, volume_again(self._kind(maker_of(volume)), volume))
 
     async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
-        """A volume that has its name and has lost its claim, as another user has made it meanwhile, goes."""
+        """When its name is free: what users have to delete for that, they delete."""
         for _ in range(AS_LONG_AS_IT_TAKES):
             try:
                 await self.api.create(kind, body, namespace)
                 return
             except KubeError:
-                if kind is PersistentVolume:
-                    await self._delete_released(body["metadata"]["name"])
+                with suppress(KubeError):
+                    await self._make_way(kind, body["metadata"]["name"], namespace)
                 await asyncio.sleep(SOON_S)
 
-    async def _delete_released(self, name: str) -> None:
-        with suppress(KubeError):
-            volume = await self.api.find(PersistentVolume, name)
-            if volume is not None and volume.status.phase == "Released" and not volume.deleting:
-                await self.api.delete(PersistentVolume, name, uid=volume.uid)
+    async def _make_way(self, kind: type[Object], name: str, namespace: str) -> None:
+        """Deletes what keeps the name, and no controller would."""
+        found = await self.api.find(kind, name, namespace)
+        if isinstance(found, PersistentVolume):
+            await self._delete_released(found)
+        elif isinstance(found, PersistentVolumeClaim) and found.deleting:
+            await self._delete_ended(found)
+
+    async def _delete_released(self, volume: PersistentVolume) -> None:
+        """One that has lost its claim, as another user has made it meanwhile."""
+        if volume.status.phase == "Released" and not volume.deleting:
+            await self.api.delete(PersistentVolume, volume.name, uid=volume.uid)
+
+    async def _delete_ended(self, claim: PersistentVolumeClaim) -> None:
+        """The pods of a claim that have ended: they, too, hold it (upstream: `podUsesPVC` of pvcprotection),
+        and a ReplicaSet leaves its own for good."""
+        for pod in (await self.api.list(Pod, claim.namespace)).items:
+            if pod.finished and not pod.deleting and claim.key in claims_of(pod):
+                await self.api.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
 
     async def grow_claim(self, step: PlanStep) -> None:
         """The claims of a pod ask for one, two or three times as much again."""
