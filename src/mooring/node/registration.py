@@ -145,6 +145,8 @@ class Registration:
         self._ready = (True, "the node agent runs")
         self._acknowledged: frozenset[str] | None = None
         self._acknowledged_awaited: Mapping[str, int] = {}
+        self._taken_over: Node | None = None
+        """The Node that is being taken over: the watch may show it late, and the rest of it may fail."""
         self.endpoint_port = 0
         """Where the agent answers the API server; 0: nowhere. Set before `register`."""
         self.peer_door = ""
@@ -225,7 +227,7 @@ class Registration:
 
     async def _write(self) -> None:
         # An agent that starts has no cache yet. Pods are vouched for only where there is no Node.
-        base = self.node or await self._client.find(Node, self._options.name)
+        base = self._taken_over or self.node or await self._client.find(Node, self._options.name)
         self._acknowledged, previous = None, self._acknowledged
         overtaken = 0
         while True:
@@ -249,7 +251,7 @@ class Registration:
             log.info("registered", node=answer.name, uid=answer.uid, volumes_in_use=len(volumes))
         elif previous != frozenset(volumes):
             log.info("volumesInUse published", node=answer.name, volumes=volumes)
-        self.uid = answer.uid
+        self.uid, self._taken_over = answer.uid, None
         self._acknowledged, self._acknowledged_awaited = frozenset(volumes), awaited
         self.nodes.accept(answer)
 
@@ -264,7 +266,7 @@ class Registration:
             if not self._options.enable_controller_attach_detach:
                 metadata["annotations"] = {CONTROLLER_MANAGED: None}
             base = await self._client.revise(base, {"metadata": metadata}, any_version=True)
-            self.nodes.accept(base)  # the watch may be late, and what is sent next may fail
+            self._taken_over = base
         body["metadata"] = {"annotations": body["metadata"]["annotations"]}
         return await self._client.revise(base, body, subresource="status", strategy="strategic")
 
