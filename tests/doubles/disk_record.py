@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +65,18 @@ def unanswered(stage: ControllerStage, name: str) -> list[Any]:
 
     setattr(stage.array, name, lost)
     return held
+
+
+def before_the_answer(stage: ControllerStage, name: str, happens: Callable[[], Awaitable[object]]) -> None:
+    """The array's next request of that name is carried out, and this happens before it is answered."""
+    whole = getattr(stage.array, name)
+
+    async def late(disk: str, node: str) -> None:
+        setattr(stage.array, name, whole)
+        await whole(disk, node)
+        await happens()
+
+    setattr(stage.array, name, late)
 
 
 async def struck(stage: ControllerStage) -> bool:

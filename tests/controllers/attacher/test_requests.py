@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from controller_stage import ControllerStage, Play
-from disk_record import reconciled, slow_requests, struck, unanswered, wanted, wanted_again
+from disk_record import before_the_answer, reconciled, slow_requests, struck, unanswered, wanted, wanted_again
 
 from mooring.controllers.attachdetach.state import is_detached
 from mooring.controllers.attacher import requests
@@ -186,16 +186,10 @@ def test_a_detach_that_was_answered_is_not_outstanding_though_its_record_was_wri
         attacher = stage.make(AttacherController, plugins=stage.plugins())
         await reconciled(stage, attacher)
         await stage.api.delete(VolumeAttachment, "va")
-        whole = stage.array.detach
-
-        async def detach(disk: str, node: str) -> None:
-            await whole(disk, node)
-            await stage.api.patch(VolumeAttachment, "va", {"metadata": {"labels": {"by": "another"}}})
-
-        stage.array.detach = detach
+        label = {"metadata": {"labels": {"by": "another"}}}
+        before_the_answer(stage, "detach", lambda: stage.api.patch(VolumeAttachment, "va", label))
         with pytest.raises(Conflict):
             await reconciled(stage, attacher)
-        stage.array.detach = whole
         assert await reconciled(stage, attacher) is None
 
     play(story)
@@ -590,13 +584,7 @@ async def answered_late(stage: ControllerStage, meanwhile: Callable[[], Awaitabl
     """An attach is carried out; before it is stored that it was, something happens to the
     VolumeAttachment."""
     await wanted(stage)
-    whole = stage.array.attach
-
-    async def attach(disk: str, node: str) -> None:
-        await whole(disk, node)
-        await meanwhile()
-
-    stage.array.attach = attach
+    before_the_answer(stage, "attach", meanwhile)
     await reconciled(stage, stage.make(AttacherController, plugins=stage.plugins()))
     return await stage.api.get(VolumeAttachment, "va")
 

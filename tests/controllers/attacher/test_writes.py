@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
-from disk_record import reconciled, wanted, wanted_again
+from disk_record import before_the_answer, reconciled, wanted, wanted_again
 
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.kube.client import Client
@@ -42,14 +42,12 @@ def test_what_has_another_in_its_place_before_it_could_be_let_go_is_not_remember
         controller = stage.make(AttacherController, plugins=stage.plugins())
         await reconciled(stage, controller)
         await stage.api.delete(VolumeAttachment, "va")
-        whole = stage.array.detach
 
-        async def detach(disk: str, node: str) -> None:
-            await whole(disk, node)
+        async def another_is_made() -> None:
             await stage.api.patch(VolumeAttachment, "va", {"metadata": {"finalizers": None}})
             controller.cache(VolumeAttachment).accept(await wanted_again(stage))
 
-        stage.array.detach = detach
+        before_the_answer(stage, "detach", another_is_made)
         with pytest.raises((Conflict, NotFound)):
             await reconciled(stage, controller)
         assert controller._remembered._not_fresh == set()

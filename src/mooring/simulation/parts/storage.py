@@ -360,11 +360,12 @@ class Array:
 
     async def mounting(self, node: str, disk: str = "") -> None:
         """As long as half of a mount takes there: it takes effect in between. `disk`: of the first half."""
-        if node in self.mount_s and disk:
+        if node not in self.mount_s:
+            return
+        if disk:
             attached = self.is_attached(disk, node)
             self.journal(node, "truth.mounting", volume=disk, node=node, attached=attached)
-        if node in self.mount_s:
-            await asyncio.sleep(self.mount_s[node] / 2)
+        await asyncio.sleep(self.mount_s[node] / 2)
 
     def mount(self, disk: str, node: str, *, path: str = "", wanted: str = "", raw: bool = False) -> None:
         """Mounts a disk, which should be the one that is `wanted`; `raw`: has its device ready for pods."""
