@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from controller_stage import ControllerStage, Play
 from mooring.controllers.disruption.controller import DisruptionController
 from mooring.kube.errors import Throttled
 from mooring.kube.objects import Event, Pod, PodDisruptionBudget, StatefulSet
+from mooring.kube.times import format_time
 
 READY = [{"type": "Ready", "status": "True"}]
 
@@ -53,6 +56,11 @@ async def make_budget(stage: ControllerStage, **spec: Any) -> None:
 async def evict(stage: ControllerStage, name: str) -> None:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
     await stage.api.create_raw(Pod, body, name=name, namespace="default", sub="eviction")
+
+
+def controller_whose_clock_is_wrong(stage: ControllerStage, hours: int) -> DisruptionController:
+    wrong = timedelta(hours=hours)
+    return DisruptionController(stage.api, now=lambda: stage.now() + wrong, random=Random(1))
 
 
 async def status_of(stage: ControllerStage) -> Any:
@@ -126,16 +134,39 @@ def test_a_kind_without_a_scale_is_named(play: Play):
     play(story)
 
 
-def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(play: Play):
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_an_eviction_counts_for_two_minutes_whatever_the_clock_shows(play: Play, hours: int):
+    """The API server stopped between the two: it has spent the budget, and the pod stays."""
+
     async def story(stage: ControllerStage):
-        working = asyncio.create_task(stage.make(DisruptionController).run())
+        working = asyncio.create_task(controller_whose_clock_is_wrong(stage, hours).run())
+        await run_pods(stage, "a", "b")
+        await make_budget(stage, minAvailable=1)
+        await status_of(stage)
+        spent = {"disruptedPods": {"a": format_time(stage.now())}, "disruptionsAllowed": 0}
+        await stage.api.patch(PodDisruptionBudget, "b", {"status": spent}, "default", subresource="status")
+        await asyncio.sleep(115)
+        status = await status_of(stage)
+        assert (status.current_healthy, status.disruptions_allowed) == (1, 0)
+        assert list(status.disrupted_pods) == ["a"]
+        await asyncio.sleep(10)
+        status = await status_of(stage)
+        assert (status.current_healthy, status.disruptions_allowed, status.disrupted_pods) == (2, 1, {})
+        assert not working.done()
+
+    play(story)
+
+
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(play: Play, hours: int):
+    async def story(stage: ControllerStage):
+        working = asyncio.create_task(controller_whose_clock_is_wrong(stage, hours).run())
         await run_pods(stage, "a")
-        since = stage.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         target = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "EvictionByEvictionAPI",
-            "lastTransitionTime": since,
+            "lastTransitionTime": format_time(stage.now()),
         }
         body = {"status": {"conditions": [target]}}
         await stage.api.patch(Pod, "a", body, "default", subresource="status", strategy="strategic")

@@ -10,15 +10,17 @@ from random import Random
 from typing import ClassVar, assert_never
 
 from mooring.controllers.disruption.decide import (
+    STALE_CONDITION_S,
     Action,
     BudgetDecision,
     decide,
     decide_uncounted,
     needs_scales,
+    said_to_go,
     selector_of,
-    stale_condition_in,
     unmanaged,
 )
+from mooring.controllers.disruption.first_seen import FirstSeen
 from mooring.controllers.disruption.scales import NoScale, Scales
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -52,6 +54,7 @@ class DisruptionController(Controller[ObjectKey]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
+        self._seen = FirstSeen()
         self._budgets = self.watch(
             PodDisruptionBudget, lambda budget: [BudgetKey(budget.key)], indexers={"namespace": _namespace}
         )
@@ -65,6 +68,7 @@ class DisruptionController(Controller[ObjectKey]):
             await self._clean(key)
             return
         budget = self._budgets.get(key.name)
+        ages = self._seen.ages(key, budget.status.disrupted_pods if budget is not None else {})
         if budget is None:
             return
         selector = selector_of(budget)
@@ -75,11 +79,13 @@ class DisruptionController(Controller[ObjectKey]):
         ]
         if not pods:
             self.recorder.once(budget, "Normal", Reason("NoPods", "No matching pods found"))
-        await self._carry_out(budget, await self._decide(budget, pods))
+        await self._carry_out(budget, await self._decide(budget, pods, ages))
 
-    async def _decide(self, budget: PodDisruptionBudget, pods: list[Pod]) -> BudgetDecision:
+    async def _decide(
+        self, budget: PodDisruptionBudget, pods: list[Pod], ages: dict[str, float]
+    ) -> BudgetDecision:
         if not needs_scales(budget):
-            return decide(budget, pods, (), self.now())
+            return decide(budget, pods, (), self.now(), ages)
         if (warning := unmanaged(pods)) is not None:
             self.recorder.once(budget, "Warning", warning)
         try:
@@ -89,14 +95,14 @@ class DisruptionController(Controller[ObjectKey]):
             self.recorder.once(budget, "Warning", Reason("CalculateExpectedPodCountFailed", message))
             self.queue.add_backoff(BudgetKey(budget.key))
             return decide_uncounted(budget, str(error), self.now())
-        return decide(budget, pods, scales, self.now())
+        return decide(budget, pods, scales, self.now(), ages)
 
     async def _carry_out(self, budget: PodDisruptionBudget, decision: BudgetDecision) -> None:
         for pod in decision.overdue:
             message = f"Pod was expected by PDB {budget.key} to be deleted but it wasn't"
             self.recorder.event(pod, "Warning", "NotDeleted", message)
         if decision.again_s is not None:
-            self.look_again(BudgetKey(budget.key), decision.again_s)
+            self.queue.add_after(BudgetKey(budget.key), decision.again_s)
         match decision.action:
             case Action.KEEP:
                 return
@@ -110,11 +116,11 @@ class DisruptionController(Controller[ObjectKey]):
     async def _clean(self, key: ObjectKey) -> None:
         """Takes back the word that a pod is about to be deleted, two minutes after it was not."""
         pod = self._pods.get(key.name)
-        left = stale_condition_in(pod, self.now()) if pod is not None else None
-        if pod is None or left is None:
+        ages = self._seen.ages(key, said_to_go(pod) if pod is not None else {})
+        if pod is None or not ages:
             return
-        if left > 0:
-            self.look_again(key, left)
+        if (left := STALE_CONDITION_S - ages[pod.uid]) > 0:
+            self.queue.add_after(key, left)
             return
         condition = {
             "type": DISRUPTION_TARGET,
@@ -129,7 +135,7 @@ class DisruptionController(Controller[ObjectKey]):
         keys: list[ObjectKey] = [
             BudgetKey(each.key) for each in budgets if selector_of(each).matches(pod.metadata.labels)
         ]
-        return [*keys, PodKey(pod.key)] if stale_condition_in(pod, self.now()) is not None else keys
+        return [*keys, PodKey(pod.key)] if said_to_go(pod) else keys
 
     def _scaled(self, owner: Object) -> list[ObjectKey]:
         """Marks the budgets of the namespace: how many pods there should be has changed."""

@@ -8,7 +8,7 @@ Rules: upstream's disruption controller.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -21,11 +21,11 @@ from mooring.kube.percentages import portion
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
 from mooring.kube.selectors import LabelSelector, label_selector_of
-from mooring.kube.times import format_time, parse_time
+from mooring.kube.times import format_time
 
-DELETION_TIMEOUT = timedelta(minutes=2)
+DELETION_TIMEOUT_S = 120.0
 """How long after its eviction a pod must be gone or ending; else the eviction is taken as not made."""
-STALE_CONDITION = timedelta(minutes=2)
+STALE_CONDITION_S = 120.0
 """After this time without a deletion the condition DisruptionTarget of a pod is taken back."""
 ALLOWED = "DisruptionAllowed"
 _UNMANAGED = (
@@ -81,11 +81,16 @@ def needs_scales(budget: PodDisruptionBudget) -> bool:
 
 
 def decide(
-    budget: PodDisruptionBudget, pods: Sequence[Pod], scales: Sequence[Scale], now: datetime
+    budget: PodDisruptionBudget,
+    pods: Sequence[Pod],
+    scales: Sequence[Scale],
+    now: datetime,
+    ages: Mapping[str, float],
 ) -> BudgetDecision:
     """Returns the status that the budget should have. `pods`: those that the budget covers. `scales`: their
-    controllers, which matter if `needs_scales`."""
-    disrupted, overdue, again = _disrupted(budget, pods, now)
+    controllers, which matter if `needs_scales`. `ages`: for how many seconds it is known, for each pod that
+    the status calls evicted, that it was."""
+    disrupted, overdue, again = _disrupted(budget, pods, ages)
     healthy = [pod for pod in pods if pod.name not in disrupted and _healthy(pod)]
     desired, expected = _desired(budget, len(pods), sum(each.replicas for each in scales))
     count = Count(len(healthy), desired, expected, disrupted)
@@ -120,18 +125,17 @@ def unmanaged(pods: Sequence[Pod]) -> Reason | None:
     )
 
 
-def stale_condition_in(pod: Pod, now: datetime) -> float | None:
-    """Returns in how many seconds the pod's condition DisruptionTarget is stale (0 or less: it is); None if
-    the pod has none, or goes."""
+def said_to_go(pod: Pod) -> dict[str, str]:
+    """Returns the pod's uid, and when its condition DisruptionTarget was set; nothing if the pod has none, or
+    goes."""
     found = next((each for each in pod.status.conditions if each.type == DISRUPTION_TARGET), None)
     if found is None or found.status != "True" or pod.deleting or pod.finished:
-        return None
-    since = parse_time(found.last_transition_time) if found.last_transition_time else now
-    return (since + STALE_CONDITION - now).total_seconds()
+        return {}
+    return {pod.uid: found.last_transition_time or ""}
 
 
 def _disrupted(
-    budget: PodDisruptionBudget, pods: Sequence[Pod], now: datetime
+    budget: PodDisruptionBudget, pods: Sequence[Pod], ages: Mapping[str, float]
 ) -> tuple[dict[str, str], tuple[Pod, ...], float | None]:
     """Returns the evicted pods that have not gone yet, those that should have, and when to look again."""
     kept: dict[str, str] = {}
@@ -141,7 +145,7 @@ def _disrupted(
         evicted = budget.status.disrupted_pods.get(pod.name)
         if evicted is None or pod.deleting:
             continue
-        if (remaining := (parse_time(evicted) + DELETION_TIMEOUT - now).total_seconds()) <= 0:
+        if (remaining := DELETION_TIMEOUT_S - ages[pod.name]) <= 0:
             overdue.append(pod)
             continue
         kept[pod.name] = evicted
