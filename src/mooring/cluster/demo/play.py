@@ -44,7 +44,9 @@ async def run_demo(
     if demo.failed:
         click.echo(
             click.style(
-                f"{counted(len(demo.failed), 'check')} failed; everything is kept in {directory}", fg="red"
+                f"{counted(len(demo.failed), 'check')} failed ({'; '.join(demo.failed)}); "
+                f"everything is kept in {directory}",
+                fg="red",
             )
         )
     elif not keep:

@@ -95,7 +95,8 @@ class Held(NamedTuple):
 
 class Loss(NamedTuple):
     """One node of a policy that is lost, or is being fenced. `priority`: the highest of the pods that wait
-    for it. `waits`: it would be fenced, were the budget not used up."""
+    for it. `waits`: it would be fenced, were the budget not used up. `unexplained`: it came back after what
+    was ordered, and is lost again."""
 
     node: str
     zone: str
@@ -103,6 +104,12 @@ class Loss(NamedTuple):
     fencing: bool
     priority: int = 0
     waits: bool = False
+    unexplained: bool = False
+
+    @property
+    def may_be_cut_off(self) -> bool:
+        """Whether it may be the network that keeps it silent: then it counts in a storm."""
+        return self.unexplained or not self.fencing
 
 
 class Company(NamedTuple):
@@ -226,7 +233,7 @@ def storm(node: str, signals: Sequence[Signal], policy: FencePolicy, company: Co
     others = sum(each.lost and each.detector.type not in ("Ready", STORAGE) for each in signals)
     if not limits.nodes or others >= max(limits.required, 1):
         return None
-    names = sorted(each.node for each in company.lost if not each.fencing or each.node == node)
+    names = sorted(each.node for each in company.lost if each.may_be_cut_off or each.node == node)
     if len(names) >= limits.nodes:
         message = (
             f"{len(names)} of {company.size} nodes were lost at once ({', '.join(names[:5])}): that is the network "

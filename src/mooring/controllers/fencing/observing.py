@@ -35,7 +35,7 @@ from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
 from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
-from mooring.controllers.fencing.struck import in_progress, may_be_off
+from mooring.controllers.fencing.struck import explains, in_progress, may_be_off
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
@@ -219,9 +219,10 @@ class Observer:
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
         fencing = {each.spec.node_name for each in self._fences.items() if self.may_be_off(each)}
+        explained = {each.spec.node_name for each in self._fences.items() if self._explains(each)}
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
-            self._loss_of(each, fencing=each.name in fencing)
+            self._loss_of(each, fencing=each.name in fencing, unexplained=each.name not in explained)
             for each in nodes
             if each.name in suspects | fencing
         ]
@@ -234,7 +235,7 @@ class Observer:
         }
         known = (*lost, *(Loss(each, "", False, gone[each]) for each in sorted(gone)))
         here = asyncio.get_running_loop().time()
-        if policy.spec.storm.nodes and sum(not each.fencing for each in known) >= policy.spec.storm.nodes:
+        if policy.spec.storm.nodes and sum(each.may_be_cut_off for each in known) >= policy.spec.storm.nodes:
             self._storm_at[policy.name] = here
         calm = here - self._storm_at[policy.name] if policy.name in self._storm_at else float("inf")
         return Company(len(nodes), known, calm)
@@ -244,9 +245,13 @@ class Observer:
         name = fence.spec.node_name
         return may_be_off(fence, self._nodes.get(name), self._silence.observed(name).renewed)
 
-    def _loss_of(self, node: Node, *, fencing: bool) -> Loss:
-        priority = self._priority.get(node.name, 0)
-        return loss_of(node, fencing)._replace(priority=priority, waits=node.name in self._in_line)
+    def _explains(self, fence: NodeFence) -> bool:
+        name = fence.spec.node_name
+        return explains(fence, self._nodes.get(name), self._silence.observed(name).renewed)
+
+    def _loss_of(self, node: Node, *, fencing: bool, unexplained: bool) -> Loss:
+        priority, waits = self._priority.get(node.name, 0), node.name in self._in_line
+        return loss_of(node, fencing)._replace(priority=priority, waits=waits, unexplained=unexplained)
 
     def _stand_in_line(self, node: Node, decision: NodeDecision) -> NodeDecision:
         """Remembers whether the node waits for the budget alone; after a restart that is found anew."""

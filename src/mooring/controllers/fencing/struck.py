@@ -23,6 +23,12 @@ def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
     outcome is not known switches nothing on, nor does it that its fence waits to be begun once more: until
     the node has reported since, or gone on renewing its Lease, it may strike. `renewed`: the time of its last
     renewal, by the node's own clock; an agent that has nothing new to say reports every five minutes."""
+    return explains(fence, node, renewed) or (node is not None and _is_lost_again(fence, node))
+
+
+def explains(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
+    """Whether the node is silent because of an order, or may be. Of one that came back since, and is lost
+    again, that is not known: it counts in the budget, and it is part of a storm, too."""
     if in_progress(fence):
         return True
     if node is None or fence.status.target is None or not fence.status.attempts:
@@ -32,9 +38,15 @@ def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
         return struck.report != "" and last_report(node) == struck.report and not _went_on(struck, renewed)
     if not _given_up(fence) or not is_same_boot(node, fence.status.target):
         return False
-    if fence.status.phase == Phase.CANCELLED and node.ready == "Unknown":
-        return True
     return last_report(node) == last.report and not _went_on(last, renewed)
+
+
+def _is_lost_again(fence: NodeFence, node: Node) -> bool:
+    """Whether the boot to which an order was given is silent, though that order was taken back."""
+    target, attempts = fence.status.target, fence.status.attempts
+    if fence.status.phase != Phase.CANCELLED or target is None or not attempts or _struck(fence) is not None:
+        return False
+    return node.ready == "Unknown" and is_same_boot(node, target)
 
 
 def _went_on(order: FenceAttempt, renewed: str) -> bool:
