@@ -14,6 +14,7 @@ from requests_sent import marked
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.memory import remembered
@@ -60,9 +61,7 @@ def test_another_node_is_chosen_where_the_place_is_at_fault_and_the_scheduler_ch
 ):
     async def story(stage: ControllerStage):
         controller, _ = await waiting_claim(stage, mode=mode)
-        chosen = {"metadata": {"annotations": {SELECTED_NODE: "n"}}}
-        claim = await stage.api.patch(PersistentVolumeClaim, "c", chosen, "default")
-        controller.cache(PersistentVolumeClaim).accept(claim)
+        await chosen(stage, controller)
         held = (await tried(stage, controller, error)).metadata
         assert (SELECTED_NODE not in held.annotations, BEGUN not in held.finalizers) == (another, another)
         assert await events(stage, controller) == [("Warning", "ProvisioningFailed")]
@@ -100,6 +99,68 @@ def test_a_claim_that_still_wants_its_volume_stays_begun_though_the_storage_refu
     async def story(stage: ControllerStage):
         controller, _ = await waiting_claim(stage)
         assert BEGUN in (await tried(stage, controller, StorageRefused("no"))).metadata.finalizers
+
+    play(story)
+
+
+async def chosen(stage: ControllerStage, controller: Any, *finalizers: str) -> None:
+    """The scheduler has chosen a node, and another process marked the claim, if there are `finalizers`."""
+    metadata = {"annotations": {SELECTED_NODE: "n"}, **({"finalizers": [*finalizers]} if finalizers else {})}
+    claim = await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": metadata}, "default")
+    controller.cache(PersistentVolumeClaim).accept(claim)
+
+
+async def unanswered(stage: ControllerStage, controller: Any) -> None:
+    """The write of the claim takes effect, and has no answer; the watch tells of it."""
+    stage.wire.unanswered(request("PATCH", "persistentvolumeclaims/c"))
+    with pytest.raises(Unreachable):
+        await controller.reconcile(CLAIM)
+    await stage.fill(controller, PersistentVolumeClaim)
+
+
+@pytest.mark.parametrize("given_back", ["known", "unanswered"])
+@pytest.mark.parametrize("marked_by", ["another process", "this one, unanswered"])
+def test_what_was_known_of_a_claim_does_not_count_after_it_was_given_back(
+    play: Play, given_back: str, marked_by: str
+):
+    """Another process, which has lost its lease and does not know it yet, may have marked it, and asked the
+    storage. The claim is not looked at in between (40507 of the swarm)."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage, mode="WaitForFirstConsumer")
+        await chosen(stage, controller)
+        if given_back == "known":
+            await tried(stage, controller, StorageFull("no room"))
+        else:
+            await tried(stage, controller, NotAsked("away"))
+            storage_says(controller, StorageFull("no room"))
+            await unanswered(stage, controller)
+        if marked_by == "another process":
+            await chosen(stage, controller, BEGUN)
+        else:
+            await chosen(stage, controller)
+            await unanswered(stage, controller)
+        held = (await tried(stage, controller, StorageFull("no room"))).metadata
+        assert (SELECTED_NODE in held.annotations, BEGUN in held.finalizers) == (True, True)
+
+    play(story)
+
+
+def test_a_mark_that_is_gone_before_it_is_known_to_be_stored_makes_nothing_certain(play: Play):
+    """The watch is faster than the answer, and tells that the mark was taken away."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage, mode="WaitForFirstConsumer")
+        await chosen(stage, controller)
+        claims = controller.cache(PersistentVolumeClaim)
+        claim = claims.get("default/c")
+        held = stage.wire.hold(request("PATCH", "persistentvolumeclaims/c"))
+        working = asyncio.create_task(tried(stage, controller, StorageFull("no room")))
+        await held.arrived.wait()
+        without = replace(claim, metadata=replace(claim.metadata, resource_version="1000000"))
+        claims.apply(WatchEvent("MODIFIED", without, "1000000"))
+        held.release()
+        assert BEGUN in (await working).metadata.finalizers
 
     play(story)
 

@@ -81,6 +81,20 @@ def test_of_what_another_process_has_begun_nothing_is_known():
     assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
 
 
+@pytest.mark.parametrize(("told", "untouched"), [(None, True), (begun(), True), (claim(), False)])
+def test_what_is_known_of_a_claim_is_known_as_long_as_it_is_told_with_its_mark(told: Any, untouched: bool):
+    asked = provisioner(certain=True)
+    assert [*tries.of_a_change(None, asked, begun(), told)] == []
+    assert [*tries.of_nothing(untouched, asked, begun(), NotAsked(""))] == []
+    assert len([*tries.of_nothing(not untouched, asked, begun(), NotAsked(""))]) == 1
+
+
+def test_of_a_mark_that_was_told_to_be_gone_before_its_answer_nothing_is_known():
+    asked = Provisioner(_claims={claim().key: claim()})
+    assert [*tries.of_a_beginning(begun(), asked, claim())] == []
+    assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
+
+
 @pytest.mark.parametrize("certain", [True, False])
 @pytest.mark.parametrize("error", ERRORS)
 def test_whether_nothing_is_there_is_right_and_the_contrary_objected_to(error: Exception, certain: bool):
@@ -101,6 +115,12 @@ def test_whether_another_node_may_do_is_right_and_the_contrary_objected_to(
     assert [*tries.of_elsewhere(not real, asked, begun(), of_class)]
 
 
+def failure(error: Exception, asked: Any, kept: PersistentVolumeClaim, of_class: StorageClass) -> int:
+    """How much is objected to."""
+    was = tries.untouched_before(asked, kept, of_class)
+    return len([*tries.of_a_failure(error, was, asked, kept, of_class)])
+
+
 @pytest.mark.parametrize(
     ("error", "of_class", "deleting", "certain", "objected"),
     [
@@ -119,12 +139,32 @@ def test_a_claim_that_is_kept_for_nothing_is_objected_to(
     error: Exception, of_class: StorageClass, deleting: bool, certain: bool, objected: int
 ):
     kept, asked = begun(deleting=deleting), provisioner(certain=certain)
-    assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected
+    assert failure(error, asked, kept, of_class) == objected
     without_node = {"annotations": {"volume.kubernetes.io/selected-node": None}}
     assert [*tries.of_finalizers(claim(), asked, kept, [], **without_node)] == []
-    assert [*tries.of_a_failure(error, asked, kept, of_class)] == []
+    assert failure(error, asked, kept, of_class) == 0
     assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers)] == []
-    assert len([*tries.of_a_failure(error, asked, kept, of_class)]) == objected
+    assert failure(error, asked, kept, of_class) == objected
+
+
+@pytest.mark.parametrize("node", ["kept", "taken away"])
+def test_a_claim_that_is_given_back_with_its_node_is_objected_to_though_its_mark_is_told_to_be_gone(
+    node: str,
+):
+    kept, asked = begun(), provisioner(certain=True)
+    was = tries.untouched_before(asked, kept, LATE)
+    without = {"annotations": {"volume.kubernetes.io/selected-node": None}} if node == "taken away" else {}
+    assert [*tries.of_a_change(None, asked, kept, claim())] == []
+    assert [*tries.of_finalizers(claim(), asked, kept, [], **without)] == []
+    objected = [*tries.of_a_failure(NodeUnsuited(""), was, asked, kept, LATE)]
+    assert len(objected) == (node == "kept")
+
+
+def test_a_claim_whose_mark_was_taken_away_during_the_try_need_not_be_given_back():
+    kept, asked = begun(), provisioner(certain=True)
+    was = tries.untouched_before(asked, kept, LATE)
+    assert [*tries.of_a_change(None, asked, kept, claim())] == []
+    assert [*tries.of_a_failure(NodeUnsuited(""), was, asked, kept, LATE)] == []
 
 
 class Changeable(ModifiableVolumePlugin):

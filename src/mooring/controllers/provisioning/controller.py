@@ -86,13 +86,14 @@ class ProvisioningController(Controller[Key]):
         self._begun_by: dict[str, StorageClass] = {}
         """Uids of claims that this process began → the class; it may be deleted before the claim."""
         self._certain: set[str] = set()
-        """Uids of claims for which nothing can have been made: this process began them, and
-        the storage refused each try."""
+        """Uids of claims for which nothing can have been made: this process marked them as begun, they have
+        had that mark ever since, and the storage refused each try."""
         self._ours = {
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
         self._claims.when_gone(self._forget)
+        self._claims.add_handler(self._claim_changed)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         attachments = self.watch(
@@ -108,6 +109,12 @@ class ProvisioningController(Controller[Key]):
     def _forget(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)
         self._begun_by.pop(claim.uid, None)
+
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        """What is certain of a claim goes with its mark: the next one may be that of another process, which
+        has lost its lease and does not know it yet."""
+        if new is not None and BEGUN not in new.metadata.finalizers:
+            self._certain.discard(new.uid)
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
@@ -180,8 +187,8 @@ class ProvisioningController(Controller[Key]):
             return claim
         begun = await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
         known = self._claims.get(claim.key)
-        if known is not None and known.uid == claim.uid:  # else its end was told already
-            self._certain.add(claim.uid)
+        if known is not None and known.uid == claim.uid and BEGUN in known.metadata.finalizers:
+            self._certain.add(claim.uid)  # else its end, or that of the mark, was told already
         return begun
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:

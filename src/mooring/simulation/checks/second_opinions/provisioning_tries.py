@@ -2,9 +2,11 @@
 
 Sources: docs/protocol.md, "Reclaim" (a disk is never forgotten); upstream's external-provisioner, which tells
 errors that are final from those after which a volume may be in the making, and gives a claim back to the
-scheduler if its node has no room (ProvisioningReschedule).
+scheduler if its node has no room (ProvisioningReschedule). Of a mark that another process may have written
+nothing is known: a leader that has lost its lease may go on for a while (docs/safety.md, `two-leaders`).
 
-For which claims nothing can be there is remembered here as well, from the answers alone.
+For which claims nothing can be there is remembered here as well, from the answers and what the watch tells
+alone.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageF
 from mooring.volumes.interfaces import ModifiableVolumePlugin
 
 UNTOUCHED: Memories[set[str]] = Memories(set)
-"""Of each provisioner: uids of claims that it has begun, and of which each try had certainly no effect."""
+"""Of each provisioner: uids of claims that it has marked as begun, that have had that mark since, and of
+which each try had certainly no effect."""
 
 
 LET_GO: Memories[dict[str, dict[str, Any]]] = Memories(dict)
@@ -46,13 +49,24 @@ def of_finalizers(
 
 
 def of_a_beginning(answer: PersistentVolumeClaim, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
-    """Who writes first that it has begun knows that nothing is there, unless its end is told already. What is
-    asked for is written down."""
+    """Who writes first that it has begun knows that nothing is there, unless its end, or that of the mark, is
+    told already. What is asked for is written down."""
     known = asked._claims.get(claim.key)
-    if BEGUN not in claim.metadata.finalizers and known is not None and known.uid == claim.uid:
+    told = known is None or known.uid != claim.uid or BEGUN not in known.metadata.finalizers
+    if BEGUN not in claim.metadata.finalizers and not told:
         UNTOUCHED.of(asked).add(claim.uid)
     if BEGUN not in answer.metadata.finalizers:
         yield f"claim {claim.key} is not marked, and its volume is about to be made"
+
+
+def of_a_change(
+    answer: None, asked: Any, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> Iterable[str]:
+    """A claim that is told without the mark may be marked by another process next: also if this one tries to,
+    and has no answer."""
+    if new is not None and BEGUN not in new.metadata.finalizers:
+        UNTOUCHED.of(asked).discard(new.uid)
+    return ()
 
 
 def of_a_try(
@@ -91,15 +105,25 @@ def of_elsewhere(
         yield f"claim {claim.key} can have a volume elsewhere: {answer}"
 
 
+def untouched_before(asked: Any, claim: PersistentVolumeClaim, written: StorageClass) -> bool:
+    """Asked before the try: what is known of a claim is gone when it has been let go."""
+    return _is_untouched(asked, claim)
+
+
 def of_a_failure(
-    answer: PersistentVolume | Exception, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
+    answer: PersistentVolume | Exception,
+    was_untouched: bool,
+    asked: Any,
+    claim: PersistentVolumeClaim,
+    written: StorageClass,
 ) -> Iterator[str]:
     """A claim for which nothing is there is let go if it wants nothing any more, and given back to the
     scheduler if its node cannot have it."""
     if not isinstance(answer, Exception) or isinstance(answer, KubeError):
         return
     let_go = LET_GO.of(asked).get(claim.uid)
-    delayed, untouched = written.volume_binding_mode == DELAYED, _is_untouched(asked, claim)
+    delayed = written.volume_binding_mode == DELAYED
+    untouched = was_untouched if let_go is not None else _is_untouched(asked, claim)
     unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
     unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
     if (unsuited or unwanted) and let_go is None:
@@ -132,9 +156,10 @@ otherwise."""
 QUESTIONS = (
     Question(ProvisioningController, "_attributes", of_attributes, refusals=(Exception,)),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
+    Question(ProvisioningController, "_claim_changed", of_a_change),
     Question(ProvisioningController, "_begin", of_a_beginning),
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
     Question(ProvisioningController, "_is_nothing_there", of_nothing, near=OF_ERRORS),
     Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere, near=OF_CLASSES),
-    Question(ProvisioningController, "_make", of_a_failure, refusals=(Exception,)),
+    Question(ProvisioningController, "_make", of_a_failure, before=untouched_before, refusals=(Exception,)),
 )
