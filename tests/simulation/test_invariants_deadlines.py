@@ -65,7 +65,8 @@ def record(
 
 def volume(phase: str, *, going: bool = False, mode: str = "ReadWriteOnce") -> Event:
     metadata = {"deletionTimestamp": "t"} if going else {}
-    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "c"}, "accessModes": [mode]}
+    reference = {"uid": "c", "namespace": "default", "name": "data-db-0"}
+    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": reference, "accessModes": [mode]}
     return written("persistentvolumes", "v", metadata=metadata, spec=spec, status={"phase": phase})
 
 
@@ -315,6 +316,22 @@ def test_a_pod_uses_what_its_claim_was_bound_to_though_a_user_has_stripped_the_c
     assert late(*uses, 1000.0) == []
     left = late(*uses, gone("pods", "default/db-0"), LIMITS["unmounted"] + 15.0)
     assert any("unmounted" in each for each in left), left
+
+
+def test_a_volume_is_not_waited_for_while_a_pod_names_its_claim_and_has_lost_the_next_one_of_that_name():
+    """The pod never had it, and says no more than a name; its node does not answer (60947 of the swarm)."""
+    lost = [node(), volume("Released"), claim("w", uid="d"), pod("n1", going=True), node("Unknown")]
+    stripped, limit = gone("persistentvolumeclaims", "default/data-db-0"), LIMITS["volume-gone"] + 15.0
+    assert _volumes(*lost, stripped, 1000.0) == 0
+    assert _volumes(*lost, 1000.0) == 1, "the next claim is there, and is the pod's"
+    assert _volumes(*lost, stripped, 1000.0, gone("pods", "default/db-0"), limit) == 1
+    assert _volumes(*lost, stripped, pod("n1", name="web-0"), pod(), limit) == 0, "another pod names it, too"
+    assert _volumes(*lost, stripped, pod(), limit) == 1, "one without a node has nothing"
+
+
+def _volumes(*story: Event | float) -> int:
+    """How many volumes are waited for too long."""
+    return sum("which is to be deleted" in each for each in late(*story))
 
 
 def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():

@@ -37,6 +37,12 @@ class Metadata(msgspec.Struct, rename="camel"):
 class Reference(msgspec.Struct):
     uid: str = ""
     name: str = ""
+    namespace: str = ""
+
+    @property
+    def key(self) -> str:
+        """Under which the store has it."""
+        return f"{self.namespace}/{self.name}"
 
 
 class Source(msgspec.Struct, rename="camel", frozen=True):

@@ -6,7 +6,7 @@ claim for which there is no volume, or that waits for its first consumer, or who
 unless its volume was begun; what a machine has that does not answer, and of which no operator has said that
 it is dead, unless the policy's timer releases it; a pod whose node its storage shuts out of one of its
 volumes, or whose template has a mistake; what only another party's finalizer keeps, and who needs the volume
-of that.
+of that; a volume whose claim's name a pod has that has lost its own claim.
 """
 
 from __future__ import annotations
@@ -199,12 +199,14 @@ def _can_be_bound(world: World, settings: Settings, claim: StoredObject, consume
 
 
 def _of_volumes(world: World, users: Users, places: Places) -> Iterator[Wait]:
-    claims = {claim.metadata.uid for claim in world.claims.values()}
+    claims, stripped = {claim.metadata.uid for claim in world.claims.values()}, world.stripped_claims()
     for name, volume in world.volumes.items():
         goes = volume.going or (
             volume.status.phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete"
         )
-        claimed = volume.spec.claim_ref is not None and volume.spec.claim_ref.uid in claims
+        claim = volume.spec.claim_ref
+        # No pod says which of the claims of a name was its own (upstream: isVolumeUsed).
+        claimed = claim is not None and (claim.uid in claims or claim.key in stripped)
         if not goes or claimed or users.get(name) or world.is_kept(name):
             continue
         held = [node for node in places.get(name, ()) if not world.is_dead(node)]

@@ -216,6 +216,12 @@ class World:
         bound = claim is not None and claim.status.phase == "Bound" and not claim.going
         return claim.spec.volume_name if claim is not None and bound else ""
 
+    def stripped_claims(self) -> set[str]:
+        """The claims that pods name which have a node and have not ended, and that are gone: users have
+        stripped them."""
+        holders = ((name, pod) for name, pod in self.pods.items() if pod.spec.node_name and not pod.ended)
+        return {claim for name, pod in holders for claim in self.claims_of(name, pod)} - self.claims.keys()
+
     def users(self) -> dict[str, list[tuple[str, StoredObject]]]:
         """Volume -> the pods that have a node and have not ended, with their names."""
         found: defaultdict[str, list[tuple[str, StoredObject]]] = defaultdict(list)
