@@ -46,6 +46,32 @@ def test_an_older_edition_after_a_newer_one_is_found_unless_it_is_written_again(
     assert found([*newer, config_map("0"), shown("0")]) == []
 
 
+def test_what_is_said_again_may_have_been_read_before_or_after_what_came_between():
+    """As a pod's labels: users strip one, and its controller gives it back."""
+    again: Events = [*RUNS, config_map("1"), config_map("0"), shown("0"), shown("1"), shown("0")]
+    assert found(again) == []
+    assert found([*again, shown("1")]) == ["S46"]
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_what_was_over_long_ago_is_not_what_an_agent_reads_but_under_a_fault(fault: bool):
+    cut: Events = [CUT] if fault else []
+    again: Events = [*RUNS, *cut, config_map("1"), config_map("0"), wait(11), shown("0")]
+    assert found([*again, shown("1")]) == ([] if fault else ["S46"])
+
+
+def test_what_is_said_again_need_not_be_shown_anew():
+    again: Events = [*RUNS, config_map("1"), wait(1), config_map("0"), wait(30)]
+    assert found([*again, SHOWS]) == []
+    assert found([*again, config_map("1"), wait(9), SHOWS]) == []
+    assert found([*again, config_map("1"), wait(11), SHOWS]) == ["S46"]
+
+
+def test_that_it_is_said_again_hides_no_change_that_was_not_followed_in_time():
+    looked: Events = [wait(9), SHOWS]
+    assert found([*RUNS, config_map("1"), *looked, wait(2), config_map("0"), *looked]) == ["S46"]
+
+
 def test_what_is_gone_is_not_waited_for_until_it_is_there_again():
     away = [*RUNS, GONE, wait(60), SHOWS]
     assert found(away) == []

@@ -73,10 +73,12 @@ class Source(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """What one volume of a pod shows. `editions`: of each source; `tokens`: by their paths."""
+    """What one volume of a pod shows. `editions`: of each source the first that it can be; `tokens`: by their
+    paths."""
 
     node: str
     life: int
+    files: Files
     editions: Mapping[Source, int]
     tokens: Mapping[str, Any]
 
@@ -107,7 +109,8 @@ class ShowsWhatIsSo(Checker):
     # --- what is so
 
     def _written(self, event: Event) -> None:
-        self._look(event)
+        if event.time >= self._next:
+            self._look(event)
         resource, name = event.fields["resource"], event.fields["name"]
         if resource not in _FOLLOWED:
             return
@@ -133,6 +136,7 @@ class ShowsWhatIsSo(Checker):
     def _say(self, event: Event, said: Files | None) -> None:
         editions = self._editions.setdefault(self._key(event), [])
         if not editions or editions[-1].says != said:
+            self._look(event)  # now: what is said again looks as if it had been so all the time
             editions.append(_Edition(event.time, said))
 
     # --- what is shown
@@ -157,12 +161,10 @@ class ShowsWhatIsSo(Checker):
         what, before = f"{volume} of pod {name}", self._shown.get((uid, volume))
         described = next(each for each in pod.spec.volumes if each.name == volume)
         known = {path: text for path, text in files.items() if isinstance(text, str)}
-        editions = {each: self._edition(each, known) for each in sources(name, described)}
-        for source, edition in editions.items():
-            if edition < 0:
-                self.wrong(f"{what} shows {source.seen(known)}, which {source.of[1]} has never said", event)
-            elif before is not None and edition < before.editions.get(source, 0):
-                self.wrong(f"{what} goes back to what {source.of[1]} said before", event)
+        editions = {
+            each: self._judge_edition(what, each, known, before.editions[each] if before else 0, event)
+            for each in sources(name, described)
+        }
         node, life = event.fields["node"], event.fields["life"]
         tokens = {each.path: files.get(each.path) for each in _tokens(described)}
         for asked in _tokens(described):
@@ -170,16 +172,27 @@ class ShowsWhatIsSo(Checker):
                 self.wrong(f"{what} has no token as it asks for: {asked}, {tokens[asked.path]}", event)
             elif before is not None and before.life == life:
                 self._judge_renewal(what, node, before.tokens[asked.path], tokens[asked.path], event)
-        self._shown[uid, volume] = _Shown(node, life, editions, tokens)
+        self._shown[uid, volume] = _Shown(node, life, known, editions, tokens)
 
-    def _edition(self, source: Source, files: Files) -> int:
-        """The newest that is shown; -1: it is none."""
-        editions, seen = self._editions.get(source.of, []), source.seen(files)
-        for number in reversed(range(len(editions))):
-            said = editions[number].says
-            if said is not None and source.files(said) == seen:
-                return number
-        return -1
+    def _judge_edition(self, what: str, source: Source, files: Files, least: int, event: Event) -> int:
+        """The first edition that the files can be, and none before the least one that was shown. One that was
+        over when its agent must have followed is none that it has read since, but for faults."""
+        can_be = self._can_be(source, files)
+        if can_be[-1] < 0:
+            self.wrong(f"{what} shows {source.seen(files)}, which {source.of[1]} has never said", event)
+        elif can_be[-1] < least:
+            self.wrong(f"{what} goes back to what {source.of[1]} said before", event)
+        since, editions = event.time - SHOWS_IN_S, self._editions.get(source.of, [])
+        late = self._faults.disturbed((event.fields["node"],), since)
+        read = (at for at in can_be[:-1] if at >= least and (late or editions[at + 1].since >= since))
+        return next(read, can_be[-1])
+
+    def _can_be(self, source: Source, files: Files) -> list[int]:
+        """The editions that the files can be: several, if an object says again what it said before, as a pod
+        does whose label is taken away, and comes back; -1: none."""
+        said, seen = [each.says for each in self._editions.get(source.of, [])], source.seen(files)
+        found = (at for at, says in enumerate(said) if says is not None and source.files(says) == seen)
+        return [*found] or [-1]
 
     def _judge_renewal(self, what: str, node: str, former: Any, token: Any, event: Event) -> None:
         if former is None or former.identity == token.identity or self._faults.skew(node, former.since):
@@ -191,8 +204,6 @@ class ShowsWhatIsSo(Checker):
     # --- what should be shown
 
     def _look(self, event: Event) -> None:
-        if event.time < self._next:
-            return
         self._next = event.time + LOOKS_S
         for (uid, volume), shown in [*self._shown.items()]:
             name, pod = self._pods[uid]
@@ -208,8 +219,8 @@ class ShowsWhatIsSo(Checker):
         """Since when it should show something else; infinite: it need not."""
         self.guarded += 1
         since, there = math.inf, -math.inf
-        for source, shows in shown.editions.items():
-            editions = self._editions[source.of]
+        for source in shown.editions:
+            editions, shows = self._editions[source.of], self._can_be(source, shown.files)[-1]
             if editions[-1].says is None:
                 return math.inf  # it cannot be written without
             there = max(there, _there_since(editions))
