@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -227,6 +228,39 @@ def test_a_pod_that_puts_too_much_into_a_volume_is_evicted(
         await stage.until(lambda: "tear-down cache" in stage.machine.journal)
         assert await stage.phase() == "Failed"
         assert ("Evicted", "too much") in await stage.events()
+
+    play(story)
+
+
+def test_a_pod_whose_eviction_was_not_written_is_evicted_again_by_the_next_agent(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    """Found by the simulation: its volume was emptied, so the next agent ran it on, with nothing in it."""
+
+    async def limit_exceeded(self: Any) -> str | None:
+        return "too much" if "tear-down cache" not in self._machine.journal else None
+
+    async def story(stage: Any) -> None:
+        def lost(request: Any) -> None:
+            if request.method == "PATCH" and "/pods/" in request.path:
+                raise Unreachable("no answer")
+
+        async def failed() -> bool:
+            return await stage.phase() == "Failed"
+
+        await stage.start()
+        await stage.create_pod(volumes=[EMPTY_DIR])
+        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        monkeypatch.setattr(played.PlayedMounter, "limit_exceeded", limit_exceeded)
+        stage.gate = lost
+        await stage.until(lambda: "kill" in stage.machine.journal)
+        await asyncio.sleep(60)
+        assert "tear-down cache" not in stage.machine.journal
+        await stage.kill()
+        stage.gate = lambda request: None
+        await stage.start()
+        await stage.until(failed)
+        await stage.until(lambda: "tear-down cache" in stage.machine.journal)
 
     play(story)
 

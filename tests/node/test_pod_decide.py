@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from pod_volumes import pod_volumes
 
 from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from mooring.kube.reason import Reason
 from mooring.node.pods.decide import decide, next_attempt, outcome
 from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
 from mooring.node.pods.facts import Do, Facts, Memory, Plan, Termination
@@ -183,6 +185,18 @@ def test_a_deleted_pod_is_signalled_once_then_killed_then_unmounted_then_removed
     assert next_actions(clean, first.memory) == [Do.DELETE]
     assert next_actions(clean, decide(clean, first.memory, 40).memory) == []
     assert next_actions(replace(clean, pod=None), first.memory) == [Do.FORGET]
+
+
+def test_what_is_in_the_volumes_of_a_pod_that_has_ended_stays_until_that_is_written() -> None:
+    """Found by the simulation: an agent that was started anew ran an evicted pod again, with nothing in its
+    emptyDir."""
+    evicted = replace(READY, held=True, evicted=Reason("Evicted", "too much"))
+    ended = Facts(make_pod(), sandbox_of(running=False, main=ran(137)), evicted)
+    assert next_actions(ended) == []
+    told = msgspec.structs.replace(make_pod(), status=PodStatus(phase="Failed"))
+    assert next_actions(replace(ended, pod=told)) == [Do.RELEASE_VOLUMES]
+    assert next_actions(replace(ended, pod=make_pod(deleting=True))) == [Do.RELEASE_VOLUMES]
+    assert next_actions(replace(ended, shutting_down=True)) == [Do.RELEASE_VOLUMES]
 
 
 def test_containers_that_have_all_ended_are_not_waited_for() -> None:

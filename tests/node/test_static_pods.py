@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.kube.errors import Unreachable
 from mooring.kube.objects import ObjectMeta, Pod, PodStatus
 from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
 from mooring.node.static.mirrors import MirrorAction, decide
@@ -145,6 +146,44 @@ def test_a_mirror_that_is_deleted_comes_back_and_the_pod_runs_on(play: Play) -> 
 async def another(stage: Any, uid: str) -> bool:
     pod = await stage.pod("web-node-1")
     return pod is not None and pod.uid != uid
+
+
+def test_a_pod_that_has_ended_lets_its_volumes_go_without_an_api_server(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        def lost(request: Any) -> None:
+            if request.method != "GET" and "/pods" in request.path:
+                raise Unreachable("no answer")
+
+        stage.gate = lost
+        write(stage, manifest(restartPolicy="Never", volumes=[{"name": "cache", "emptyDir": {}}]))
+        await stage.start()
+        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        stage.machine.exit(next(iter(stage.machine.sandboxes)), "main", 0)
+        await stage.until(lambda: "tear-down cache" in stage.machine.journal)
+
+    play(story)
+
+
+def test_a_pod_that_had_ended_before_its_agent_did_lets_its_volumes_go_without_an_api_server(
+    play: Play,
+) -> None:
+    async def story(stage: Any) -> None:
+        def lost(request: Any) -> None:
+            if request.method != "GET" and "/pods" in request.path:
+                raise Unreachable("no answer")
+
+        stage.gate = lost
+        write(stage, manifest(restartPolicy="Never", volumes=[{"name": "cache", "emptyDir": {}}]))
+        await stage.start()
+        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        await stage.kill()
+        uid = next(iter(stage.machine.sandboxes))
+        stage.machine.exit(uid, "main", 0)
+        stage.machine.update(uid, running=False)
+        await stage.start()
+        await stage.until(lambda: "tear-down cache" in stage.machine.journal)
+
+    play(story)
 
 
 def test_without_its_manifest_a_pod_ends_with_its_grace_period_and_its_mirror_goes(play: Play) -> None:

@@ -40,8 +40,15 @@ def decide(facts: Facts, memory: Memory, now: float) -> Plan:
     if facts.running:
         return terminate(facts, memory, now)
     if facts.volumes.wanted or facts.volumes.held:
-        return Plan(((Do.RELEASE_VOLUMES, ""),), memory)
+        return Plan(() if _ends_untold(facts) else ((Do.RELEASE_VOLUMES, ""),), memory)
     return _gone(facts, memory)
+
+
+def _ends_untold(facts: Facts) -> bool:
+    """Whether nothing but this agent knows that the pod has ended: one that is started anew would run it
+    again, so what is in its volumes stays until its last phase is written."""
+    pod = facts.pod
+    return pod is not None and not (pod.deleting or pod.finished or facts.shutting_down)
 
 
 def outcome(facts: Facts) -> str | None:

@@ -64,8 +64,11 @@ class StaticPods:
     def note_status(self, uid: str, status: Mapping[str, Any]) -> None:
         """The pod's status as it is now: it is what its next status is computed from."""
         held = self.by_uid(uid)
-        if held is not None:
-            self._put(held, status=msgspec.convert(status, PodStatus))
+        if held is None:
+            return
+        noted = self._put(held, status=msgspec.convert(status, PodStatus))
+        if noted.pod.finished and not held.pod.finished:
+            self._notify(noted)  # what waited for its last phase may go on
 
     def removed(self, uid: str) -> None:
         """The pod is gone from this node: its name is free."""
