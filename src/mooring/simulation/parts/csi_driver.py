@@ -199,7 +199,7 @@ class _Node(PlayedNode):
 
     async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         path, wanted = request.publish_context[DEVICE_PATH], request.volume_id
-        if not self._array.at_path(path, self._node, wanted):  # a driver finds a disk by its name as well
+        if self._array.at_path(path, self._node, wanted) != wanted:  # a driver finds a disk by its name, too
             path = self._array.path(wanted, self._node)
         found = self._array.at_path(path, self._node, wanted)
         if found != wanted:
