@@ -10,6 +10,7 @@ from controller_stage import ControllerStage, Play
 from mooring.controllers.daemonset.controller import DaemonSetController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.kube.objects import ControllerRevision, DaemonSet, Event, Node, Pod
+from mooring.simulation.parts.faulty_transport import request
 
 TEMPLATE = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
@@ -128,5 +129,38 @@ def test_an_orphan_that_the_selector_matches_is_adopted(play: Play):
         assert [pod.name for pod in found.values()] == ["p"]
         assert [each.uid for each in found["a"].metadata.owner_references] == [made.uid]
         assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_an_update_takes_no_pod_down_beside_one_that_became_unready_while_another_was_adopted(play: Play):
+    """maxUnavailable is 1. The answer to the write that adopts may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        for name in "abc":
+            await add_node(stage, name)
+            spec = {**TEMPLATE["spec"], "nodeName": name}
+            body = {"metadata": {"name": name, "labels": {"app": "d"}}, "spec": spec}
+            await stage.api.create(Pod, body, "default")
+        await make_ready(stage)
+        await add_set(stage, updateStrategy={"type": "OnDelete"})
+        controller = stage.make(DaemonSetController)
+        await stage.fill(controller, DaemonSet, Node, Pod)
+        await controller.reconcile("default/d")
+        await stage.api.patch(Pod, "a", {"metadata": {"ownerReferences": None}}, "default")
+        await stage.api.patch(
+            DaemonSet, "d", {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}, "default"
+        )
+        await stage.fill(controller, DaemonSet, Pod)
+        held = stage.wire.hold(request("PATCH", "pods/a"))
+        step = asyncio.create_task(controller.reconcile("default/d"))
+        await held.arrived.wait()
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await stage.api.patch(Pod, "c", unready, "default", subresource="status")
+        controller.cache(Pod).accept(await stage.api.get(Pod, "c", "default"))
+        held.release()
+        await step
+        left = {each.name for each in (await stage.api.list(Pod)).items if not each.deleting}
+        assert left >= {"a", "b"}
 
     play(story)

@@ -202,7 +202,7 @@ def test_a_claim_has_the_owners_that_it_is_to_have(owned: bool, deleting: bool, 
 )
 def test_what_a_step_has_deleted_counts_as_going(deleted: bool, going: bool, right: bool):
     asked: Any = Controller(pod())
-    outcomes.step_begins(asked, SET, {})
+    outcomes.step_begins(asked, SET)
     if deleted:
 
         def opinion(mark: Any) -> Any:
@@ -253,8 +253,8 @@ def test_with_a_step_claims_get_their_owners(delete: bool, right: bool):
     policy = ClaimRetentionPolicy(when_deleted="Delete" if delete else "Retain")
     of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
     asked: Any = Controller(claims=[claim()], stateful_set=of)
-    before = outcomes.step_begins(asked, of, {})
-    assert (not [*outcomes.of_a_step(None, before, asked, of, {}, REVISION, set())]) is right
+    before = outcomes.step_begins(asked, of)
+    assert (not [*outcomes.of_a_step(None, before, asked, of, REVISION, set())]) is right
 
 
 @pytest.mark.parametrize(("before", "right"), [(None, True), ("former", True), ("made-anew", False)])
@@ -265,8 +265,21 @@ def test_a_claim_that_comes_while_a_step_writes_gets_its_owners_with_the_next(
     policy = ClaimRetentionPolicy(when_deleted="Delete")
     of = replace(SET, spec=replace(SET.spec, persistent_volume_claim_retention_policy=policy))
     asked: Any = Controller(claims=[claim(uid=before)] if before else [], stateful_set=of)
-    known = outcomes.step_begins(asked, of, {})
+    known = outcomes.step_begins(asked, of)
     there = claim(uid="made-anew")
     asked._claims[there.key] = there
     assert (not [*outcomes.of_owners(None, known, asked, of, {})]) is right
-    assert (not [*outcomes.of_a_step(None, known, asked, of, {}, REVISION, set[str]())]) is right
+    assert (not [*outcomes.of_a_step(None, known, asked, of, REVISION, set[str]())]) is right
+
+
+@pytest.mark.parametrize(("by_the_step", "right"), [(True, False), (False, True)])
+def test_a_claim_goes_with_a_pod_that_is_scaled_away_by_the_step_itself(by_the_step: bool, right: bool):
+    """A pod that went by itself while the step wrote can own nothing any more."""
+    policy = ClaimRetentionPolicy(when_scaled="Delete")
+    none = replace(SET, spec=replace(SET.spec, replicas=0, persistent_volume_claim_retention_policy=policy))
+    asked: Any = Controller(pod(), claims=[claim()], stateful_set=none)
+    before = outcomes.step_begins(asked, none)
+    if by_the_step:
+        outcomes.STEPS.of(asked)[KEY].deleted.add("p")
+    asked.pods = ()
+    assert (not [*outcomes.of_a_step(None, before, asked, none, REVISION, set[str]())]) is right

@@ -64,7 +64,8 @@ class DaemonSetController(Controller[str]):
             *self._pods.by_index("owner", daemon_set.uid),
             *self._pods.by_index("orphan", daemon_set.namespace),
         )
-        ours = await self._adopter.settle(daemon_set, label_selector_of(daemon_set.spec.selector), pods)
+        await self._adopter.settle(daemon_set, label_selector_of(daemon_set.spec.selector), pods)
+        ours = self._pods.by_index("owner", daemon_set.uid)  # as they are now: to adopt takes time
         decisions = decide(daemon_set, list(self._nodes.items()), ours, revision, self.now())
         try:
             await self._carry_out(daemon_set, decisions[:MOST_AT_ONCE], revision)

@@ -44,7 +44,9 @@ class ReplicaSetController(Controller[str]):
             return
         pods = (*self._pods.by_index("owner", owner.uid), *self._pods.by_index("orphan", owner.namespace))
         try:
-            ours = await self._adopter.settle(owner, selector_of(owner), filter(counts, pods))
+            await self._adopter.settle(owner, selector_of(owner), filter(counts, pods))
+            # As they are now: to adopt takes time.
+            ours = [pod for pod in self._pods.by_index("owner", owner.uid) if counts(pod)]
             self._short_lived.look(key, ours, asyncio.get_running_loop().time())
             await self._carry_out(owner, decide(owner, ours))
         finally:

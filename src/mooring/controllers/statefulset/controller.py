@@ -78,24 +78,24 @@ class StatefulSetController(Controller[str]):
             return
         revision = await self._revisions.present(stateful_set)
         await self._settle(stateful_set)
-        pods = self._pods_of(stateful_set)
         going: set[str] = set()  # uids of the pods that this step deletes: the cache does not show it yet
         failure: ApiError | None = None
         try:
-            await self._take_a_step(stateful_set, pods, revision, going)
+            await self._take_a_step(stateful_set, revision, going)
         except ApiError as error:  # a step that fails must not hide what there is
             failure = error
         await self._update_status(stateful_set, revision, going)
         if failure is not None:
             raise failure
-        await self._delete_old_revisions(stateful_set, revision, pods)
+        await self._delete_old_revisions(stateful_set, revision)
 
-    async def _take_a_step(
-        self, stateful_set: StatefulSet, pods: dict[int, Pod], revision: str, going: set[str]
-    ) -> None:
-        await self._restore_names(pods)
-        await self._set_owners_of_claims(stateful_set, pods)
-        await self._create_missing_claims(stateful_set, pods)
+    async def _take_a_step(self, stateful_set: StatefulSet, revision: str, going: set[str]) -> None:
+        """Each part goes by the pods that are known when it begins: the writes of the part before may have
+        taken long, and pods have changed meanwhile."""
+        await self._restore_names(self._pods_of(stateful_set))
+        await self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set))
+        await self._create_missing_claims(stateful_set)
+        pods = self._pods_of(stateful_set)
         steps = decide(stateful_set, pods, revision, self.now())
         await in_growing_batches(
             steps, lambda step: self._carry_out(stateful_set, step, pods, revision, going)
@@ -115,12 +115,10 @@ class StatefulSetController(Controller[str]):
         named = [pod for pod in pods if ordinal_of(stateful_set, pod) is not None]
         await self._adopter.settle(stateful_set, label_selector_of(stateful_set.spec.selector), named)
 
-    async def _delete_old_revisions(
-        self, stateful_set: StatefulSet, revision: str, pods: dict[int, Pod]
-    ) -> None:
+    async def _delete_old_revisions(self, stateful_set: StatefulSet, revision: str) -> None:
         status = stateful_set.status
         used = {revision, status.current_revision, status.update_revision}
-        used |= {pod.metadata.labels.get(REVISION, "") for pod in pods.values()}
+        used |= {pod.metadata.labels.get(REVISION, "") for pod in self._pods_of(stateful_set).values()}
         await self._revisions.delete_old(stateful_set, used)
 
     async def _restore_names(self, pods: dict[int, Pod]) -> None:
@@ -211,14 +209,15 @@ class StatefulSetController(Controller[str]):
             return pod_body(stateful_set, ordinal, revision, stateful_set.spec.template)
         return pod_body(stateful_set, ordinal, kept.name, template_of(kept))
 
-    async def _create_missing_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
+    async def _create_missing_claims(self, stateful_set: StatefulSet) -> None:
         """Creates claims that are missing although their pod exists: the claim was being deleted when the pod
         was made, and the cache was stale. The pod would wait for it for ever. For one that ends, or is to
         end, a volume would be made that nothing uses."""
         wanted = () if stateful_set.deleting else ordinals(stateful_set)
-        for ordinal, pod in pods.items():
-            if ordinal in wanted and pod.status.phase in ("", "Pending") and not pod.deleting:
-                for body in claim_bodies(stateful_set, ordinal):
+        waiting = {o: pod for o, pod in self._pods_of(stateful_set).items() if o in wanted and _waits(pod)}
+        for ordinal, pod in waiting.items():
+            for body in claim_bodies(stateful_set, ordinal):
+                if _waits(self._pods.get(pod.key)):  # to create a claim, another one's as well, takes time
                     await self._ensure_claim(stateful_set, body, ordinal)
 
     async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any], ordinal: int) -> bool:
@@ -276,3 +275,8 @@ class StatefulSetController(Controller[str]):
             return [f"{pod.namespace}/{owner.name}"] if owner.kind == StatefulSet.RESOURCE.kind else []
         sets = self._sets.by_index("namespace", pod.namespace)
         return [each.key for each in sets if ordinal_of(each, pod) is not None]
+
+
+def _waits(pod: Pod | None) -> bool:
+    """Whether the pod may wait for a claim: it has never run, and is to."""
+    return pod is not None and pod.status.phase in ("", "Pending") and not pod.deleting

@@ -37,10 +37,11 @@ IDENTITY = "statefulset.kubernetes.io/pod-name"
 @dataclass
 class Step:
     """What a controller's present step of one set has done. `claims`: what it has found of those that it has
-    asked about; `deleted`: uids of pods."""
+    asked about; `deleted`: uids of pods; `began_with`: the pods that were known at its beginning."""
 
     claims: dict[str, bool] = field(default_factory=dict[str, bool])
     deleted: set[str] = field(default_factory=set[str])
+    began_with: Mapping[int, Pod] = field(default_factory=dict[int, Pod])
 
 
 def _steps() -> defaultdict[str, Step]:
@@ -51,22 +52,20 @@ STEPS: Memories[defaultdict[str, Step]] = Memories(_steps)
 """By the key of the set."""
 
 
-def step_begins(
-    asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod], *rest: object
-) -> dict[str, str]:
-    STEPS.of(asked)[stateful_set.key] = Step()
+def step_begins(asked: Any, stateful_set: StatefulSet, *rest: object) -> dict[str, str]:
+    pods: Mapping[int, Pod] = asked._pods_of(stateful_set)
+    STEPS.of(asked)[stateful_set.key] = Step(began_with=pods)
     return misowned(asked, stateful_set, pods)
 
 
 def of_a_step(
-    answer: None,
-    before: Mapping[str, str],
-    asked: Any,
-    stateful_set: StatefulSet,
-    pods: Mapping[int, Pod],
-    *rest: object,
+    answer: None, before: Mapping[str, str], asked: Any, stateful_set: StatefulSet, *rest: object
 ) -> Iterator[str]:
-    """With each step the owners of claims are set: before anything is deleted."""
+    """With each step the owners of claims are set: before anything is deleted. So those that the step has
+    deleted count as being there, and all others as they are now: they may have changed while it wrote."""
+    step = STEPS.of(asked)[stateful_set.key]
+    went = {ordinal: pod for ordinal, pod in step.began_with.items() if pod.uid in step.deleted}
+    pods = {**asked._pods_of(stateful_set), **went}
     yield from of_owners(None, before, asked, stateful_set, pods)
 
 

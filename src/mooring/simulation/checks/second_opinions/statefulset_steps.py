@@ -72,26 +72,27 @@ def of_a_claim(
         yield f"claim {name} is made sure of, and pod {pod.name} does not wait for it"
 
 
-def begins(asked: StatefulSetController, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> None:
-    """From now on it is noted which claims are seen to."""
+def begins(asked: StatefulSetController, stateful_set: StatefulSet) -> dict[int, Pod]:
+    """The pods that wait. From now on it is noted which claims are seen to."""
+    pods: Mapping[int, Pod] = asked._pods_of(stateful_set)  # pyright: ignore[reportPrivateUsage]
     ours = {name for ordinal in pods for name in names_of_claims(stateful_set, ordinal)}
     ASKED.of(asked).claims -= ours
+    return {ordinal: pod for ordinal, pod in pods.items() if waits(pod)}
 
 
 def of_missing_claims(
-    answer: None,
-    before: None,
-    asked: StatefulSetController,
-    stateful_set: StatefulSet,
-    pods: Mapping[int, Pod],
+    answer: None, waiting: Mapping[int, Pod], asked: StatefulSetController, stateful_set: StatefulSet
 ) -> Iterator[str]:
-    """All claims of each pod that waits are seen to: one that is missing would be waited for for ever."""
+    """All claims of each pod that waits, as it did before, are seen to: one that is missing would be waited
+    for for ever."""
     if stateful_set.deleting:
         return
     wanted, seen_to = identities_of(stateful_set), ASKED.of(asked).claims
-    for ordinal, pod in pods.items():
+    for ordinal, pod in waiting.items():
         missed = [name for name in names_of_claims(stateful_set, ordinal) if name not in seen_to]
-        if ordinal in wanted and waits(pod) and missed:
+        now = pod_before(asked, stateful_set, {}, ordinal)
+        still = now is not None and now.uid == pod.uid and waits(now)
+        if ordinal in wanted and still and missed:
             yield f"pod {pod.name} waits, and nothing was done about its claims {missed}"
 
 
