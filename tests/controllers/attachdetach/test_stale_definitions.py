@@ -88,6 +88,32 @@ def test_what_only_a_late_cache_does_not_know_is_not_detached_and_is_looked_at_a
     run(story())
 
 
+def test_what_was_written_during_that_look_is_known_when_it_is_detached(
+    run: Run, now: Any, monkeypatch: Patch
+):
+    """62889 of the swarm: its volume had been known a moment ago, and a detach under that name was under way."""
+
+    async def story() -> None:
+        made, known, walked = controller(now), [RECORD], list[Any]()
+        marked = replace(RECORD, metadata=replace(RECORD.metadata, resource_version="402"))
+
+        async def is_defined(record: Any) -> bool:
+            known.append(marked)
+            return False
+
+        async def detach(record: Any, *given: Any, **options: Any) -> Released:
+            walked.append(record)
+            return Released(ReleaseDecision(Release.ALLOW, Reason("NotInUse", "not used")), record)
+
+        monkeypatch.setattr(made, "_is_defined", is_defined)
+        monkeypatch.setattr(made, "_record", lambda volume, node: known[-1])
+        monkeypatch.setattr(made._handshake, "detach", detach)
+        await made._carry_out(UNDEFINED, decision(Action.DETACH), replace(STATE, volume=UNDEFINED))
+        assert walked == [marked]
+
+    run(story())
+
+
 OF_PV = VolumeSpec.of_persistent_volume(PV)
 OF_POD = VolumeSpec.of_volume(Volume(name="data", flex_volume=FlexVolumeSource("example.com/disk")))
 

@@ -332,10 +332,10 @@ class AttachDetachController(Controller[Key]):
             self.recorder.event(spec.persistent_volume, "Warning", "LockIsAdvisory", f"{message}: {risk}")
 
     async def _detach(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
-        record = self._record(volume, decision.node)
-        if is_unknown(volume) and await self._is_defined(record):
+        if is_unknown(volume) and await self._is_defined(self._record(volume, decision.node)):
             self.queue.add_after(volume, 1.0)  # the cache is stale: it will tell which volume this is
             return
+        record = self._record(volume, decision.node)  # as it is by now: that look took time
         released = await self._handshake.detach(record, state.terms, exclusive=not state.several_nodes)
         if released.verdict.action is Release.KEEP:
             self._try_again(volume, decision)
