@@ -91,7 +91,7 @@ def test_what_only_a_late_cache_does_not_know_is_not_detached_and_is_looked_at_a
 def test_what_was_written_during_that_look_is_known_when_it_is_detached(
     run: Run, now: Any, monkeypatch: Patch
 ):
-    """62889 of the swarm: its volume had been known a moment ago, and a detach under that name was under way."""
+    """62889 of the swarm: its volume had been known a moment ago; a detach under that name was under way."""
 
     async def story() -> None:
         made, known, walked = controller(now), [RECORD], list[Any]()
