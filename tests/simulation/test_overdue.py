@@ -94,3 +94,11 @@ def test_what_has_gone_between_is_new():
     assert found(record(), DEFINED, ATTACHED, detached, again, until=550.0, verifies_s=300.0) == []
     gone = (200.0, "store.deleted", record()[2])
     assert found(record(), gone, record(201.0), until=550.0, sweeps_s=300.0) == []
+
+
+def test_a_detach_that_was_begun_and_taken_back_between_two_checks_begins_the_period_anew():
+    """63184 of the swarm: the round came in between."""
+    marked, back = record(306.0, {DETACHING: "t"}), record(307.0)
+    attached = (record(), DEFINED, ATTACHED)
+    assert found(*attached, marked, back, until=600.0, verifies_s=300.0) == []
+    assert len(found(*attached, record(306.0), back, until=600.0, verifies_s=300.0)) == 1

@@ -75,7 +75,9 @@ class NeverOverdue(Checker):
     def _written(self, event: Event) -> None:
         resource, name = event.fields["resource"], event.fields["name"]
         if resource == ATTACHMENTS:
-            self._records[name] = object_of(event)
+            record = self._records[name] = object_of(event)
+            if not _stays(record):  # also if its mark is taken back before the next check
+                self._since.pop(_to_verify(record), None)
         elif resource == VOLUMES:
             self._defined.add(name)
         self._check(event)
@@ -92,9 +94,13 @@ class NeverOverdue(Checker):
         for record in self._records.values():
             if VOLUME_NAME in record.metadata.annotations:  # else it is to be found out which disk it is
                 found.add(_Subject(SWEEP, record.unique_disk))
-            where, stays = (record.unique_disk, record.spec.node_name), _stays(record)
-            if stays and where in self._attached and record.volume_name in self._defined:
-                found.add(_Subject(VERIFICATION, *where))
+            subject, stays = _to_verify(record), _stays(record)
+            if (
+                stays
+                and (subject.disk, subject.node) in self._attached
+                and record.volume_name in self._defined
+            ):
+                found.add(subject)
         return {each for each in found if self._periods[each.look]}
 
     def _check(self, event: Event) -> None:
@@ -116,6 +122,10 @@ class NeverOverdue(Checker):
             where = f" on {subject.node}" if subject.node else ""
             self.wrong(f"{subject.look} {subject.disk}{where} after {age:.0f} s at the soonest", event)
             self._since[subject] = event.time
+
+
+def _to_verify(record: StoredObject) -> _Subject:
+    return _Subject(VERIFICATION, record.unique_disk, record.spec.node_name)
 
 
 def _stays(record: StoredObject) -> bool:
