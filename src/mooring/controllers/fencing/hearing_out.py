@@ -62,7 +62,7 @@ class HearingOut:
         if states[step.mechanism] is not State.SHUT:
             return False
         if is_power or (same and await self._may_be_elsewhere(fence, target)):
-            await self._orders.give(fence, step)
+            await self._orders.give(fence, step, node)
         elif await self._unfencing.let_in(fence, step.mechanism, step.token):
             return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
         return False

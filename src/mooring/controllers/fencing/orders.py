@@ -92,14 +92,14 @@ class Orders:
         begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
         return await self._statuses.write(fence, decision.reason, Phase.FENCING, begun)
 
-    async def give(self, fence: NodeFence, step: Step) -> None:
+    async def give(self, fence: NodeFence, step: Step, known: Node | None) -> None:
         """Reads the Node live, gives the order that was written down, judges and writes the answer. None is
-        given about another boot than runs there now, or about a node that answers and was not known to: that
-        is decided anew."""
+        given about another boot than runs there now, or about a node that answers and did not when that was
+        decided (`known`): that is decided anew."""
         target, began = fence.status.target, asyncio.get_running_loop().time()
         assert target is not None
         node = await self._client.find(Node, target.node_name)
-        if node is not None and not (is_same_boot(node, target) and self._answers_as_known(node)):
+        if node is not None and not (is_same_boot(node, target) and _answers_as_known(node, known)):
             self._nodes.accept(node)
             return
         heard = await self._heard(fence, target, step)
@@ -152,10 +152,6 @@ class Orders:
         mechanism = self._kinds.get(record.spec.type) if record is not None else None
         return str(mechanism.scope) if mechanism is not None else ""
 
-    def _answers_as_known(self, node: Node) -> bool:
-        known = self._nodes.get(node.name)
-        return node.ready != "True" or (known is not None and known.ready == "True")
-
     async def _heard(self, fence: NodeFence, target: FenceTarget, step: Step) -> Heard:
         record, name, token = self._mechanisms.get(step.mechanism), step.mechanism, step.token
         try:
@@ -207,6 +203,10 @@ class Orders:
                 if fence.status.phase in Phase.OVER or _is_answered(fence, token):
                     return  # by another leader, meanwhile
         raise conflict(f"NodeFence {fence.name} is written by another all the time")
+
+
+def _answers_as_known(node: Node, known: Node | None) -> bool:
+    return node.ready != "True" or (known is not None and known.ready == "True")
 
 
 def _told(heard: Heard) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Steps:
                 return await self._freeze(fence, node, policy, reason)
             case Action.ORDER:
                 assert decision.step is not None
-                await self.orders.give(fence, decision.step)
+                await self.orders.give(fence, decision.step, node)
                 return True
             case Action.HEAR_OUT:
                 assert decision.step is not None

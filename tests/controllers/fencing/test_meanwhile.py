@@ -1,0 +1,57 @@
+"""What becomes known of a node while its fence is looked into, and an order is written down, counts before it
+is given."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.controllers.fencing.keys import FenceKey
+from mooring.kube.keys import NodeKey
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.simulation.parts.faulty_transport import Match, request
+
+KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)
+
+
+async def lost(stage: Any) -> tuple[Any, str]:
+    """A controller, and its fence of a node that does not answer; nothing was ordered yet."""
+    await stage.attachment(await stage.node("a"))
+    await stage.node("b")
+    await stage.mechanism()
+    await stage.policy("bmc")
+    await stage.silent("a")
+    controller = stage.controller()
+    await stage.fill(controller, *KINDS)
+    await controller.reconcile(NodeKey("a"))
+    return controller, (await stage.fence("a")).name
+
+
+def writes(what: bytes) -> Match:
+    return lambda sent: sent.method == "PATCH" and "nodefences/" in sent.path and what in (sent.body or b"")
+
+
+@pytest.mark.parametrize("match", [request("GET", "/pods"), writes(b"orderedAt")])
+def test_a_node_that_answers_meanwhile_is_not_ordered_off_though_the_cache_knows_it_by_then(
+    fencing: Any, match: Match
+):
+    """What is at stake is read live, and the order is written down: each answer may be seconds away."""
+
+    async def story(stage: Any):
+        controller, name = await lost(stage)
+        frozen = stage.wire.hold(writes(b"target"))
+        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
+        await frozen.arrived.wait()
+        held = stage.wire.hold(match)
+        frozen.release()
+        await held.arrived.wait()
+        controller.cache(Node).accept(await stage.report("a"))
+        held.release()
+        await step
+        assert not stage.machines.orders
+        assert (await stage.fence("a")).status.phase != "Fenced"
+
+    fencing(story)
