@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -270,5 +271,41 @@ def test_a_volume_that_was_made_again_after_its_disk_was_deleted_is_not_deleted_
         with pytest.raises(Conflict):
             await controller.reconcile(VOLUME)
         assert not (await stage.api.get(PersistentVolume, "pv")).deleting
+
+    play(story)
+
+
+RETAINED = {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}
+OFFERED_AGAIN = {"spec": {"claimRef": None}}
+
+
+@pytest.mark.parametrize("change", [RETAINED, OFFERED_AGAIN])
+@pytest.mark.parametrize("policy", ["Delete", "Recycle"])
+def test_a_volume_that_is_saved_while_it_is_asked_who_uses_it_keeps_its_data(
+    play: Play, change: dict[str, Any], policy: str
+):
+    """All pods of a namespace are listed: the answer may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage, policy=policy)
+        held = stage.wire.hold(request("GET", "/pods"))
+        reclaiming = asyncio.create_task(controller.reconcile(VOLUME))
+        await held.arrived.wait()
+        saved = await stage.api.patch(PersistentVolume, "pv", change)
+        controller.cache(PersistentVolume).accept(saved)
+        held.release()
+        await reclaiming
+        assert stage.array.disks == {"d"}
+        assert await stage.api.get(PersistentVolume, "pv") == saved
+
+    play(story)
+
+
+def test_a_volume_that_a_late_cache_shows_with_its_former_claim_is_not_reclaimed(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        await stage.api.patch(PersistentVolume, "pv", OFFERED_AGAIN)
+        await controller.reconcile(VOLUME)
+        assert stage.array.disks == {"d"}
 
     play(story)

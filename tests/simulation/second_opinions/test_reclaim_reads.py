@@ -32,6 +32,7 @@ GONE = NotFound("", status=404)
 FREED = volume(to="u", phase="Released", persistent_volume_reclaim_policy="Delete")
 MADE = replace(FREED, metadata=replace(FREED.metadata, annotations={"pv.kubernetes.io/provisioned-by": "d"}))
 ANOTHER = replace(FREED, metadata=replace(FREED.metadata, uid="another"))
+OFFERED = volume(to=None, phase="Released", persistent_volume_reclaim_policy="Delete")
 BOUND = volume(to="u", phase="Bound", persistent_volume_reclaim_policy="Delete")
 ON_N = VolumeAttachment(
     spec=VolumeAttachmentSpec(node_name="n", source=VolumeAttachmentSource(persistent_volume_name="pv"))
@@ -54,10 +55,12 @@ USER = Pod(
         (BOUND, False, True),
         (GONE, False, True),
         (ANOTHER, False, True),
+        (OFFERED, False, True),
         (FREED, False, False),
         (BOUND, True, False),
         (GONE, True, False),
         (ANOTHER, True, False),
+        (OFFERED, True, False),
         (None, True, False),
         (None, False, False),
         (Unreachable(""), True, False),
@@ -134,16 +137,19 @@ def test_all_volumes_are_listed_for_one_that_people_made_alone(
 
 
 READS = [read(PV, "pv", FREED), read(PVC, "ns/c", GONE), listed(VolumeAttachment, ""), listed(Pod, "ns")]
+AGAIN = READS[0]
 
 
 @pytest.mark.parametrize(
     ("reads", "answer", "right"),
     [
-        (READS, True, True),
-        ([*READS, read(PVC, "ns/c", GONE), listed(PV, "")], True, True),
+        ([*READS, AGAIN], True, True),
+        ([*READS, read(PVC, "ns/c", GONE), listed(PV, ""), AGAIN], True, True),
         (READS[:2], False, True),
-        *[(READS[:left] + READS[left + 1 :], True, False) for left in range(4)],
-        ([READS[2], *READS[:2], READS[3]], True, False),
+        *[([*READS[:left], *READS[left + 1 :], AGAIN], True, False) for left in range(4)],
+        ([READS[2], *READS[:2], READS[3], AGAIN], True, False),
+        (READS, True, False),
+        ([*READS, listed(PV, "")], True, False),
     ],
 )
 def test_all_is_read_in_its_order_before_anything_is_destroyed(

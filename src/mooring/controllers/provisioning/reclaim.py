@@ -2,7 +2,8 @@
 
 Both destroy data, so both read live first: the volume must be marked as one without a claim (from then on the
 attacher attaches it nowhere), the claim must be gone, nothing attached, and no pod left that may have mounted
-the volume (many storages need no attach, and a claim's finalizer can be removed by hand). A volume
+the volume (many storages need no attach, and a claim's finalizer can be removed by hand). The mark is read
+once more at the end: an administrator may have saved the volume meanwhile (policy Retain). A volume
 that is still used is not a failure: a Normal event, and another try later. While the
 cache shows where the volume is attached, the live read is left out, because it lists the
 VolumeAttachments of the whole cluster. Before a directory is emptied, the kernel is asked, too, who has
@@ -117,6 +118,8 @@ class Reclaimer:
                 raise DeletedVolumeInUse(pv.name, users=[f"used by pod {pod.key}" for pod in pods])
             if others := await self._named_by_others(pv):
                 raise DeletedVolumeInUse(pv.name, users=others)
+            if not await self._is_marked(pv):  # the reads took time
+                return False
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
@@ -167,10 +170,13 @@ class Reclaimer:
         await plugin.recycle(pv.name, spec, record)
 
     async def _is_marked(self, pv: PersistentVolume) -> bool:
-        """Whether the volume is still to be reclaimed: from that mark on the attacher asks for no attach, so
-        what has no VolumeAttachment after it stays free (docs/protocol.md, "Reclaim")."""
+        """Whether the volume is still to be reclaimed, and names the same claim: from that mark on the
+        attacher asks for no attach, so what has no VolumeAttachment after it stays free (docs/protocol.md,
+        "Reclaim")."""
         live = await self._client.find(PersistentVolume, pv.name)
-        return live is not None and live.uid == pv.uid and to_be_reclaimed(live)
+        if live is None or (live.uid, live.spec.claim_ref) != (pv.uid, pv.spec.claim_ref):
+            return False
+        return to_be_reclaimed(live)
 
     async def _claim_is_gone(self, pv: PersistentVolume) -> bool:
         """Whether a live read shows that the volume has no claim any more."""

@@ -28,13 +28,16 @@ from mooring.simulation.checks.second_opinions.server_requests import (
 
 
 def of_marked(answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume) -> Iterator[str]:
-    """The very volume is to be reclaimed, as a live read shows it."""
+    """The very volume is to be reclaimed, as a live read shows it, and is still of the same claim."""
     shown = found_live(mark, PersistentVolume, pv.name)
     if not shown:
         yield f"whether {pv.name} is to be reclaimed was not read live"
     elif shown[-1] is None or shown[-1].uid != pv.uid:
         if answer:
             yield f"{pv.name} of uid {pv.uid} is to be reclaimed, and is not there"
+    elif shown[-1].spec.claim_ref != pv.spec.claim_ref:
+        if answer:
+            yield f"{pv.name} is to be reclaimed, and is of another claim by now"
     else:
         yield from of_mark(answer, shown[-1])
 
@@ -86,12 +89,15 @@ def of_reclaiming(
     answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume, *how: object
 ) -> Iterator[str]:
     """Nothing is destroyed before all has been read: the mark first, then the claim, what is attached, and
-    the pods that may have it mounted."""
-    order = [each.kind for each in requests_since(mark) if each.verb in ("get", "list")]
+    the pods that may have it mounted; and the mark once more."""
+    reads = [each for each in requests_since(mark) if each.verb in ("get", "list")]
+    order = [each.kind for each in reads]
     expected = [PersistentVolume, PersistentVolumeClaim, VolumeAttachment, Pod]
     first = [kind for number, kind in enumerate(order) if kind not in order[:number]]
     if answer and [kind for kind in first if kind in expected] != expected:
         yield f"{pv.name} is reclaimed after reads of {[kind.__name__ for kind in first]}"
+    elif answer and not any(_is_of_the_mark(each, pv) for each in reads[order.index(Pod) :]):
+        yield f"{pv.name} is reclaimed, and its mark is not read once more"
 
 
 def of_a_claim_let_go(
@@ -104,6 +110,10 @@ def of_a_claim_let_go(
         known |= _is_written(each)
         if _lets_go(each, claim) and not known:
             yield f"claim {claim.key} is let go, and the volume that was made for it is not written"
+
+
+def _is_of_the_mark(each: Request, pv: PersistentVolume) -> bool:
+    return each.verb == "get" and each.kind is PersistentVolume and each.key == pv.name
 
 
 def _is_written(each: Request) -> bool:
