@@ -272,3 +272,26 @@ def test_an_eviction_that_was_not_answered_is_asked_for_again(play: Play):
         assert (await stage.api.get(Pod, "p", "default")).deleting
 
     play(story)
+
+
+def test_a_pod_is_not_evicted_whose_node_lost_the_taint_while_that_was_written_on_the_pod(play: Play):
+    """The answer to that may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        taint = {"key": "k", "effect": "NoExecute"}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+        await stage.api.create(Node, body)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+        await stage.fill(controller, Node, Pod)
+        held = stage.wire.hold(request("PATCH", "pods/p/status"))
+        step = asyncio.create_task(controller.reconcile(PodKey("default/p")))
+        await held.arrived.wait()
+        controller.cache(Node).accept(await stage.api.patch(Node, "n", {"spec": {"taints": None}}))
+        held.release()
+        await step
+        assert not (await stage.api.get(Pod, "p", "default")).deleting
+
+    play(story)

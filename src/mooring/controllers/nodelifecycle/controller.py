@@ -225,16 +225,21 @@ class NodeLifecycleController(Controller[Key]):
         """Whether the pod is to be evicted by what its Node says now. By a late cache, each successor of it
         that the scheduler, which knows better, places there would be."""
         live = await self.client.find(Node, cached.name)
-        if live is None:
-            return False
-        self._nodes.accept(live)
-        decision = decide_eviction(pod, self._ages(live, pod))
+        if live is not None:
+            self._nodes.accept(live)
+        return live is not None and self._is_due(pod, live)
+
+    def _is_due(self, pod: Pod, node: Node) -> bool:
+        decision = decide_eviction(pod, self._ages(node, pod))
         return decision.action is PodAction.EVICT and decision.after <= 0
 
     async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
         message = reason.message
         condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
-        await self._patch_pod_status(pod, {"conditions": [condition]})
+        pod = await self._patch_pod_status(pod, {"conditions": [condition]})
+        node = self._nodes.get(pod.spec.node_name)
+        if node is None or not self._is_due(pod, node):  # the write took time
+            return
         self._evicted.add(pod.uid)
         try:
             await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
