@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 from controller_stage import ControllerStage, Play
 
-from mooring.controllers.disruption.controller import DisruptionController
+from mooring.controllers.disruption.controller import BudgetKey, DisruptionController
 from mooring.kube.errors import Throttled
 from mooring.kube.objects import Event, Pod, PodDisruptionBudget, StatefulSet
+from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.times import format_time
+from mooring.simulation.parts.faulty_transport import request
 
 READY = [{"type": "Ready", "status": "True"}]
+
+
+def about(owner: Any) -> dict[str, Any]:
+    """What its pods say of it; of another's kind it is given as that."""
+    if isinstance(owner, dict):
+        return cast("dict[str, Any]", owner)
+    kind = type(owner).__name__
+    return {"apiVersion": "apps/v1", "kind": kind, "name": owner.name, "uid": owner.uid}
 
 
 async def run_pods(stage: ControllerStage, *names: str, owner: Any = None) -> None:
     for name in names:
         references = []
         if owner is not None:
-            about = {"apiVersion": "apps/v1", "kind": type(owner).__name__, "name": owner.name}
-            references = [about | {"uid": owner.uid, "controller": True}]
+            references = [about(owner) | {"controller": True}]
         metadata = {"name": name, "labels": {"app": "web"}, "ownerReferences": references}
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         await stage.api.create(Pod, {"metadata": metadata, "spec": spec}, "default")
@@ -182,3 +192,56 @@ def test_a_pod_that_was_to_be_deleted_and_was_not_loses_the_condition(play: Play
 async def _target(stage: ControllerStage) -> str:
     pod = await stage.api.get(Pod, "a", "default")
     return next(each.status for each in pod.status.conditions if each.type == "DisruptionTarget")
+
+
+ROLLOUTS: dict[str, Any] = {
+    "metadata": {"name": "rollouts.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "rollouts", "kind": "Rollout"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+                "subresources": {
+                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+                },
+            }
+        ],
+    },
+}
+
+
+def test_pods_are_counted_as_they_are_when_their_scale_was_read(play: Play):
+    """That of another's kind is read live: the answer may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        await stage.api.create(CustomResourceDefinition, ROLLOUTS)
+        body = {"apiVersion": "example.com/v1", "kind": "Rollout", "spec": {"replicas": 3}}
+        body["metadata"] = {"name": "web"}
+        where = "/apis/example.com/v1/namespaces/default/rollouts"
+        uid = msgspec.json.decode(await stage.api.request("POST", where, body=body))["metadata"]["uid"]
+        owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "web", "uid": uid}
+        await run_pods(stage, "a", "b", "c", owner=owner)
+        await make_budget(stage, maxUnavailable=1)
+        controller = stage.make(DisruptionController)
+        await stage.fill(controller, Pod, PodDisruptionBudget)
+        held = stage.wire.hold(request("GET", "/scale"))
+        step = asyncio.create_task(controller.reconcile(BudgetKey("default/b")))
+        await held.arrived.wait()
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        answer = await stage.api.patch(Pod, "a", unready, "default", subresource="status")
+        controller.cache(Pod).accept(answer)
+        await run_pods(stage, "d", owner=owner)
+        await stage.fill(controller, Pod)
+        held.release()
+        await step
+        status = (await stage.api.get(PodDisruptionBudget, "b", "default")).status
+        assert (status.expected_pods, status.current_healthy, status.disruptions_allowed) == (3, 2, 0)
+
+    play(story)

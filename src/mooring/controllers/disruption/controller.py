@@ -71,12 +71,7 @@ class DisruptionController(Controller[ObjectKey]):
         ages = self._seen.ages(key, budget.status.disrupted_pods if budget is not None else {})
         if budget is None:
             return
-        selector = selector_of(budget)
-        pods = [
-            pod
-            for pod in self._pods.by_index("namespace", budget.namespace)
-            if selector.matches(pod.metadata.labels)
-        ]
+        pods = self._pods_of(budget)
         if not pods:
             self.recorder.once(budget, "Normal", Reason("NoPods", "No matching pods found"))
         await self._carry_out(budget, await self._decide(budget, pods, ages))
@@ -95,7 +90,14 @@ class DisruptionController(Controller[ObjectKey]):
             self.recorder.once(budget, "Warning", Reason("CalculateExpectedPodCountFailed", message))
             self.queue.add_backoff(BudgetKey(budget.key))
             return decide_uncounted(budget, str(error), self.now())
+        asked = {pod.uid for pod in pods}  # what came meanwhile may want another scale
+        pods = [pod for pod in self._pods_of(budget) if pod.uid in asked]
         return decide(budget, pods, scales, self.now(), ages)
+
+    def _pods_of(self, budget: PodDisruptionBudget) -> list[Pod]:
+        selector = selector_of(budget)
+        pods = self._pods.by_index("namespace", budget.namespace)
+        return [pod for pod in pods if selector.matches(pod.metadata.labels)]
 
     async def _carry_out(self, budget: PodDisruptionBudget, decision: BudgetDecision) -> None:
         for pod in decision.overdue:
