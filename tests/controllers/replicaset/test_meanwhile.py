@@ -1,13 +1,17 @@
-"""What becomes known while pods are adopted counts for what is decided then."""
+"""What becomes known while pods are adopted, or a set is written, counts for what is decided then."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from typing import Any
 
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.replicaset.controller import ReplicaSetController
-from mooring.kube.objects import Pod, ReplicaSet
+from mooring.controllers.replicaset.deployment import DeploymentController
+from mooring.kube.errors import Conflict
+from mooring.kube.objects import Deployment, Pod, ReplicaSet
 from mooring.simulation.parts.faulty_transport import request
 
 TEMPLATE = {"metadata": {"labels": {"app": "r"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -36,5 +40,47 @@ def test_no_pod_is_surplus_any_more_when_another_began_to_end_meanwhile(play: Pl
         held.release()
         await step
         assert sum(not each.deleting for each in (await stage.api.list(Pod)).items) == 2
+
+    play(story)
+
+
+def edition(name: str) -> dict[str, Any]:
+    return {**TEMPLATE, "metadata": {"labels": {"app": "r"}, "annotations": {"edition": name}}}
+
+
+async def replica_set(stage: ControllerStage, name: str, owner: Any, replicas: int) -> None:
+    """One of the deployment's, all of whose pods are available."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": owner.name, "uid": owner.uid}
+    metadata = {"name": name, "labels": {"app": "r"}, "ownerReferences": [{**reference, "controller": True}]}
+    spec = {**SPEC, "replicas": replicas, "template": edition(name)}
+    await stage.api.create(ReplicaSet, {"metadata": metadata, "spec": spec}, "default")
+    await have_available(stage, name, replicas, replicas)
+
+
+async def have_available(stage: ControllerStage, name: str, replicas: int, available: int) -> ReplicaSet:
+    status = {"status": {"replicas": replicas, "availableReplicas": available}}
+    return await stage.api.patch(ReplicaSet, name, status, "default", subresource="status")
+
+
+def test_a_rollout_takes_no_pod_down_beside_one_that_became_unavailable_meanwhile(play: Play):
+    """maxUnavailable is 1. The answer to the write of the new set's annotations may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        rolling = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+        spec = {**SPEC, "replicas": 4, "strategy": rolling, "template": edition("new")}
+        owner = await stage.api.create(Deployment, {"metadata": {"name": "r"}, "spec": spec}, "default")
+        for name, replicas in (("a", 2), ("b", 2), ("new", 0)):
+            await replica_set(stage, name, owner, replicas)
+        controller = stage.make(DeploymentController)
+        await stage.fill(controller, Deployment, ReplicaSet)
+        held = stage.wire.hold(request("PATCH", "replicasets/new"))
+        step = asyncio.create_task(controller.reconcile("default/r"))
+        await held.arrived.wait()
+        controller.cache(ReplicaSet).accept(await have_available(stage, "b", 2, 1))
+        held.release()
+        with contextlib.suppress(Conflict):
+            await step
+        found = {each.name: each.spec.replicas for each in (await stage.api.list(ReplicaSet)).items}
+        assert found == {"a": 2, "b": 1, "new": 0}
 
     play(story)

@@ -70,9 +70,10 @@ class DeploymentController(Controller[str]):
     async def _roll(self, deployment: Deployment) -> None:
         new, old = self._split(deployment)
         if new is None and not deployment.spec.paused:
-            new = await self._create(deployment, old)
+            await self._create(deployment, old)
         elif new is not None:
-            new = await self._up_to_date(deployment, new, old)
+            await self._up_to_date(deployment, new, old)
+        new, old = self._split(deployment)  # as they are now: either write takes time
         steps = next_replicas(deployment, new, old, self._old_pods(old))
         for each in (*old, *([new] if new is not None else [])):
             await self._scale(deployment, each, steps.get(each.name, each.spec.replicas))
@@ -92,7 +93,7 @@ class DeploymentController(Controller[str]):
     def _old_pods(self, old: Sequence[ReplicaSet]) -> int:
         return sum(not pod.finished for each in old for pod in self._pods.by_index("owner", each.uid))
 
-    async def _create(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> ReplicaSet | None:
+    async def _create(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
         for salt in range(10):
             body = self._body(deployment, old, template_hash(deployment.spec.template, salt))
             try:
@@ -106,15 +107,14 @@ class DeploymentController(Controller[str]):
                     and same_template(deployment, found)
                 ):
                     self._sets.accept(found)
-                    return found
+                    return
                 continue  # another owner's: try another name
             self._sets.accept(created)
             message = f"Scaled up replica set {created.name} from 0 to {created.spec.replicas}"
             if created.spec.replicas:
                 self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
-            return created
+            return
         self.queue.add_backoff(deployment.key)
-        return None
 
     def _body(self, deployment: Deployment, old: Sequence[ReplicaSet], digest: str) -> dict[str, Any]:
         template = copy.deepcopy(deployment.spec.template)
@@ -149,9 +149,7 @@ class DeploymentController(Controller[str]):
         revision = 1 + max((int(each.metadata.annotations.get(REVISION, "0")) for each in old), default=0)
         return {**own, REVISION: str(revision), **_sizes(deployment)}
 
-    async def _up_to_date(
-        self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
-    ) -> ReplicaSet:
+    async def _up_to_date(self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> None:
         """Updates the annotations of the present ReplicaSet: a template that is rolled back
         to becomes the newest revision."""
         wanted = {k: v for k, v in self._annotations(deployment, old).items() if k not in (DESIRED, MAX)}
@@ -163,7 +161,8 @@ class DeploymentController(Controller[str]):
             body["metadata"] = {"annotations": wanted}
         if new.spec.min_ready_seconds != deployment.spec.min_ready_seconds:
             body["spec"] = {"minReadySeconds": deployment.spec.min_ready_seconds}
-        return await self._revise(new, body) if body else new
+        if body:
+            await self._revise(new, body)
 
     async def _scale(self, deployment: Deployment, replica_set: ReplicaSet, replicas: int) -> None:
         before = replica_set.spec.replicas
@@ -178,10 +177,8 @@ class DeploymentController(Controller[str]):
                 deployment, "Normal", "ScalingReplicaSet", f"{how} from {before} to {replicas}"
             )
 
-    async def _revise(self, replica_set: ReplicaSet, body: dict[str, Any]) -> ReplicaSet:
-        revised = await self.client.revise(replica_set, body)
-        self._sets.accept(revised)
-        return revised
+    async def _revise(self, replica_set: ReplicaSet, body: dict[str, Any]) -> None:
+        self._sets.accept(await self.client.revise(replica_set, body))
 
     async def _delete_old_sets(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> None:
         """Deletes old ReplicaSets without pods beyond `revisionHistoryLimit`, the oldest revision first."""
