@@ -8,7 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from mooring.controllers.replicaset.rollout import DESIRED, MAX, bounds, next_replicas, same_template
+from mooring.controllers.replicaset.rollout import (
+    DESIRED,
+    MAX,
+    bounds,
+    first_replicas,
+    next_replicas,
+    same_template,
+)
 from mooring.kube.objects import (
     Deployment,
     DeploymentSpec,
@@ -63,6 +70,8 @@ def test_surge_rounds_up_and_unavailability_down_and_not_both_are_none(
 def test_recreate_ends_every_old_pod_before_the_first_new_one():
     old, new = replica_set("old", 3), replica_set("new", 0)
     assert next_replicas(deployment(3, **RECREATE), new, [old], old_pods=3) == {"old": 0}
+    assert next_replicas(deployment(3, **RECREATE), new, [old], old_pods=0) == {"old": 0}, "they are to come"
+    assert first_replicas(deployment(3, **RECREATE), [old], old_pods=0) == 0
     gone = replica_set("old", 0)
     assert next_replicas(deployment(3, **RECREATE), new, [gone], old_pods=1) == {}, "one is still ending"
     assert next_replicas(deployment(3, **RECREATE), new, [gone], old_pods=0) == {"new": 3}

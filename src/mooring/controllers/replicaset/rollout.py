@@ -89,7 +89,7 @@ def _grown(deployment: Deployment, now: int, old: Sequence[ReplicaSet], old_pods
     """Returns the number of replicas that the new ReplicaSet, which has `now`, should have."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
-        return now if old_pods else replicas
+        return now if old_pods or any(each.spec.replicas for each in old) else replicas
     room = bounds(deployment).most - now - sum(each.spec.replicas for each in old)
     return replicas if now > replicas else min(now + max(room, 0), replicas)
 
