@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from mooring.controllers.attachdetach.handshake import Released
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
-from mooring.controllers.attachdetach.state import Action
-from mooring.kube.objects import VolumeAttachment
+from mooring.controllers.attachdetach.state import Action, NodeState
+from mooring.kube.client import WatchEvent
+from mooring.kube.errors import NotFound
+from mooring.kube.objects import Node, ObjectMeta, VolumeAttachment
 from mooring.kube.reason import Reason
 from mooring.volumes.attachment_lock import Lock
 
@@ -163,3 +165,35 @@ def test_five_hundred_and_twelve_volumes_are_worked_on_at_once(run: Run, now: An
         return busiest
 
     assert run(story()) == 512
+
+
+@pytest.mark.parametrize("action", [Action.RESTAMP, Action.GRANT, Action.ATTACH])
+@pytest.mark.parametrize("uid", ["u3", None])
+def test_what_was_decided_about_a_node_is_not_written_down_for_the_next_of_its_name(
+    run: Run, now: Any, monkeypatch: Patch, action: Action, uid: str | None
+):
+    """It was registered anew while a decision about another node was carried out. Else its uid would stand
+    for an agent that has not looked at its mounts yet."""
+
+    async def story() -> None:
+        made, written = controller(now), list[str]()
+        nodes = {
+            uid: Node(metadata=ObjectMeta(name="n1", uid=uid, resource_version=uid[1:]))
+            for uid in ("u2", "u3")
+        }
+        made.cache(Node).accept(nodes["u2"])
+        state = replace(STATE, nodes={"n1": NodeState.of(nodes["u2"], VOLUME)})
+
+        async def carry_out(volume: str, decision: Any, state: Any) -> None:
+            written.append(decision.node)
+            made.cache(Node).apply(WatchEvent("DELETED", nodes["u2"], "3"))
+            if uid is not None:
+                made.cache(Node).apply(WatchEvent("ADDED", nodes[uid], "3"))
+
+        monkeypatch.setattr(made, "_carry_out", carry_out)
+        await made._try(VOLUME, decision(Action.ATTACH, "n0"), state)
+        with pytest.raises(NotFound):
+            await made._try(VOLUME, decision(action, "n1"), state)
+        assert written == ["n0"]
+
+    run(story())

@@ -264,6 +264,8 @@ class AttachDetachController(Controller[Key]):
         several = decision.action in OF_SEVERAL_WRITES
         if several and self._is_too_early(volume, decision):
             return
+        if decision.action in WRITING:
+            self._check_registration(decision.node, state)
         try:
             await self._carry_out(volume, decision, state)
         except KubeError as error:
@@ -369,6 +371,14 @@ class AttachDetachController(Controller[Key]):
         if node is None:
             raise NotFound(f"node {name} does not exist any more", status=404)
         return node
+
+    def _check_registration(self, name: str, state: VolumeState) -> None:
+        """Raises NotFound, so that the volume is decided about again, if another Node has the name by now, or
+        none, than was decided about: an earlier decision may have taken seconds to carry out. What one Node
+        says of its mounts must not be written down for the next."""
+        known, now = state.nodes.get(name), self._index.nodes.get(name)
+        if (known and known.uid) != (now and now.uid):
+            raise NotFound(f"node {name} is another one than was decided about", status=404)
 
     # --- events
 
