@@ -31,6 +31,11 @@ def goal(facts: Facts) -> Goal:
     return Goal.RUN
 
 
+def may_start(facts: Facts) -> bool:
+    """Whether a container may be started still: its pod is to run, and no volume was taken from it."""
+    return goal(facts) is Goal.RUN and facts.running and not facts.volumes.stale
+
+
 def decide(facts: Facts, memory: Memory, now: float) -> Plan:
     """The next thing to do about the pod."""
     memory = replace(memory, restarts=_restarts(facts, memory, now))

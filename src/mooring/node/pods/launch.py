@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,6 +52,10 @@ log = structlog.get_logger("node-agent")
 
 class PodProblem(Exception):
     """What was tried for a pod failed; an event has said so, and it is to be tried again after a backoff."""
+
+
+class Overtaken(Exception):
+    """While something was made ready for a pod, it became known that it is not to be started any more."""
 
 
 class PodLauncher:
@@ -165,13 +169,18 @@ class PodLauncher:
                 pod, "NotHonoured", f"node {self._options.name} does nothing about {', '.join(fields)}"
             )
 
-    async def start_container(self, pod: Pod, facts: Facts, name: str, problems: dict[str, Reason]) -> None:
-        """Asks the runtime for the container's next attempt."""
+    async def start_container(
+        self, pod: Pod, facts: Facts, name: str, problems: dict[str, Reason], may_start: Callable[[], bool]
+    ) -> None:
+        """Asks the runtime for the container's next attempt, unless it is `Overtaken`: to make it ready takes
+        time."""
         container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
         await self._prepare(pod, (container,), problems)
         try:
             spec = await self._container_spec(pod, facts, container, attempt)
             await prepare_sub_paths(pod, spec, facts.volumes.mounted)
+            if not may_start():
+                raise Overtaken(f"container {name} of pod {pod.key}")
             await self._runtime.start_container(pod.uid, spec)
         except (ContainerConfigProblem, RuntimeFailure) as error:
             reason = error.reason if isinstance(error, ContainerConfigProblem) else "RunContainerError"

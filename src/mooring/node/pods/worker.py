@@ -25,10 +25,10 @@ from mooring.kube.workqueue import WorkQueue
 from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.cleanup import remove_pod_directory
-from mooring.node.pods.decide import decide
+from mooring.node.pods.decide import decide, may_start
 from mooring.node.pods.ending import ends_with_the_first, grace_period
 from mooring.node.pods.facts import Do, Facts, Memory
-from mooring.node.pods.launch import PodLauncher
+from mooring.node.pods.launch import Overtaken, PodLauncher
 from mooring.node.pods.probing import Probing
 from mooring.node.pods.record import PodRecord
 from mooring.node.pods.source import PodSource
@@ -150,6 +150,9 @@ class PodWorker:
         except (Unreachable, ServerError, Conflict) as error:  # about the API server, not about the pod
             log.warning("pod waits for the API server", pod_uid=uid, error=str(error))
             self._look_again(uid)
+        except Overtaken as error:
+            log.info("not started any more", pod_uid=uid, what=str(error))
+            self._queue.add(uid)
         finally:
             if not record.just_started:
                 await self._report(uid, plan.memory)
@@ -261,7 +264,9 @@ class PodWorker:
                 record.just_started = True
                 self._queue.add(pod.uid)
             case Do.START_CONTAINER:
-                await self._launcher.start_container(pod, facts, argument, record.problems)
+                await self._launcher.start_container(
+                    pod, facts, argument, record.problems, lambda: may_start(self._facts(pod.uid))
+                )
             case Do.DELETE:
                 await self._delete(pod, facts)
             case _:
