@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from controller_stage import ControllerStage, Play
 
 from mooring.controllers.replicaset.controller import ReplicaSetController
+from mooring.controllers.replicaset.decide import decide
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.kube.errors import Conflict
 from mooring.kube.objects import Deployment, Pod, ReplicaSet
@@ -42,6 +45,53 @@ def test_no_pod_is_surplus_any_more_when_another_began_to_end_meanwhile(play: Pl
         assert sum(not each.deleting for each in (await stage.api.list(Pod)).items) == 2
 
     play(story)
+
+
+async def begins_to_end(stage: ControllerStage, name: str) -> Pod:
+    await stage.api.delete(Pod, name, "default")
+    return await stage.api.get(Pod, name, "default")
+
+
+async def is_scaled_up(stage: ControllerStage, name: str) -> ReplicaSet:
+    return await stage.api.patch(ReplicaSet, "r", {"spec": {"replicas": 3}}, "default")
+
+
+@pytest.mark.parametrize(("change", "left"), [(begins_to_end, 2), (is_scaled_up, 3)])
+def test_no_pod_is_surplus_any_more_when_others_are_few_or_wanted_meanwhile(
+    play: Play, change: Callable[[ControllerStage, str], Awaitable[Any]], left: int
+):
+    """Two of four are to go. The answer to the first deletion may be seconds away."""
+
+    async def story(stage: ControllerStage):
+        await stage.api.create(
+            ReplicaSet, {"metadata": {"name": "r"}, "spec": {**SPEC, "replicas": 4}}, "default"
+        )
+        controller = stage.make(ReplicaSetController)
+        await stage.fill(controller, ReplicaSet)
+        await controller.reconcile("default/r")
+        for pod in (await stage.api.list(Pod)).items:
+            await stage.api.patch(Pod, pod.name, HELD, "default")
+        await stage.api.patch(ReplicaSet, "r", {"spec": {"replicas": 2}}, "default")
+        await stage.fill(controller, ReplicaSet, Pod)
+        held = stage.wire.hold(lambda sent: sent.method == "DELETE")
+        step = asyncio.create_task(controller.reconcile("default/r"))
+        await held.arrived.wait()
+        names = sorted(each.name for each in (await stage.api.list(Pod)).items)
+        kept = next(name for name in names if name not in going(controller))
+        changed = await change(stage, kept)
+        controller.cache(type(changed)).accept(changed)
+        held.release()
+        await step
+        assert sum(not each.deleting for each in (await stage.api.list(Pod)).items) == left
+
+    play(story)
+
+
+def going(controller: ReplicaSetController) -> set[str]:
+    """The pods that are to be deleted."""
+    owner, pods = controller.cache(ReplicaSet).get("default/r"), list(controller.cache(Pod).items())
+    assert owner is not None
+    return {each.pod.name for each in decide(owner, pods) if each.pod is not None}
 
 
 def edition(name: str) -> dict[str, Any]:

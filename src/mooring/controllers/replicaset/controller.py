@@ -66,9 +66,16 @@ class ReplicaSetController(Controller[str]):
                     if created <= MOST_AT_ONCE:
                         await self._create(owner)
                 case Action.DELETE:
-                    await self._delete(owner, _pod_of(decision))
+                    if self._has_surplus(owner):
+                        await self._delete(owner, _pod_of(decision))
                 case _:
                     assert_never(decision.action)
+
+    def _has_surplus(self, owner: Owner) -> bool:
+        """Whether there are more pods than wanted still: the deletion before may have taken seconds."""
+        now = self._owners.get(owner.key)
+        there = sum(map(counts, self._pods.by_index("owner", owner.uid)))
+        return now is not None and now.uid == owner.uid and there > now.spec.replicas
 
     async def _create(self, owner: Owner) -> None:
         template = copy.deepcopy(owner.spec.template)
