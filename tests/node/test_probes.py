@@ -131,6 +131,29 @@ def test_a_restarted_agent_keeps_a_pod_ready_and_does_not_repeat_its_hook(play: 
     play(story)
 
 
+@pytest.mark.parametrize("container", [{"startupProbe": probe("up", failureThreshold=1000)}, {}])
+def test_what_was_about_to_become_ready_becomes_so_under_the_next_agent(
+    play: Play, container: dict[str, Any]
+) -> None:
+    """Without a readiness probe it is ready once it has started, whichever agent sees that: the status that
+    the last one left is from before."""
+
+    async def story(stage: Any) -> None:
+        stage.machine.commands |= {"up": (1, 0), "hook": (0, 60)}
+        await stage.start()
+        hook = {"lifecycle": {"postStart": {"exec": {"command": ["hook"]}}}}
+        await stage.create_pod(container=container or hook)
+        await stage.until(lambda: any(each.startswith("run main") for each in stage.machine.journal))
+        await asyncio.sleep(5)
+        await stage.kill()
+        assert not await ready(stage)
+        stage.machine.commands["up"] = (0, 0)
+        await stage.start()
+        await stage.until(lambda: ready(stage))
+
+    play(story)
+
+
 def test_a_failed_post_start_hook_ends_the_container(play: Play) -> None:
     async def story(stage: Any) -> None:
         stage.machine.commands["hook"] = (3, 1)

@@ -192,11 +192,12 @@ def _needs(container: Container) -> bool:
 
 
 def _first_verdict(pod: Pod, container: Container, record: ContainerRecord, *, is_fresh: bool) -> Verdict:
-    """Not started, not ready; but an attempt that was there before this agent is what its status says."""
+    """Not started, not ready; but an attempt that has started under an earlier agent is what its status
+    says."""
     if not is_fresh:
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-            if status.name == container.name and status.restart_count == record.attempt:
-                return Verdict(record.attempt, started=bool(status.started), ready=status.ready)
+            if status.name == container.name and status.restart_count == record.attempt and status.started:
+                return Verdict(record.attempt, ready=status.ready)
     return Verdict(record.attempt, started=False, ready=container.readiness_probe is None)
 
 
