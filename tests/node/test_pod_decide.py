@@ -14,7 +14,7 @@ from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, Po
 from mooring.kube.reason import Reason
 from mooring.node.pods.decide import decide, next_attempt, outcome
 from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
-from mooring.node.pods.facts import Do, Facts, Memory, Plan, Termination
+from mooring.node.pods.facts import Do, Facts, Memory, Plan, Request, Restart, Stop, Termination
 from mooring.node.runtime import ContainerRecord, Sandbox
 
 READY = pod_volumes(wanted=True, mounted={"data": "/x"})
@@ -197,6 +197,24 @@ def test_what_is_in_the_volumes_of_a_pod_that_has_ended_stays_until_that_is_writ
     assert next_actions(replace(ended, pod=told)) == [Do.RELEASE_VOLUMES]
     assert next_actions(replace(ended, pod=make_pod(deleting=True))) == [Do.RELEASE_VOLUMES]
     assert next_actions(replace(ended, shutting_down=True)) == [Do.RELEASE_VOLUMES]
+
+
+def test_of_a_start_that_failed_nothing_is_remembered_and_all_that_was_done_before_it() -> None:
+    """An agent forgot all of it, for as long as one container could not be made: the back-off of the others,
+    whose hook was to run, who had been told to end."""
+    before = Memory(requested={"b": Request(0, 1.0), "c": Request(0, 2.0)})
+    planned = Memory(
+        restarts={"a": Restart(0, 5.0, 10.0)},
+        requested={name: Request(1, 9.0) for name in "abcd"},
+        stops={"e": Stop(0, 30.0)},
+    )
+    starts = tuple((Do.START_CONTAINER, name) for name in "abd")
+    plan = Plan(((Do.STOP_CONTAINER, "e"), *starts), planned)
+    assert plan.remembered(before, 4) == planned
+    asked = {"a": Request(1, 9.0), "b": Request(0, 1.0), "c": Request(1, 9.0)}
+    assert plan.remembered(before, 2) == replace(planned, requested=asked)
+    assert plan.remembered(before, 0) == before
+    assert Plan(((Do.DELETE, ""),), replace(planned, deleted=True)).remembered(before, 0) == before
 
 
 def test_containers_that_have_all_ended_are_not_waited_for() -> None:

@@ -165,6 +165,53 @@ def test_a_failed_post_start_hook_ends_the_container(play: Play) -> None:
     play(story)
 
 
+MAIN = {"name": "main", "image": "app", "command": ["run"]}
+MISSING = {
+    "name": "other",
+    "image": "x",
+    "command": ["run"],
+    "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "a"}}}],
+}
+"""A container that cannot be made."""
+
+
+def test_a_hook_runs_though_another_container_of_the_pod_cannot_be_made(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        lifecycle = {"postStart": {"exec": {"command": ["hook"]}}}
+        await stage.create_pod(containers=[{**MAIN, "lifecycle": lifecycle}, MISSING])
+        await stage.until(lambda: "run main hook" in stage.machine.journal)
+
+    play(story)
+
+
+def test_the_back_off_of_a_container_grows_though_another_one_cannot_be_made(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        pod = await stage.create_pod(containers=[MAIN, MISSING])
+        for attempt in range(3):
+            await stage.until(lambda attempt=attempt: f"start main {attempt}" in stage.machine.journal)
+            stage.machine.exit(pod.uid, "main", 1)
+        began = asyncio.get_running_loop().time()
+        await stage.until(lambda: "start main 3" in stage.machine.journal)
+        assert asyncio.get_running_loop().time() - began > 15
+
+    play(story)
+
+
+def test_a_condemned_container_is_told_once_and_killed_though_another_one_cannot_be_made(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        stage.machine.commands["alive"] = (1, 0)
+        await stage.start()
+        dead = {"livenessProbe": probe("alive", terminationGracePeriodSeconds=600)}
+        await stage.create_pod(containers=[{**MAIN, **dead}, MISSING])
+        await stage.until(lambda: "signal main 9" in stage.machine.journal)
+        assert stage.machine.journal.count("signal main 15") == 1
+
+    play(story)
+
+
 def test_a_pre_stop_hook_comes_before_sigterm(play: Play) -> None:
     async def story(stage: Any) -> None:
         stage.machine.commands["bye"] = (0, 3)

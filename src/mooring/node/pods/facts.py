@@ -7,7 +7,7 @@ Values only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from mooring.kube.objects import Pod
@@ -164,3 +164,16 @@ class Plan:
     actions: tuple[tuple[Do, str], ...] = ()
     memory: Memory = Memory()
     wake_at: float | None = None
+
+    def remembered(self, before: Memory, done: int) -> Memory:
+        """What to remember when so many of the actions were done. Containers are started last: of one that
+        could not be, and of those after it, what was remembered before; all else is as planned."""
+        undone = self.actions[done:]
+        if not undone:
+            return self.memory
+        if undone[0][0] is not Do.START_CONTAINER:
+            return before
+        unasked = {name for _, name in undone}
+        asked = {name: each for name, each in self.memory.requested.items() if name not in unasked}
+        known = {name: each for name, each in before.requested.items() if name in unasked}
+        return replace(self.memory, requested=asked | known)

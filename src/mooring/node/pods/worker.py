@@ -143,10 +143,11 @@ class PodWorker:
         now = asyncio.get_running_loop().time()
         plan = decide(facts, before, now)
         self._report_ends(facts, before, plan.memory)
+        done = 0
         try:
             for action, argument in plan.actions:
                 await self._do(uid, facts, action, argument)
-            record.memory = plan.memory
+                done += 1
         except (Unreachable, ServerError, Conflict) as error:  # about the API server, not about the pod
             log.warning("pod waits for the API server", pod_uid=uid, error=str(error))
             self._look_again(uid)
@@ -154,6 +155,7 @@ class PodWorker:
             log.info("not started any more", pod_uid=uid, what=str(error))
             self._queue.add(uid)
         finally:
+            record.memory = plan.remembered(before, done)
             if not record.just_started:
                 await self._report(uid, plan.memory)
         if plan.wake_at is not None:
