@@ -190,13 +190,31 @@ async def test_what_a_pod_lets_go_of_is_recorded_until_it_is_unmounted(stage: On
     with pytest.raises(OSError, match="busy"):
         await stage.operations.tear_down(stage.volume, "u")
     assert stage.volume.pods == {"u": UNCERTAIN, "v": PRESENT}
-    assert sorted(stage.records.load()[0].pods) == ["u", "v"]
+    recorded = stage.records.load()[0].pods
+    assert {uid: pod.leaving for uid, pod in recorded.items()} == {"u": True, "v": False}
+    assert stage.recorded[0].pods == recorded, "before anything is done"
     stage.failures.clear()
     await stage.operations.tear_down(stage.volume, "u")
     assert stage.done == ["tear-down /pods/u/volumes/example.com~disk/pv"] * 2
     assert stage.volume.pods == {"v": PRESENT}
     assert (stage.volume.set_up_at, stage.volume.outdated) == ({"v": 2.0}, {"v"})
     assert list(stage.records.load()[0].pods) == ["v"]
+
+
+async def test_what_fills_the_disk_is_taken_from_its_pod_though_nothing_can_be_written_down(
+    stage: OneVolume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.is_mounted("u")
+    save = stage.records.save
+
+    def full(record: VolumeRecord) -> None:
+        if not stage.done:
+            raise OSError(28, "No space left on device")
+        save(record)
+
+    monkeypatch.setattr(stage.records, "save", full)
+    await stage.operations.tear_down(stage.volume, "u")
+    assert stage.volume.pods == stage.volume.record.pods == {}
 
 
 async def test_what_a_pod_of_a_missing_plugin_has_left_is_removed_if_it_is_empty(

@@ -86,7 +86,7 @@ def node(tmp_path: Path, played: Any) -> Node:
 
 async def test_that_a_device_may_be_set_up_is_written_down_before(node: Node) -> None:
     await node.operations.mount_device(node.volume, PERMISSION)
-    assert node.before == [DeviceRecord(PLACE, "attachment", "node")]
+    assert node.before == [DeviceRecord(PLACE, "attachment", "node", unfinished=True)]
     assert node.volume.record.device == DeviceRecord("/dev/d1", "attachment", "node")
     assert node.volume.device is Presence.PRESENT
 
@@ -111,7 +111,7 @@ async def test_a_device_that_is_set_up_once_more_stays_known_as_what_it_was(node
     node.failure = TimeoutError("the driver has not answered")
     with pytest.raises(TimeoutError):
         await node.operations.mount_device(node.volume, Permission({DEVICE_PATH: "/dev/d1"}, "next", "node"))
-    assert node.volume.record.device == DeviceRecord("/dev/d1", "next", "node")
+    assert node.volume.record.device == DeviceRecord("/dev/d1", "next", "node", unfinished=True)
 
 
 async def test_what_may_still_be_taken_down_is_recorded_so_until_it_is_set_up(node: Node) -> None:
@@ -120,7 +120,7 @@ async def test_what_may_still_be_taken_down_is_recorded_so_until_it_is_set_up(no
     node.failure = TimeoutError("it is still being taken down")
     with pytest.raises(TimeoutError):
         await node.operations.mount_device(node.volume, PERMISSION)
-    assert node.volume.record.device == replace(AS_SET_UP, leaving=True)
+    assert node.volume.record.device == replace(AS_SET_UP, leaving=True, unfinished=True)
     node.failure = None
     await node.operations.mount_device(node.volume, PERMISSION)
     assert node.volume.record.device == AS_SET_UP
@@ -147,7 +147,7 @@ async def test_a_link_that_cannot_be_removed_stays_the_pods(
 ) -> None:
     await node.operations.mount_device(node.volume, PERMISSION)
     await node.operations.set_up(node.volume, "u1")
-    before = node.volume.record
+    record = node.volume.record.pods["u1"]
 
     async def fails(device: PodDevice) -> None:
         raise OSError("read-only file system")
@@ -156,7 +156,7 @@ async def test_a_link_that_cannot_be_removed_stays_the_pods(
     with pytest.raises(OSError, match="read-only"):
         await node.operations.tear_down(node.volume, "u1")
     assert node.volume.pods == {"u1": Presence.UNCERTAIN}
-    assert node.volume.record == before
+    assert node.volume.record.pods == {"u1": replace(record, leaving=True)}
 
 
 @pytest.mark.parametrize("asked", ["mount_device", "set_up", "tear_down"])

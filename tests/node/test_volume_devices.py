@@ -34,7 +34,7 @@ async def test_a_device_is_found_verified_and_written_down_before_it_is_mounted(
     await stage.operations.mount_device(stage.volume, PERMISSION)
     assert stage.done == ["wait 600", "verify /dev/d1 3", "mount /dev/d1 /plugins/mounts/d1"]
     device = DeviceRecord("/plugins/mounts/d1", "attachment", "node")
-    assert stage.recorded == [replace(stage.volume.record, device=device)]
+    assert stage.recorded == [replace(stage.volume.record, device=replace(device, unfinished=True))]
     assert stage.volume.record.device == device
     assert stage.volume.device is PRESENT
     assert stage.records.load() == [stage.volume.record]
@@ -54,7 +54,7 @@ async def test_a_mount_that_failed_may_be_there(stage: OneVolume) -> None:
         await stage.operations.mount_device(stage.volume, PERMISSION)
     assert stage.volume.device is UNCERTAIN
     assert [each.device for each in stage.records.load()] == [
-        DeviceRecord("/plugins/mounts/d1", "attachment", "node")
+        DeviceRecord("/plugins/mounts/d1", "attachment", "node", unfinished=True)
     ]
 
 

@@ -571,6 +571,67 @@ def test_an_attachment_that_was_replaced_while_no_agent_was_there_ends_the_mount
     play(story)
 
 
+def test_a_mount_that_was_under_way_when_its_agent_died_is_made_by_the_next_one(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    """There is a mount, and the driver had not said that it is all: it may lack what comes after that. The
+    pod wants it before it is known whether its VolumeAttachment is still there."""
+    mount_device = played.PlayedAttacher.mount_device
+
+    async def goes_on(attacher: Any, spec: Any, device_path: str, device_mount_path: str) -> None:
+        await mount_device(attacher, spec, device_path, device_mount_path)
+        await asyncio.Event().wait()
+
+    async def story(stage: Any) -> None:
+        monkeypatch.setattr(played.PlayedAttacher, "mount_device", goes_on)
+        await stage.start()
+        await stage.create_disk_pod()
+        await stage.attach()
+        await stage.until(lambda: "mount-device /dev/d1" in stage.machine.journal)
+        await stage.kill()
+        monkeypatch.setattr(played.PlayedAttacher, "mount_device", mount_device)
+        stage.gate = lambda request: asyncio.sleep(5) if "/volumeattachments/" in request.path else None
+        await stage.start()
+        await stage.until(lambda: running(stage))
+        assert stage.machine.journal.count("mount-device /dev/d1") == 2
+
+    play(story)
+
+
+def test_what_was_being_taken_from_a_pod_when_its_agent_died_has_gone_before_the_pod_runs_again(
+    play: Play, monkeypatch: pytest.MonkeyPatch, played: Any
+) -> None:
+    """Half of it may be gone, or goes when its driver comes to it: what is then written there is nowhere."""
+    tear_down = played.PlayedUnmounter.tear_down_at
+
+    async def goes_on(unmounter: Any, directory: str) -> None:
+        if directory.endswith("cache"):
+            unmounter._machine.act("half of cache")
+            await asyncio.Event().wait()
+        await tear_down(unmounter, directory)
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        disk = {"name": "data", "flexVolume": {"driver": DISK, "options": {"disk": "d1"}}}
+        await stage.create_pod(volumes=[disk, {"name": "cache", "emptyDir": {}}])
+        await stage.attach()
+        await stage.until(lambda: running(stage))
+        monkeypatch.setattr(played.PlayedUnmounter, "tear_down_at", goes_on)
+        await stage.detach()
+        await stage.until(lambda: "unmount-device d1" in stage.machine.journal)
+        await stage.until(lambda: "half of cache" in stage.machine.journal)
+        await stage.kill()
+        monkeypatch.setattr(played.PlayedUnmounter, "tear_down_at", tear_down)
+        stage.machine.journal.clear()
+        await stage.start()
+        await stage.attach()
+        await stage.until(lambda: "start main 1" in stage.machine.journal)
+        steps = [each for each in stage.machine.journal if "cache" in each or each.startswith("start-")]
+        assert steps == ["tear-down cache", "set-up cache", "start-sandbox web-0"]
+
+    play(story)
+
+
 def test_an_unreport_that_is_taken_back_disturbs_nothing(play: Play) -> None:
     async def story(stage: Any) -> None:
         await started(stage)

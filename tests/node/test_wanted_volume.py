@@ -47,10 +47,11 @@ def wanted(*uids: str, **more: Any) -> WantedVolume:
         (DEVICE, True, PRESENT),
         (DEVICE, False, UNCERTAIN),
         (DeviceRecord("/m", "attachment", "node", leaving=True), True, UNCERTAIN),
+        (DeviceRecord("/m", "attachment", "node", unfinished=True), True, UNCERTAIN),
         (None, True, ABSENT),
     ],
 )
-def test_a_recorded_device_is_there_if_it_is_mounted_and_its_unmount_had_not_begun(
+def test_a_recorded_device_is_there_if_it_is_mounted_and_nothing_was_under_way(
     device: DeviceRecord | None, mounted: bool, presence: Presence
 ):
     found = WantedVolume.found(record(device=device), {"/m"} if mounted else set())
@@ -59,9 +60,10 @@ def test_a_recorded_device_is_there_if_it_is_mounted_and_its_unmount_had_not_beg
 
 def test_what_pods_had_stays_theirs_until_the_api_has_shown_them():
     half = PodRecord("pv", "/c", unfinished=True)
-    pods = {"a": PodRecord("pv", "/a"), "b": PodRecord("pv", "/b"), "c": half}
-    found = WantedVolume.found(record(pods=pods), {"/a", "/c"})
-    assert found.pods == {"a": PRESENT, "b": UNCERTAIN, "c": UNCERTAIN}
+    goes = PodRecord("pv", "/d", leaving=True)
+    pods = {"a": PodRecord("pv", "/a"), "b": PodRecord("pv", "/b"), "c": half, "d": goes}
+    found = WantedVolume.found(record(pods=pods), {"/a", "/c", "/d"})
+    assert found.pods == {"a": PRESENT, "b": UNCERTAIN, "c": UNCERTAIN, "d": UNCERTAIN}
     assert found.adopted == {"a", "b", "c"}
     assert not found.to_grow, "whether its claim asks for it is looked at later, at each claim's own time"
     assert found.state(published=True, reported=True, now=0.0, one_at_a_time=False).wanted_by == {

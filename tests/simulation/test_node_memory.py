@@ -73,6 +73,31 @@ def test_an_unmount_that_no_record_tells_of_is_found(monkeypatch: pytest.MonkeyP
 
 
 @WAYS
+def test_what_is_taken_from_a_pod_and_no_record_says_so_is_found(
+    monkeypatch: pytest.MonkeyPatch, driver: str, kind: str
+):
+    def stays(changes: dict[str, Any]) -> dict[str, Any]:
+        pods: dict[str, PodRecord] | None = changes.get("pods")
+        if pods is None:
+            return changes
+        return {"pods": {uid: replace(pod, leaving=False) for uid, pod in pods.items()}}
+
+    written(monkeypatch, stays)
+    told = found(outcome(driver, kind))
+    assert any("is taken from pod" in each and "no record says that it leaves" in each for each in told)
+
+
+@WAYS
+def test_a_mount_that_no_record_tells_of_is_found(monkeypatch: pytest.MonkeyPatch, driver: str, kind: str):
+    def finished(changes: dict[str, Any]) -> dict[str, Any]:
+        device = changes.get("device")
+        return changes if device is None else {"device": replace(device, unfinished=False)}
+
+    written(monkeypatch, finished)
+    assert any("is being mounted, and no record says so" in each for each in found(outcome(driver, kind)))
+
+
+@WAYS
 def test_a_pods_record_that_goes_before_its_mount_is_found(
     monkeypatch: pytest.MonkeyPatch, driver: str, kind: str
 ):
@@ -100,7 +125,7 @@ def test_what_is_taken_for_absent_or_present_though_it_is_not_is_found(
     monkeypatch.setattr(Operations, "_release", sure)
     told = found(outcome(driver, kind))
     assert any("is taken for mounted, and is not" in each for each in told)
-    assert any("is taken for present, and its record says that it leaves" in each for each in told)
+    assert any("is taken for present, and its record says DeviceRecord(" in each for each in told)
 
     def forgets(operations: Operations, volume: WantedVolume, **changes: Any) -> None:
         save(operations, volume, **changes)

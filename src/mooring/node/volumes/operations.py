@@ -8,6 +8,7 @@ Every operation may be repeated after a crash at any point. Raises what the plug
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -128,8 +129,7 @@ class Operations:
         spec = _labelled(plugin, spec, want.pod)
         with operation(volume.record.plugin, "mount_device"):
             await mounter.mount_device(spec, device_path, path)
-        if (written := volume.record.device) is not None and written.leaving:
-            self._save(volume, device=_device_record(path, permission))
+        self._save(volume, device=_device_record(path, permission))
         volume.device = Presence.PRESENT
         volume.to_grow = self.grows(spec)
         log.info("device mounted", volume=volume.record.unique_name, device=device_path, path=path)
@@ -266,7 +266,9 @@ class Operations:
 
     async def tear_down(self, volume: WantedVolume, pod_uid: str) -> None:
         """Takes the volume from one pod."""
-        record = volume.record.pods[pod_uid]
+        record = msgspec.structs.replace(volume.record.pods[pod_uid], leaving=True)
+        with contextlib.suppress(OSError):  # on a disk that is full: this is what makes room
+            self._save(volume, pods={**volume.record.pods, pod_uid: record})
         volume.pods[pod_uid] = Presence.UNCERTAIN
         try:
             with operation(volume.record.plugin, "unmap_volume" if volume.record.block else "volume_unmount"):
@@ -348,10 +350,10 @@ def _device_record(path: str, permission: Permission | None) -> DeviceRecord:
 
 
 def _about_to_be(former: DeviceRecord | None, path: str, permission: Permission | None) -> DeviceRecord:
-    """The record before a mount. An unmount that has begun, and was not answered, may go on until the mount
-    has succeeded: an agent that starts meanwhile must know."""
+    """The record before a mount, which has not succeeded yet. An unmount that has begun, and was not
+    answered, may go on until it has: an agent that starts meanwhile must know."""
     leaving = former is not None and former.leaving
-    return msgspec.structs.replace(_device_record(path, permission), leaving=leaving)
+    return msgspec.structs.replace(_device_record(path, permission), leaving=leaving, unfinished=True)
 
 
 def _labelled(plugin: VolumePlugin, spec: VolumeSpec, pod: Pod) -> VolumeSpec:

@@ -33,21 +33,25 @@ log = structlog.get_logger("node-agent")
 class DeviceRecord(msgspec.Struct, frozen=True):
     """A device that is mounted (`mount_path` is where) or given to pods as it is (`mount_path` is the
     device), or about to be. The VolumeAttachment's and the Node's uid are "" if not known. `leaving`: its
-    unmount has begun, and no mount has succeeded since."""
+    unmount has begun, and no mount has succeeded since. `unfinished`: its mount has begun, and none has
+    succeeded since: what is mounted there may lack what the driver does after that."""
 
     mount_path: str
     attachment_uid: str = ""
     node_uid: str = ""
     leaving: bool = False
+    unfinished: bool = False
 
 
 class PodRecord(msgspec.Struct, frozen=True):
     """A pod's volume that is set up, or about to be. `path` is where. `unfinished`: its set-up has begun, and
-    none has succeeded since: what is mounted there may lack its content, or its owner."""
+    none has succeeded since: what is mounted there may lack its content, or its owner. `leaving`: it is being
+    taken from the pod: half of it may be gone, and the rest may go at any time."""
 
     spec_name: str
     path: str
     unfinished: bool = False
+    leaving: bool = False
 
 
 class VolumeRecord(msgspec.Struct, frozen=True):

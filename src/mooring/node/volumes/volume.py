@@ -11,7 +11,7 @@ from mooring.kube.objects import Pod
 from mooring.kube.reason import Reason
 from mooring.kube.workqueue import FIRST_DELAY_S, LAST_DELAY_S, MOST_DOUBLINGS
 from mooring.node.volumes.decide import Action, Presence, VolumeState
-from mooring.node.volumes.records import VolumeRecord
+from mooring.node.volumes.records import DeviceRecord, PodRecord, VolumeRecord
 from mooring.volumes.attachment_lock import closed_at
 from mooring.volumes.spec import VolumeSpec
 
@@ -86,18 +86,19 @@ class WantedVolume:
     @classmethod
     def found(cls, record: VolumeRecord, mount_points: set[str]) -> WantedVolume:
         """After a restart: what is recorded and a mount point is there; what is only recorded, or was being
-        set up or unmounted, is uncertain."""
+        set up or unmounted, is uncertain. What was being taken from a pod is not the pod's any more."""
 
-        def presence(path: str, under_way: bool) -> Presence:
-            return Presence.PRESENT if path in mount_points and not under_way else Presence.UNCERTAIN
+        def presence(path: str, of: DeviceRecord | PodRecord) -> Presence:
+            sure = path in mount_points and not (of.leaving or of.unfinished)
+            return Presence.PRESENT if sure else Presence.UNCERTAIN
 
         device = record.device
 
         return cls(
             record,
-            device=presence(device.mount_path, device.leaving) if device else _only_attached(record),
-            pods={uid: presence(pod.path, pod.unfinished) for uid, pod in record.pods.items()},
-            adopted=set(record.pods),
+            device=presence(device.mount_path, device) if device else _only_attached(record),
+            pods={uid: presence(pod.path, pod) for uid, pod in record.pods.items()},
+            adopted={uid for uid, pod in record.pods.items() if not pod.leaving},
             unverified=device is not None and record.attachable and not record.attached_here,
         )
 

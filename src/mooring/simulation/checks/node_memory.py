@@ -3,8 +3,8 @@
 What is mounted, or shown to a pod, is in a record, whether an agent runs or not, and the agent that runs does
 not take it for absent; what it takes for present is there. It remembers neither more nor less than an agent
 that would start now: the records on disk are those in its memory, and what it does not take for absent is in
-them. What is being unmounted is recorded as leaving, and what is being set up as unfinished, or an agent
-that starts meanwhile would take it for present.
+them. What is being unmounted, or taken from a pod, is recorded as leaving, and what is being mounted or set
+up as unfinished, or an agent that starts meanwhile would take it for present.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class NodeMemory:
         differences = [*self._unrecorded(there, records)]
         if (memory := self._cluster.remembered(node)) is not None:
             differences += [*self._let_go(event, records), *_unlike(memory, records)]
-            differences += _begun(event, memory)
+            differences += [*_begun(event, memory), *self._mounting(event, memory)]
             differences += self._untrue(memory, there)
         for difference in differences:
             if (node, difference) not in self._told:
@@ -114,8 +114,20 @@ class NodeMemory:
             record = next((each for name, each in records.items() if self._disk(name) == volume), None)
             if record is None or record.device is None or not record.device.leaving:
                 yield f"{volume} is unmounted, and no record says that it leaves"
-        elif event.kind == "truth.torn-down" and (event.fields["uid"], volume) not in _pods_of(records):
-            yield f"{volume} is taken from pod {event.fields['uid']}, and no record names it any more"
+        elif event.kind == "truth.torn-down":
+            uid = event.fields["uid"]
+            if (uid, volume) not in _pods_of(records):
+                yield f"{volume} is taken from pod {uid}, and no record names it any more"
+            elif (uid, volume) not in _pods_of(records, leaving=True):
+                yield f"{volume} is taken from pod {uid}, and no record says that it leaves"
+
+    def _mounting(self, event: Event, memory: Mapping[str, WantedVolume]) -> Iterator[str]:
+        """What is mounted for the first time: that this is all is the driver's word, which comes later."""
+        for name, volume in memory.items() if event.kind == "truth.mounted" else ():
+            device, first = volume.record.device, volume.device is Presence.UNCERTAIN
+            mounted = self._disk(name) == event.fields["wanted"]
+            if mounted and first and device is not None and not device.unfinished:
+                yield f"{name} is being mounted, and no record says so"
 
     def _untrue(self, memory: Mapping[str, WantedVolume], there: There) -> Iterator[str]:
         """What is taken for present, and is not there."""
@@ -155,22 +167,21 @@ def _unlike_its_record(name: str, volume: WantedVolume) -> Iterator[str]:
     recorded = volume.record.device is not None or volume.record.attached_here
     if recorded != (volume.device is not Presence.ABSENT):
         yield f"the device of {name} is taken for {volume.device.value}, and its record says otherwise"
-    if (
-        volume.device is Presence.PRESENT
-        and volume.record.device is not None
-        and volume.record.device.leaving
-    ):
-        yield f"the device of {name} is taken for present, and its record says that it leaves"
+    device = volume.record.device
+    if volume.device is Presence.PRESENT and device is not None and (device.leaving or device.unfinished):
+        yield f"the device of {name} is taken for present, and its record says {device}"
     held = {uid for uid in volume.pods if volume.holds(uid)}
     for uid, pod in volume.record.pods.items():
-        if pod.unfinished and volume.pods.get(uid) is Presence.PRESENT:
+        if (pod.unfinished or pod.leaving) and volume.pods.get(uid) is Presence.PRESENT:
             yield f"{name} is taken for set up for pod {uid}, and its record says that it is not"
     for uid in sorted(held ^ volume.record.pods.keys()):
         yield f"{name} is {'not ' * (uid not in held)}held by pod {uid}, and its record says otherwise"
 
 
-def _pods_of(records: Records) -> set[Shown]:
-    return {(uid, pod.spec_name) for each in records.values() for uid, pod in each.pods.items()}
+def _pods_of(records: Records, *, leaving: bool = False) -> set[Shown]:
+    """All of them, or those that leave."""
+    of = ((uid, pod) for each in records.values() for uid, pod in each.pods.items())
+    return {(uid, pod.spec_name) for uid, pod in of if pod.leaving or not leaving}
 
 
 def _read(root: Path) -> dict[str, VolumeRecord]:

@@ -68,7 +68,7 @@ def device_mounted(
     device, uid = volume.record.device, permission.attachment_uid if permission is not None else ""
     if not before:
         return
-    if volume.device is not Presence.PRESENT or device is None or device.leaving:
+    if volume.device is not Presence.PRESENT or device is None or device.leaving or device.unfinished:
         yield f"{volume.record.unique_name}: its device was mounted; it is {volume.device}, {device}"
     elif device.attachment_uid != uid:
         yield f"{volume.record.unique_name} was mounted under {uid}, and is recorded as {device}"

@@ -194,20 +194,22 @@ def in_use(answer: tuple[str, ...], asked: NodeVolumes) -> Iterator[str]:
 def found_again(
     answer: None, asked: NodeVolumes, record: VolumeRecord, mount_points: set[str]
 ) -> Iterator[str]:
-    """After a restart it is its pods', whatever the API shows; what is recorded, and no mount point, or being
-    set up or unmounted, may be there."""
+    """After a restart it is its pods', whatever the API shows, unless it was being taken from them; what is
+    recorded, and no mount point, or being set up or unmounted, may be there."""
     volume, device = asked.volumes.get(record.unique_name), record.device
-    if volume is None or volume.adopted != set(record.pods):
-        yield f"{record.unique_name} is not that of pods {[*record.pods]}"
+    theirs = {pod for pod, each in record.pods.items() if not each.leaving}
+    if volume is None or volume.adopted != theirs:
+        yield f"{record.unique_name} is not that of pods {sorted(theirs)}"
         return
-    surely = {pod for pod, each in record.pods.items() if each.path in mount_points and not each.unfinished}
+    surely = {pod for pod in theirs if record.pods[pod].path in mount_points}
+    surely -= {pod for pod, each in record.pods.items() if each.unfinished}
     expected = {pod: Presence.PRESENT if pod in surely else Presence.UNCERTAIN for pod in record.pods}
     if volume.pods != expected:
         yield f"{record.unique_name} of {expected} is {volume.pods}"
     if device is None:
         presence = Presence.UNCERTAIN if record.attached_here else Presence.ABSENT
     else:
-        mounted = device.mount_path in mount_points and not device.leaving
+        mounted = device.mount_path in mount_points and not device.leaving and not device.unfinished
         presence = Presence.PRESENT if mounted else Presence.UNCERTAIN
     looked_at = device is None or not record.attachable or record.attached_here
     if (volume.device, volume.unverified) != (presence, not looked_at):
