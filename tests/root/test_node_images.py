@@ -11,6 +11,8 @@ from agent_process import AgentProcess, agent_world
 from oci_layout import Layout, layer
 
 from mooring.kube.objects import Pod
+from mooring.mounts.commands import run
+from mooring.node.images import store
 from mooring.node.images.layout import ImageProblem
 from mooring.node.images.store import ImageStore
 
@@ -19,9 +21,9 @@ pytestmark = pytest.mark.root
 
 async def unpacked(tmp_path: Path, *layers: bytes) -> Path:
     Layout(tmp_path / "images" / "app").image(*layers)
-    store = ImageStore(tmp_path / "images", tmp_path / "node")
-    await store.prepare("app")
-    image = store.find("app")
+    images = ImageStore(tmp_path / "images", tmp_path / "node")
+    await images.prepare("app")
+    image = images.find("app")
     assert image is not None
     return Path(image.directory)
 
@@ -63,6 +65,23 @@ async def test_what_cannot_be_unpacked_is_named_and_leaves_nothing(tmp_path: Pat
     with pytest.raises(ImageProblem, match="is not a tar archive"):
         await unpacked(tmp_path, b"(\xb5/\xfd compressed otherwise")
     assert list((tmp_path / "node" / "images").iterdir()) == []
+
+
+async def test_an_image_is_on_the_disk_before_it_counts_as_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a power loss takes of it would be missing for ever: nothing looks into it again."""
+    synced: list[tuple[str, ...]] = []
+
+    async def watched(*command: str) -> None:
+        (draft,) = (tmp_path / "node" / "images").iterdir()
+        assert (draft / "file").read_bytes() == b"1"
+        synced.append((*command[:-1], Path(command[-1]).name))
+        await run(*command)
+
+    monkeypatch.setattr(store, "run", watched)
+    root = await unpacked(tmp_path, layer({"file": b"1"}))
+    assert synced == [("sync", "-f", "--", f".{root.name}.new")]
 
 
 def shell() -> dict[str, bytes | str]:

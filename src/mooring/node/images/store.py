@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from mooring.mounts.blocking import blocking, finish
+from mooring.mounts.commands import run
 from mooring.node.images.layout import ImageProblem, OciImage, is_layout, read_image, verify
 from mooring.node.pods.containers import Image
 
@@ -87,7 +88,8 @@ class ImageStore:
         return self._unpacked / image.digest.replace(":", "-")
 
     async def _unpack(self, image: OciImage) -> None:
-        """To a directory beside its place, which is then moved there: it is whole, or it is not."""
+        """To a directory beside its place, which is then moved there: it is whole, or it is not, also after a
+        power loss."""
         place = self._place(image)
         draft = place.with_name(f".{place.name}.new")
         for layer in image.layers:
@@ -104,4 +106,5 @@ class ImageStore:
         if process.returncode:
             await blocking(shutil.rmtree, draft, ignore_errors=True)
             raise ImageProblem("ErrImagePull", errors.decode(errors="replace").strip() or "unpacking failed")
+        await run("sync", "-f", "--", str(draft))
         os.replace(draft, place)
