@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,19 @@ def test_a_volume_of_which_nothing_is_left_has_no_record(tmp_path: Path) -> None
     records.save(RECORD)
     records.save(VolumeRecord(RECORD.unique_name, RECORD.plugin))
     assert list((tmp_path / "volumes").iterdir()) == []
+
+
+@pytest.mark.parametrize("attached_here", [True, False])
+def test_what_this_agent_has_attached_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attached_here: bool
+) -> None:
+    """A machine that loses its power loses its mounts, too, but no attachment: no controller undoes it."""
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(True))
+    records = Records(tmp_path)
+    records.load()
+    records.save(replace(RECORD, attached_here=attached_here))
+    assert bool(synced) is attached_here
 
 
 def test_nothing_is_left_of_a_volume_that_was_never_recorded(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ there.
 
 One small file for each volume, `<root>/volumes/<hash of its unique name>.json`: replaced atomically before a
 mount is made, and again after it is gone. A crash of the agent loses nothing. A crash of the machine may lose
-a file, but it ends the mounts, too; so nothing is synced to disk.
+a file, but it ends the mounts, too; so nothing is synced to disk, unless this agent has attached the volume:
+that attachment stays, and no controller would undo it.
 
 What is mounted without a record (the file was lost, or is damaged) is found by `scan`: it counts as in use
 and is taken down, because the attachment under which it was mounted is not known.
@@ -26,6 +27,7 @@ from mooring.volumes.names import (
     pod_volume_name,
     unescape_plugin_name,
 )
+from mooring.volumes.plugins.disk_files import write_durably
 
 log = structlog.get_logger("node-agent")
 
@@ -92,8 +94,12 @@ class Records:
         if record.empty:
             path.unlink(missing_ok=True)
             return
+        content = msgspec.json.encode(record)
+        if record.attached_here:
+            write_durably(path, content)
+            return
         new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(record))
+        new.write_bytes(content)
         os.replace(new, path)
 
 
