@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -159,6 +160,34 @@ def test_a_node_that_answers_is_not_fenced_on_its_way_to_being_lost(fencing: Any
             await stage.report("a")
             await asyncio.sleep(600)
         assert not stage.machines.off
+
+    fencing(story)
+
+
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+@pytest.mark.parametrize(
+    "waits",
+    [
+        {"detectors": [{"type": "Ready", "forSeconds": 60}]},
+        {"worth": {"patienceSeconds": 60, "onlyExclusive": False}},
+    ],
+)
+def test_a_node_has_its_time_to_come_back_whatever_the_clock_shows(fencing: Any, waits: Any, hours: int):
+    async def story(stage: Any):
+        await two_nodes(stage)
+        await stage.policy("bmc", **{"worth": {"onlyExclusive": False}, **waits})
+        now = stage.now
+        stage.now = lambda: now() + timedelta(hours=hours)
+        controller = stage.controller()
+        stage.now = now
+        working = asyncio.create_task(controller.run())
+        await asyncio.sleep(5)
+        await stage.silent("a")
+        await asyncio.sleep(55)
+        assert not stage.machines.off
+        await asyncio.sleep(10)
+        assert stage.machines.off
+        assert not working.done()
 
     fencing(story)
 

@@ -76,7 +76,7 @@ class FencingController(Controller[Key]):
         host_agent = HostAgent(client, silence.observed)
         self._kinds = {**mechanisms, host_agent.kind: host_agent}
         caches = self._nodes, self._policies, self._mechanisms, self._fences
-        self._observer = Observer(client, self._kinds, *caches, silence, self._polls, now, tell=self._look_at)
+        self._observer = Observer(client, self._kinds, *caches, silence, self._polls, tell=self._look_at)
         self._looks = Nodes(
             client,
             self._observer,

@@ -1,8 +1,10 @@
 """For how long a condition of a Node has been as it is.
 
-Its time is the clock's of who has written it, and may be an hour ahead: a detector that waits by it alone
-would wait for as long. So what this process has seen by its own clock counts as well; after a restart, what
-the condition says. It must not know what the condition means.
+Its time is the clock's of who has written it. By one that is an hour ahead a detector would wait for that
+hour; by one that is an hour behind each condition has lasted for it at once, and a node that is silent for a
+moment would be fenced. So its time tells one state from the next, and no more. What counts is for how long
+this process has seen it, by the event loop's clock; after a restart it counts anew. It must not know what the
+condition means.
 """
 
 from __future__ import annotations
@@ -10,30 +12,26 @@ from __future__ import annotations
 import asyncio
 
 from mooring.kube.objects import Condition, Node
-from mooring.kube.times import Now, parse_time
 
 
 class Lasting:
     """Times are seconds."""
 
-    def __init__(self, now: Now) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._seen: dict[str, dict[str, tuple[str, float]]] = {}
         """Node -> type of a condition -> how it was seen last, and since when (the loop's time)."""
 
     def of(self, node: Node, type_: str, found: Condition | None) -> float:
         """For how long at least. `found`: the condition of that type; None if it has none."""
-        here, shown = asyncio.get_running_loop().time(), f"{node.uid} {found and found.status}"
+        here, shown = asyncio.get_running_loop().time(), node.uid
+        if found is not None:
+            shown = f"{node.uid} {found.status} {found.last_transition_time}"
         seen = self._seen.setdefault(node.name, {})
         known, first = seen.get(type_, ("", here))
         if known != shown:
             first = here
             seen[type_] = shown, here
-        return max(here - first, self.since(found.last_transition_time if found is not None else None))
-
-    def since(self, time: str | None) -> float:
-        """By the wall clock; 0 for a time that is ahead, or not known."""
-        return max((self._now() - parse_time(time)).total_seconds(), 0.0) if time else 0.0
+        return here - first
 
     def forget(self, node: str) -> None:
         """Its Node is gone."""

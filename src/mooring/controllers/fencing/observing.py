@@ -41,7 +41,6 @@ from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, Pod, PodDisruptionBudget
 from mooring.kube.objects.fencing import Detector, FenceMechanism, FencePolicy, NodeFence, PeerRules
-from mooring.kube.times import Now
 from mooring.volumes.node_fences import Phase
 
 
@@ -58,7 +57,6 @@ class Observer:
         fences: Informer[NodeFence],
         silence: Silence,
         polls: Polls,
-        now: Now,
         *,
         tell: Callable[[set[str]], None],
     ) -> None:
@@ -72,7 +70,7 @@ class Observer:
         self._silence = silence
         self._polls = polls
         self._tell = tell
-        self._lasting = Lasting(now)
+        self._lasting = Lasting()
         self._storm_at: dict[str, float] = {}
         """Policy -> when (the loop's time) there was last a storm."""
         self._priority: dict[str, int] = {}
@@ -205,11 +203,10 @@ class Observer:
         return seen if held == boot else None
 
     def _silent(self, node: Node) -> float:
-        """For how many seconds: by its Lease, and by its condition where it has none, or this process has
-        begun since."""
+        """For how many seconds: by its Lease, and by its condition where it has none."""
         ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
-        unknown = ready.last_transition_time if ready is not None and ready.status == "Unknown" else None
-        return max(self._silence.of(node.name), self._lasting.since(unknown))
+        unknown = self._lasting.of(node, "Ready", ready) if node.ready == "Unknown" else 0.0
+        return max(self._silence.of(node.name), unknown)
 
     def forget(self, name: str) -> None:
         """Its Node is gone. What its peers were asked is another matter."""
