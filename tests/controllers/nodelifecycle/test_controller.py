@@ -184,6 +184,22 @@ def test_a_taint_without_a_time_counts_from_when_it_is_seen(play: Play):
     play(story)
 
 
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_a_pod_may_stay_for_as_long_as_it_tolerates_the_taint_whatever_the_clock_shows(
+    play: Play, hours: int
+):
+    """Of a controller whose clock is an hour ahead, or was set."""
+
+    async def story(stage: ControllerStage):
+        now = stage.now
+        added = format_time(now())
+        await asyncio.sleep(1)
+        stage.now = lambda: now() + timedelta(hours=hours)
+        await is_gone(stage, {1: False, 290: False, 301: True}, timeAdded=added)
+
+    play(story)
+
+
 def test_a_pod_that_comes_after_a_taint_tolerates_it_from_then_on(play: Play):
     """Otherwise it would be evicted at once, and so would the next one, for ever."""
 

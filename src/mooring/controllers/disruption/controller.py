@@ -20,12 +20,12 @@ from mooring.controllers.disruption.decide import (
     selector_of,
     unmanaged,
 )
-from mooring.controllers.disruption.first_seen import FirstSeen
 from mooring.controllers.disruption.scales import NoScale, Scales
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import DISRUPTION_TARGET
 from mooring.kube.errors import ApiError
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.keys import ObjectKey, PodKey
 from mooring.kube.objects import (
     Deployment,
@@ -54,7 +54,8 @@ class DisruptionController(Controller[ObjectKey]):
 
     def __init__(self, client: Client, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
-        self._seen = FirstSeen()
+        self._seen = FirstSeen[ObjectKey, str]()
+        """Evictions that budgets remember, and conditions of pods."""
         self._budgets = self.watch(
             PodDisruptionBudget, lambda budget: [BudgetKey(budget.key)], indexers={"namespace": _namespace}
         )

@@ -7,7 +7,7 @@ after a restart each node gets a whole grace period again.
 from __future__ import annotations
 
 import asyncio
-import math
+from collections.abc import Mapping
 from random import Random
 from typing import Any, assert_never
 
@@ -17,7 +17,6 @@ from mooring.controllers.nodelifecycle.decide import (
     Heartbeat,
     NodeAction,
     PodAction,
-    bound_at,
     decide_eviction,
     decide_node,
     evicts,
@@ -31,11 +30,12 @@ from mooring.controllers.nodelifecycle.zones import Zones, zone_of
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.keys import NodeKey, PodKey
 from mooring.kube.objects import Lease, Node, Pod, Taint
 from mooring.kube.readiness import ready_since
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now, format_time, parse_time
+from mooring.kube.times import Now, format_time
 from mooring.volumes.statements import last_report
 
 Key = NodeKey | PodKey
@@ -63,19 +63,16 @@ class NodeLifecycleController(Controller[Key]):
         self._leases.add_handler(self._renewed)
         self._pods = self.watch(Pod, self._of_concern, indexers={"node": lambda pod: [pod.spec.node_name]})
         self._heartbeats: dict[str, Heartbeat] = {}
-        self._tainted: dict[str, dict[Taint, float]] = {}
-        """Node -> its NoExecute taints, and when (the loop's time) this process first saw each."""
+        self._under = FirstSeen[PodKey, Taint]()
+        """Pods, and the NoExecute taints that each is under."""
         self._evicted: set[str] = set()
         """Uids of pods whose deletion was asked for, until the cache shows it."""
-        self._bound: dict[str, float] = {}
-        """Uid of a pod that was bound by a clock ahead of this one -> when (the loop's time) this process
-        first looked at it."""
         self._pods.add_handler(self._pod_changed)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.deleting):
             self._evicted.discard(old.uid)
-            self._bound.pop(old.uid, None)
+            self._under.ages(PodKey(old.key), {})
 
     def _of_concern(self, pod: Pod) -> list[Key]:
         node = self._nodes.get(pod.spec.node_name)
@@ -90,8 +87,6 @@ class NodeLifecycleController(Controller[Key]):
                 self._note(node)
 
     def _taints_changed(self, old: Node | None, new: Node | None) -> None:
-        if new is None and old is not None:
-            self._tainted.pop(old.name, None)
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             for pod in self._pods.by_index("node", new.name):
                 self.queue.add(PodKey(pod.key))
@@ -105,7 +100,7 @@ class NodeLifecycleController(Controller[Key]):
     async def reconcile(self, key: Key) -> None:
         """Looks at one node or one pod."""
         if isinstance(key, PodKey):
-            await self._look_at_pod(self._pods.get(key.name))
+            await self._look_at_pod(key)
         elif (node := self._nodes.get(key.name)) is None:
             self._heartbeats.pop(key.name, None)
         else:
@@ -191,9 +186,11 @@ class NodeLifecycleController(Controller[Key]):
 
     # --- pods
 
-    async def _look_at_pod(self, pod: Pod | None) -> None:
+    async def _look_at_pod(self, key: PodKey) -> None:
+        pod = self._pods.get(key.name)
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or pod.finished:
+            self._under.ages(key, {})
             return
         if node.ready == "Unknown" and has_reported(node) and ready_since(pod) is not None:
             stamp = format_time(self.now())
@@ -209,36 +206,32 @@ class NodeLifecycleController(Controller[Key]):
 
     async def _evict(self, pod: Pod, node: Node) -> None:
         """Evicts the pod when its tolerations of the node's taints have run out."""
-        decision = decide_eviction(pod, self._ages(node, pod))
+        ages = self._ages(node, pod)
+        decision = decide_eviction(pod, ages)
         match decision.action:
             case PodAction.KEEP:
                 pass
             case PodAction.EVICT if decision.after > 0:
                 self.queue.add_after(PodKey(pod.key), decision.after)
             case PodAction.EVICT:
-                if await self._is_still_due(pod, node):
-                    await self._delete_tainted(pod, decision.reason)
+                if await self._is_still_due(pod, ages):
+                    await self._delete_tainted(pod, decision.reason, ages)
             case _:
                 assert_never(decision.action)
 
-    async def _is_still_due(self, pod: Pod, cached: Node) -> bool:
+    async def _is_still_due(self, pod: Pod, ages: Mapping[Taint, float]) -> bool:
         """Whether the pod is to be evicted by what its Node says now. By a late cache, each successor of it
         that the scheduler, which knows better, places there would be."""
-        live = await self.client.find(Node, cached.name)
+        live = await self.client.find(Node, pod.spec.node_name)
         if live is not None:
             self._nodes.accept(live)
-        return live is not None and self._is_due(pod, live)
+        return _is_due(pod, live, ages)
 
-    def _is_due(self, pod: Pod, node: Node) -> bool:
-        decision = decide_eviction(pod, self._ages(node, pod))
-        return decision.action is PodAction.EVICT and decision.after <= 0
-
-    async def _delete_tainted(self, pod: Pod, reason: Reason) -> None:
+    async def _delete_tainted(self, pod: Pod, reason: Reason, ages: Mapping[Taint, float]) -> None:
         message = reason.message
         condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
         pod = await self._patch_pod_status(pod, {"conditions": [condition]})
-        node = self._nodes.get(pod.spec.node_name)
-        if node is None or not self._is_due(pod, node):  # the write took time
+        if not _is_due(pod, self._nodes.get(pod.spec.node_name), ages):  # the write took time
             return
         self._evicted.add(pod.uid)
         try:
@@ -250,22 +243,11 @@ class NodeLifecycleController(Controller[Key]):
         self.recorder.event(pod, "Normal", reason.code, f"Marking for deletion: {message}")
 
     def _ages(self, node: Node, pod: Pod) -> dict[Taint, float]:
-        """Returns for how many seconds the pod has been under each NoExecute taint of its node. A taint that
-        says no time, or that of a clock that is ahead of this one, counts since this process first saw it,
-        and so does the pod itself."""
-        here, held = asyncio.get_running_loop().time(), self._tainted.get(node.name, {})
-        seen = {each: held.get(each, here) for each in node.spec.taints if each.effect == "NoExecute"}
-        self._tainted[node.name] = seen
-        on_node = self._seconds_since(bound_at(pod), math.inf)
-        if on_node < 0:
-            on_node = here - self._bound.setdefault(pod.uid, here)
-        return {
-            taint: min(on_node, max(here - first, self._seconds_since(taint.time_added, 0.0)))
-            for taint, first in seen.items()
-        }
-
-    def _seconds_since(self, time: str | None, otherwise: float) -> float:
-        return (self.now() - parse_time(time)).total_seconds() if time else otherwise
+        """Returns for how many seconds this process has seen the pod under each NoExecute taint of its node,
+        whatever times the taint and the pod say. After a restart it tolerates them anew, as with upstream's
+        controller."""
+        taints = (each for each in node.spec.taints if each.effect == "NoExecute")
+        return self._under.ages(PodKey(pod.key), dict.fromkeys(taints, pod.uid))
 
     async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> Pod:
         """Returns the pod as it is then: it may be deleted by now."""
@@ -274,3 +256,10 @@ class NodeLifecycleController(Controller[Key]):
         )
         self._pods.accept(answer)
         return answer
+
+
+def _is_due(pod: Pod, node: Node | None, ages: Mapping[Taint, float]) -> bool:
+    """Whether the pod is to be evicted now, as far as the Node has those taints still."""
+    taints = node.spec.taints if node is not None else ()
+    decision = decide_eviction(pod, {taint: age for taint, age in ages.items() if taint in taints})
+    return decision.action is PodAction.EVICT and decision.after <= 0

@@ -90,7 +90,7 @@ def decide_node(node: Node, silence: float, grace_period: float) -> NodeDecision
 
 def decide_eviction(pod: Pod, ages: Mapping[Taint, float]) -> PodDecision:
     """Whether, and in how many seconds, the pod must go because of its node's NoExecute taints. `ages`: for
-    how many seconds each of them has been there."""
+    how many seconds it has been under each of them."""
     after = evict_after(pod, ages)
     if after is None:
         return PodDecision(PodAction.KEEP, _TOLERATES)
@@ -147,7 +147,7 @@ def taints_after(node: Node, stamp: str, *, evict: bool = True) -> list[Taint]:
 
 def evict_after(pod: Pod, ages: Mapping[Taint, float]) -> float | None:
     """Returns the seconds after which the pod must go because of NoExecute taints; 0: at once, None: never.
-    Each taint counts from its own time."""
+    Each taint counts by itself."""
     limits = [
         max(limit - age, 0.0)
         for taint, age in ages.items()
@@ -164,9 +164,3 @@ def tolerated_for(pod: Pod, taint: Taint) -> float | None:
         return 0.0
     seconds = [each.toleration_seconds for each in tolerations if each.toleration_seconds is not None]
     return float(max(0, min(seconds))) if seconds else None
-
-
-def bound_at(pod: Pod) -> str:
-    """Returns since when the pod has been on its node: a time of the API server, "" if none is noted."""
-    scheduled = (each for each in pod.status.conditions if each.type == "PodScheduled")
-    return next((each.last_transition_time or "" for each in scheduled if each.status == "True"), "")
