@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -37,7 +36,6 @@ from mooring.kube.objects.fencing import (
 from mooring.kube.reason import Reason
 from mooring.volumes.names import STATUS_WRITE
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 THEN = "2030-01-01T00:00:00Z"
 LADDER = (Rung(mechanism="m"), Rung(mechanism="power"))
 LOST = NodeDecision(Begin.FENCE, Reason("Lost", "it does not answer"))
@@ -94,7 +92,7 @@ def act(
     *,
     ladder: Sequence[Rung] = LADDER,
 ) -> Action:
-    return decide_fence(of, there, ladder, begin, NOW).action
+    return decide_fence(of, there, ladder, begin, {}).action
 
 
 @pytest.mark.parametrize("how", ["unfence", "deletion"])
@@ -171,7 +169,7 @@ def test_a_fence_is_not_cancelled_while_detectors_may_still_say_that_its_node_is
     soon = NodeDecision(Begin.NO, Reason("NotLost", "1 of 2 detectors say so"), after=8.0, left=8.0)
     waits = fence(outcome="Unknown")
     told = replace(waits.status, phase="Pending", attempts=(), reason="Storm", message="several are lost")
-    kept = decide_fence(replace(waits, status=told), node(ready="Unknown"), LADDER, soon, NOW)
+    kept = decide_fence(replace(waits, status=told), node(ready="Unknown"), LADDER, soon, {})
     assert (kept.action, kept.reason.code, kept.after) == (Action.WAIT, "Storm", 8.0)
     never = replace(soon, left=0.0)
     assert act(replace(waits, status=told), node(ready="Unknown"), never) is Action.CLOSE
@@ -235,9 +233,9 @@ def test_a_fence_is_looked_at_again_also_while_what_the_node_had_is_being_releas
     seconds: float, action: Action
 ):
     """What is missing may be a taint that was taken off: it is set again."""
-    held, now = fence(released_at=THEN), NOW + timedelta(seconds=seconds)
-    there = node(ready="Unknown")
-    assert decide_fence(held, there, LADDER, None, now, after_fence="PowerOn", left=True).action is action
+    held, there = fence(released_at=THEN), node(ready="Unknown")
+    ages = {THEN: seconds}
+    assert decide_fence(held, there, LADDER, None, ages, after_fence="PowerOn", left=True).action is action
 
 
 @pytest.mark.parametrize("ready", ["True", "False", "Unknown"])

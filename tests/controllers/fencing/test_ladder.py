@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.ladder import Step, doubtful, is_waited_for, judge, next_step
+from mooring.controllers.fencing.ladder import HEAR_OUT_S, Step, doubtful, is_asked_for, judge, next_step
 from mooring.fence.interface import Answer, Look, Outcome, State
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceStatus, Rung
-from mooring.kube.times import format_time
 
 LADDER = (Rung(mechanism="bmc", retries=1), Rung(mechanism="strip", retries=0, confirm_with=("bmc",)))
 
@@ -60,13 +57,11 @@ def test_an_order_of_a_rung_that_the_policy_does_not_have_any_more_is_not_given_
     assert (step.mechanism, step.again) == ("bmc", False)
 
 
-@pytest.mark.parametrize(("minutes", "waited"), [(0, True), (6, False)])
-def test_a_mechanism_is_waited_for_that_does_not_tell_what_came_of_an_order_that_is_given_up(
-    minutes: int, waited: bool
-):
-    now = datetime(2030, 1, 1, tzinfo=UTC)
-    asked = FenceAttempt(mechanism="m", token="t", waits_until=format_time(now))
-    assert is_waited_for(asked, now + timedelta(minutes=minutes)) is waited
+def test_what_came_of_an_order_is_asked_for_a_while_after_its_mechanisms_deadline():
+    ordered, until = "2030-01-01T00:00:00.000000Z", "2030-01-01T00:01:00Z"
+    asked = FenceAttempt(mechanism="m", token="t", ordered_at=ordered, waits_until=until)
+    assert is_asked_for(asked) == 60 + HEAR_OUT_S
+    assert is_asked_for(replace(asked, waits_until="")) == 0
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from mooring.controllers.fencing.gone import decide_absent
 from mooring.controllers.fencing.holding import read_what_is_left
 from mooring.controllers.fencing.host_agent import HostAgent
 from mooring.controllers.fencing.keys import FenceKey, Key, MechanismKey, PolicyKey, RemediationKey
+from mooring.controllers.fencing.ladder import times_of
 from mooring.controllers.fencing.nodes import Nodes
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.peer_words import words_on
@@ -37,6 +38,7 @@ from mooring.controllers.fencing.steps import Steps
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, FenceRemediation, NodeFence
@@ -102,6 +104,8 @@ class FencingController(Controller[Key]):
         self._remediations = Remediations(
             client, self._nodes, self._policies, self._fences, requests, now=now
         )
+        self._known = FirstSeen[FenceKey, str]()
+        """The times that fences say."""
         self._beginning = asyncio.Lock()
 
     # --- what a change touches
@@ -194,6 +198,7 @@ class FencingController(Controller[Key]):
         is refused."""
         fence = self._fences.get(key.name)
         if fence is None:
+            self._known.ages(key, {})
             return False
         async with self._beginning if not has_begun(fence) else contextlib.nullcontext():
             node = self._nodes.get(fence.spec.node_name)
@@ -232,7 +237,7 @@ class FencingController(Controller[Key]):
             node,
             policy.spec.ladder if policy is not None else (),
             begin,
-            self.now(),
+            self._known.ages(FenceKey(fence.name), dict.fromkeys(times_of(fence), "")),
             after_fence=policy.spec.after if policy is not None else "Leave",
             releases_pods=policy is not None and policy.spec.storage_releases_pods,
             rival=self._rival(fence),

@@ -19,22 +19,20 @@ clock, an API or a mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision, do
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS, PEERS_ASKED, PEERS_MISSING, SEEN_BY_STORAGE
 from mooring.controllers.fencing.in_force import in_force
-from mooring.controllers.fencing.ladder import doubtful, next_step
+from mooring.controllers.fencing.ladder import Step, doubtful, is_asked_for, next_step
 from mooring.controllers.fencing.letting_in import LOOK_S, decide_letting_in
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, may_run_still, name_taken
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceTarget, NodeFence, Rung
 from mooring.kube.reason import Reason
-from mooring.kube.times import parse_time
 from mooring.volumes.node_fences import Phase, proof_of
 from mooring.volumes.out_of_service import out_of_service
 
@@ -47,7 +45,7 @@ def decide_fence(
     node: Node | None,
     ladder: Sequence[Rung],
     begin: NodeDecision | None,
-    now: datetime,
+    ages: Mapping[str, float],
     *,
     after_fence: str = "Leave",
     releases_pods: bool = False,
@@ -58,10 +56,11 @@ def decide_fence(
 ) -> FenceDecision:
     """What the fence does next. `node`: the Node of that name now. `begin`: what `decide_node` says, None if
     a person or another's detector has asked for the fence. `ladder`: of the policy that covers the node.
-    `releases_pods`: whether a fence of the storage removes pods. `rival`: another fence of the node that is
-    not over. `left`: something that no other node may have meanwhile is there still; read only of a node
-    whose Node is gone, or that is to be switched on again. `records`: the node's VolumeAttachments, by name;
-    None if only another boot lets it in. `may_strike`: it is over, and an order of it may strike still."""
+    `ages`: of times that the fence says, for how many seconds each is known. `releases_pods`: whether a fence
+    of the storage removes pods. `rival`: another fence of the node that is not over. `left`: something that
+    no other node may have meanwhile is there still; read only of a node whose Node is gone, or that is to be
+    switched on again. `records`: the node's VolumeAttachments, by name; None if only another boot lets it in.
+    `may_strike`: it is over, and an order of it may strike still."""
     status, phase = fence.status, fence.status.phase or Phase.PENDING
     target = status.target
     if phase in Phase.OVER:
@@ -75,7 +74,7 @@ def decide_fence(
             return letting_in
         waits = letting_in.reason if letting_in is not None else None
         found = in_force(
-            fence, target, node, proof, now, after_fence, releases_pods=releases_pods, left=left, waits=waits
+            fence, target, node, proof, ages, after_fence, releases_pods=releases_pods, left=left, waits=waits
         )
         return replace(found, after=min(found.after, LOOK_S)) if waits is not None else found
     begun = has_begun(fence)
@@ -89,7 +88,8 @@ def decide_fence(
         message = (
             f"node {target.node_name}: whether {unheard.mechanism}'s order has struck is looked at first"
         )
-        return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, unheard)
+        asked = _is_asked_still(fence, unheard, ages)
+        return FenceDecision(Action.HEAR_OUT, Reason("HearingOut", message), Phase.FENCING, unheard, asked)
     if not same:
         phase = Phase.UNFENCED if begun else Phase.CANCELLED
         if node is not None and is_another_machine(node, target):
@@ -107,7 +107,7 @@ def decide_fence(
         return do(Action.CLOSE, Phase.CANCELLED, begin.reason)
     if not begun and begin is not None and begin.action is not Begin.FENCE:
         return _held(fence, begin)
-    return _climb(fence, target, node, ladder, now)
+    return _climb(fence, target, node, ladder, ages)
 
 
 def _held(fence: NodeFence, begin: NodeDecision) -> FenceDecision:
@@ -175,7 +175,11 @@ def _freeze(fence: NodeFence, node: Node | None, rival: str) -> FenceDecision:
 
 
 def _climb(
-    fence: NodeFence, target: FenceTarget, node: Node | None, ladder: Sequence[Rung], now: datetime
+    fence: NodeFence,
+    target: FenceTarget,
+    node: Node | None,
+    ladder: Sequence[Rung],
+    ages: Mapping[str, float],
 ) -> FenceDecision:
     status = fence.status
     where = f"node {target.node_name}"
@@ -193,7 +197,7 @@ def _climb(
     message = f"no mechanism has shown that {where} is cut off (last, {said}); {_advice(target, node)}"
     if not status.round_ended_at:
         return do(Action.END_ROUND, Phase.AWAITING_PERSON, Reason(last.reason or "LadderEnded", message))
-    left = pause_after(status.round) - (now - parse_time(status.round_ended_at)).total_seconds()
+    left = pause_after(status.round) - ages.get(status.round_ended_at, 0.0)
     if left > 0:
         reason = Reason(last.reason or "LadderEnded", message)
         return FenceDecision(Action.WAIT, reason, Phase.AWAITING_PERSON, after=left)
@@ -204,6 +208,12 @@ def _climb(
         Phase.FENCING,
         again,
     )
+
+
+def _is_asked_still(fence: NodeFence, step: Step, ages: Mapping[str, float]) -> float:
+    """For how many seconds yet what came of the order is asked; 0: no longer."""
+    attempt = next(each for each in fence.status.attempts if each.token == step.token)
+    return max(is_asked_for(attempt) - ages.get(attempt.ordered_at, 0.0), 0.0)
 
 
 def pause_after(round_: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mooring.controllers.fencing.ladder import CONTRADICTED, NOT_HEARD, Step, is_waited_for
+from mooring.controllers.fencing.ladder import CONTRADICTED, NOT_HEARD, Step
 from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.same_boot import may_run_still
 from mooring.controllers.fencing.unfencing import UNFENCE_AGAIN_S, Unfencing
@@ -18,7 +18,6 @@ from mooring.kube.client import Client
 from mooring.kube.objects import Node, PersistentVolume
 from mooring.kube.objects.fencing import FenceTarget, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import Now
 from mooring.volumes.attachment_lock import was_taken_from
 
 
@@ -31,30 +30,27 @@ class HearingOut:
         orders: Orders,
         unfencing: Unfencing,
         look_again: Callable[[str, float], None],
-        now: Now,
     ) -> None:
         self._client = client
         self._orders = orders
         self._unfencing = unfencing
         self._look_again = look_again
-        self._now = now
 
-    async def hear_out(self, fence: NodeFence, step: Step) -> bool:
+    async def hear_out(self, fence: NodeFence, step: Step, *, is_asked: bool) -> bool:
         """Looks whether the order has struck; a second source is believed that says it has not, as the
         mechanism may be about another machine. What it has shut out is let in, under another boot, or where
         nothing can have been released on this fence. Else it is given again, which changes nothing, for its
-        answer: the fence is in force. Of what a mechanism does not tell for long, it stays unknown. Returns
-        whether that was written now."""
+        answer: the fence is in force. Of what a mechanism does not tell for long, so that it is not
+        asked any more (`is_asked`), it stays unknown. Returns whether that was written now."""
         target = fence.status.target
         assert target is not None
-        attempt = next(each for each in fence.status.attempts if each.token == step.token)
         node = await self._client.find(Node, target.node_name)
         same = may_run_still(fence, target, node)
         is_power = self._orders.scope_of(step.mechanism) == Scope.POWER
         looks = await self._orders.looks([step.mechanism, *step.confirm_with], target, step.token)
         states = {name: each.state for name, each in looks.items()}
         may_strike_the_next = is_power and not same
-        if State.OPEN in states.values() or may_strike_the_next or not is_waited_for(attempt, self._now()):
+        if State.OPEN in states.values() or may_strike_the_next or not is_asked:
             return await self._not_heard(
                 fence, step, "; ".join(each.message for each in looks.values()), node
             )

@@ -3,7 +3,7 @@ reports. Pure."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
 
 from mooring.controllers.fencing.decisions import Action, FenceDecision, do
 from mooring.controllers.fencing.same_boot import is_another_machine, name_taken
@@ -11,7 +11,6 @@ from mooring.fence.interface import Scope
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
-from mooring.kube.times import parse_time
 from mooring.volumes.node_fences import Phase, is_off
 from mooring.volumes.statements import last_report
 
@@ -28,14 +27,15 @@ def in_force(
     target: FenceTarget,
     node: Node | None,
     proof: FenceAttempt,
-    now: datetime,
+    ages: Mapping[str, float],
     after_fence: str,
     *,
     releases_pods: bool,
     left: bool,
     waits: Reason | None,
 ) -> FenceDecision:
-    """A fence that was shown to hold. `waits`: why it is not let in yet, though it answers."""
+    """A fence that was shown to hold. `ages`: as `decide_fence` has them. `waits`: why it is not let in yet,
+    though it answers."""
     status, where = fence.status, f"node {target.node_name}"
     released = _what_is_released(proof, releases_pods=releases_pods)
     if node is not None and is_another_machine(node, target):
@@ -68,13 +68,12 @@ def in_force(
         message = f"{where} is cut off: {proof.message}; {released}"
         return do(Action.RELEASE, Phase.FENCED, Reason("Fenced", message))
     wanted = asked or after_fence == "PowerOn"
-    due = VERIFY_S - (now - parse_time(status.verified_at or proof.answered_at)).total_seconds()
-    if left and wanted and not asked and is_off(proof) and status.released_at and not status.power_on_at:
-        since = (now - parse_time(status.released_at)).total_seconds()
-        if since < RELEASE_PATIENCE_S:
-            message = f"{where} is cut off, and what it had is being released: it is switched on after that"
-            action = Action.VERIFY if due <= 0 else Action.WAIT
-            return FenceDecision(action, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S)
+    due = VERIFY_S - ages.get(status.verified_at or proof.answered_at, 0.0)
+    patient = bool(status.released_at) and ages.get(status.released_at, 0.0) < RELEASE_PATIENCE_S
+    if left and wanted and not asked and is_off(proof) and patient and not status.power_on_at:
+        message = f"{where} is cut off, and what it had is being released: it is switched on after that"
+        action = Action.VERIFY if due <= 0 else Action.WAIT
+        return FenceDecision(action, Reason("Releasing", message), Phase.FENCED, after=RELEASE_LOOK_S)
     if fence.deleting and node is None and is_off(proof):
         return do(Action.CLOSE, Phase.UNFENCED, Reason("NodeGone", f"{where} does not exist any more"))
     if wanted and is_off(proof) and not status.power_on_at:

@@ -11,7 +11,6 @@ source contradicts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mooring.fence.interface import Answer, Look, Outcome, Scope, State
@@ -61,10 +60,19 @@ def doubtful(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
     return None
 
 
-def is_waited_for(attempt: FenceAttempt, now: datetime) -> bool:
-    """Whether its mechanism may still tell what came of an order that is given up."""
-    until = attempt.waits_until
-    return bool(until) and now < parse_time(until) + timedelta(seconds=HEAR_OUT_S)
+def is_asked_for(attempt: FenceAttempt) -> float:
+    """For how many seconds after an order its mechanism is asked what came of it, if it is given up."""
+    if not attempt.waits_until:
+        return 0.0
+    deadline = parse_time(attempt.waits_until) - parse_time(attempt.ordered_at)  # both of one clock
+    return deadline.total_seconds() + HEAR_OUT_S
+
+
+def times_of(fence: NodeFence) -> list[str]:
+    """The times by which it is told how long ago something of the fence was done."""
+    status = fence.status
+    orders = [time for each in status.attempts for time in (each.ordered_at, each.answered_at)]
+    return [each for each in (status.round_ended_at, status.verified_at, status.released_at, *orders) if each]
 
 
 def next_step(

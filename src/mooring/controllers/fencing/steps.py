@@ -72,7 +72,7 @@ class Steps:
         self.unfencing = Unfencing(
             client, kinds, nodes, mechanisms, self._statuses, recorder, look_again, now
         )
-        self._hearing_out = HearingOut(client, self.orders, self.unfencing, look_again, now)
+        self._hearing_out = HearingOut(client, self.orders, self.unfencing, look_again)
 
     async def carry_out(
         self, fence: NodeFence, node: Node | None, policy: FencePolicy | None, decision: FenceDecision
@@ -90,7 +90,7 @@ class Steps:
             case Action.HEAR_OUT:
                 assert decision.step is not None
                 fence = await self._follows(fence, node, decision)
-                return await self._hearing_out.hear_out(fence, decision.step)
+                return await self._hearing_out.hear_out(fence, decision.step, is_asked=decision.after > 0)
             case Action.RELEASE:
                 return await self._release(fence, policy, reason)
             case Action.WITHDRAW:
