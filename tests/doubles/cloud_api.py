@@ -132,9 +132,7 @@ class CloudInProcess:
     def controller(self, api: Ec2Api | None = None, seed: int = 0, **options: Any) -> EbsController:
         """The controller as after a start of its process."""
         options.setdefault("modify_volume_request_handler_timeout", 0.5)
-        return make_controller(
-            Options(**options), api or self.api, now=now, random=random.Random(seed).random
-        )
+        return make_controller(Options(**options), api or self.api, random=random.Random(seed).random)
 
     def client(self, api: Ec2Api | None = None, seed: int = 0, **options: Any) -> Client:
         """Calls a new controller as an orchestrator does."""

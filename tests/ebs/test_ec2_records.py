@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from cloud_api import create_request, now, publish_request
+from cloud_api import create_request, publish_request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -305,7 +305,7 @@ def test_whatever_ec2_answers_the_service_answers_with_csis_codes(
     async def story() -> None:
         options = Options(batching=batching)
         api = Broken(action, answer, is_free)
-        controller = make_controller(options, api, now=now, random=random.Random(0).random)
+        controller = make_controller(options, api, random=random.Random(0).random)
         try:
             await getattr(controller, method)(REQUESTS[method])
         except CsiError as error:

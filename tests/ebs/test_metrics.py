@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from cloud_api import client_of, create, now, publish, unpublish, world
+from cloud_api import client_of, create, publish, unpublish, world
 from prometheus_client import CollectorRegistry, generate_latest
 
 from mooring.cli import ebs_serving
@@ -128,7 +128,7 @@ def test_a_detach_is_shown_while_it_takes_longer_than_a_minute_and_no_longer(run
             detaches, registry = PendingDetaches(), CollectorRegistry()
             registry.register(SlowDetaches(detaches))
             client = client_of(
-                make_controller(Options(), w.api, now=now, random=random.Random(0).random, detaches=detaches)
+                make_controller(Options(), w.api, random=random.Random(0).random, detaches=detaches)
             )
             volume, node = (await create(client)).volume_id, w.nodes[0]
             await publish(client, volume, node)

@@ -66,7 +66,6 @@ async def make_controller(options: Options, stack: contextlib.AsyncExitStack) ->
     from mooring.ebs.driver import region_of
     from mooring.ebs.ec2.aws import aws_api
     from mooring.kube.metrics import REGISTRY
-    from mooring.kube.times import wall_clock
 
     region = await region_of(options)
     api = aws_api(region, options.ec2_endpoint, options.user_agent_extra, options.aws_sdk_debug_log)
@@ -76,9 +75,7 @@ async def make_controller(options: Options, stack: contextlib.AsyncExitStack) ->
     REGISTRY.register(slow)
     stack.callback(REGISTRY.unregister, slow)
     try:
-        return controller.make_controller(
-            options, metered, now=wall_clock, random=SystemRandom().random, detaches=detaches
-        )
+        return controller.make_controller(options, metered, random=SystemRandom().random, detaches=detaches)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -15,9 +15,7 @@ from __future__ import annotations
 import itertools
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, assert_never
 
 import structlog
@@ -57,7 +55,7 @@ class _Attaching:
 
 
 class Attacher:
-    """Attaches and detaches volumes, many at once. `now` is the wall clock, with its zone."""
+    """Attaches and detaches volumes, many at once."""
 
     def __init__(
         self,
@@ -66,7 +64,6 @@ class Attacher:
         names: DeviceNames,
         settling: Settling,
         detaches: PendingDetaches,
-        now: Callable[[], datetime],
     ) -> None:
         """`detaches` records the detaches in flight, for logs and metrics."""
         self._api = api
@@ -74,7 +71,8 @@ class Attacher:
         self._names = names
         self._settling = settling
         self._detaches = detaches
-        self._now = now
+        self._attaching: dict[tuple[str, str], tuple[str, float]] = {}
+        """Volume and node -> which attachment EC2 shows as attaching, and since when, in the loop's time."""
         self._cards = Counter[str]()
         """By instance type, as far as EC2 has told."""
 
@@ -113,15 +111,20 @@ class Attacher:
         raise AssertionError("unreachable: the questions have no end")
 
     def _attaching_s(self, volume: Volume, node: str, work: _Attaching) -> float:
+        """What an earlier operation has begun counts from when this process has seen it first: EC2's times
+        are of another clock, and tell one attachment from the next."""
         attachment, now = volume.attachment(node), self._settling.now()
         if attachment is None or attachment.state != "attaching":
             work.attaching_since = None
+            self._attaching.pop((volume.id, node), None)
             return 0.0
+        which = f"{attachment.device} {attachment.since}"
+        known, first = self._attaching.get((volume.id, node), (which, now))
+        first = first if known == which else now
+        self._attaching[volume.id, node] = which, first
         since = now if work.attaching_since is None else work.attaching_since
-        if attachment.since and not work.device:
-            since = min(since, now - (self._now() - attachment.since).total_seconds())
-        work.attaching_since = since
-        return now - since
+        work.attaching_since = since if work.device else min(since, first)
+        return now - work.attaching_since
 
     def _done(self, volume: Volume, node: str) -> str:
         attachment = volume.attachment(node)
@@ -240,6 +243,7 @@ class Attacher:
     async def _detach(self, volume_id: str, node: str) -> None:
         if not could_be("i", node):
             return
+        self._attaching.pop((volume_id, node), None)
         is_requested = False
         with self._detaches.waiting(volume_id, node) as under_way:
             for polls in itertools.count():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from mooring.csi.driver.rules import IN_FLIGHT as RULES
 from mooring.csi.driver.services import ControllerCapability, ControllerService
@@ -227,13 +226,12 @@ def make_controller(
     options: Options,
     api: Ec2Api,
     *,
-    now: Callable[[], datetime],
     random: Callable[[], float],
     detaches: PendingDetaches | None = None,
 ) -> EbsController:
-    """The controller service that talks to EC2 through `api`. `now` is the wall clock, with its zone;
-    `random` gives numbers from [0, 1); `detaches` records the detaches in flight. Needs a running event loop.
-    Raises ValueError for tags that EC2 would not accept."""
+    """The controller service that talks to EC2 through `api`. `random` gives numbers from [0, 1);
+    `detaches` records the detaches in flight. Needs a running event loop. Raises ValueError for tags that EC2
+    would not accept."""
     tags = TagPolicy(
         options.volume_tags, options.extra_tags, options.k8s_tag_cluster_id, options.warn_on_invalid_tag
     )
@@ -245,7 +243,7 @@ def make_controller(
         describe,
         settling,
         tags,
-        Attacher(paced, describe, DeviceNames(random), settling, detaches or PendingDetaches(), now),
+        Attacher(paced, describe, DeviceNames(random), settling, detaches or PendingDetaches()),
         Provisioner(paced, describe, settling),
         Modifier(paced, describe, settling, options.modify_volume_request_handler_timeout),
         Snapshotter(paced, describe, settling, tags),

@@ -255,7 +255,7 @@ class SimulatedCluster:
         async def run(part: Part) -> None:
             assert part.actor is not None
             chance = stream(self.seed, f"{EBS} {part.life}")
-            await ebs.serve(part.actor, part.link, part.actor.now, chance, self.asker)
+            await ebs.serve(part.actor, part.link, chance, self.asker)
 
         part = Part(self, EBS, self.tokens.admin(), run)
         part.on_kill = ebs.lose

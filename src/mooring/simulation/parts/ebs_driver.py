@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,14 +55,13 @@ class EbsProcess(DriverProcess):
         self,
         actor: Actor,
         link: Link,
-        now: Callable[[], datetime],
         random: Random,
         asked_by: Callable[[], str],
     ) -> None:
         """One life, as `actor`."""
         self.lose()
         api = Ec2Wire(self.ec2, link, Random(random.random()), asked_by)
-        controller = make_controller(self._options, api, now=now, random=random.random)
+        controller = make_controller(self._options, api, random=random.random)
         self.begin(actor, Dispatcher(ebs_driver("1", controller, None), []))
         await asyncio.Event().wait()
 

@@ -78,8 +78,8 @@ def of_what_is_shown(answer: str, volume: Volume, node: str) -> Iterator[str]:
 
 
 def of_how_long(answer: float, attacher: Attacher, volume: Volume, node: str, work: Any) -> Iterator[str]:
-    """For how long it is attaching: since when EC2 says, if this operation has not begun it; else since it
-    was seen so first, which cannot be before. Nothing else is attaching."""
+    """For how long it is attaching: since this process has seen it so first, if this operation has not begun
+    it; else since the operation has, which cannot be before. Nothing else is attaching."""
     here = [each for each in volume.attachments if each.instance_id == node and each.state == "attaching"]
     seen = SEEN.of(work)
     seen.since = None if not here else now() if seen.since is None else seen.since
