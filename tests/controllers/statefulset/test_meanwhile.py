@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 from controller_stage import ControllerStage, Play
@@ -10,7 +11,8 @@ from set_scenes import KEY, add_set, change_set, on, settled
 
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.controllers.statefulset.decide import POD_NAME
-from mooring.kube.objects import PersistentVolumeClaim, Pod
+from mooring.kube.errors import Conflict
+from mooring.kube.objects import PersistentVolumeClaim, Pod, StatefulSet
 from mooring.simulation.parts.faulty_transport import Fault, Match, request
 
 Begun = tuple[asyncio.Task[None], Fault]
@@ -77,6 +79,46 @@ def test_no_claim_is_made_for_a_pod_that_began_to_end_meanwhile(play: Play, matc
         await know(stage, controller, "db-1")
         held.release()
         await step
+        claims = [each.name for each in (await stage.api.list(PersistentVolumeClaim)).items]
+        assert claims == ["data-db-0"]
+
+    play(story)
+
+
+def test_no_pod_is_scaled_away_that_is_wanted_again_meanwhile(play: Play):
+    """It would take its claim with it, and what is there."""
+
+    async def story(stage: ControllerStage):
+        await add_set(stage, 2, persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"})
+        await settled(stage)
+        await stage.api.patch(Pod, "db-0", UNNAMED, "default")
+        await change_set(stage, replicas=1)
+        controller = await on(stage)
+        step, held = await begun(stage, controller, NAMES_A_POD)
+        controller.cache(StatefulSet).accept(await change_set(stage, replicas=2))
+        held.release()
+        with contextlib.suppress(Conflict):
+            await step
+        assert not [sent for sent in stage.wire.sent if sent.startswith("DELETE") and "/pods/" in sent]
+        await (await on(stage)).reconcile(KEY)
+        claim = await stage.api.get(PersistentVolumeClaim, "data-db-1", "default")
+        assert claim.metadata.owner_references == ()
+
+    play(story)
+
+
+def test_no_pod_is_made_with_a_claim_that_stays_when_it_is_not_wanted_any_more(play: Play):
+    async def story(stage: ControllerStage):
+        await add_set(stage, 1)
+        await settled(stage)
+        await stage.api.patch(Pod, "db-0", UNNAMED, "default")
+        await change_set(stage, replicas=2)
+        controller = await on(stage)
+        step, held = await begun(stage, controller, NAMES_A_POD)
+        controller.cache(StatefulSet).accept(await change_set(stage, replicas=1))
+        held.release()
+        with contextlib.suppress(Conflict):
+            await step
         claims = [each.name for each in (await stage.api.list(PersistentVolumeClaim)).items]
         assert claims == ["data-db-0"]
 

@@ -36,7 +36,7 @@ from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.batches import in_growing_batches
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, ApiError
+from mooring.kube.errors import AlreadyExists, ApiError, conflict
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
@@ -156,6 +156,7 @@ class StatefulSetController(Controller[str]):
         going: set[str],
     ) -> None:
         action = decision.action
+        self._check_unchanged(stateful_set)
         self.log.info(
             action.value, set=stateful_set.key, ordinal=decision.ordinal, reason=decision.reason.message
         )
@@ -172,6 +173,13 @@ class StatefulSetController(Controller[str]):
             what = f"{action.value.lower()} Pod {stateful_set.name}-{decision.ordinal}"
             self.recorder.event(stateful_set, "Warning", f"Failed{action.value}", f"{what} failed: {error}")
             raise
+
+    def _check_unchanged(self, stateful_set: StatefulSet) -> None:
+        """Raises Conflict if the set wants something else by now than was decided by, or is another one: a
+        pod that goes may take its claim with it, and a claim that is made stays."""
+        now = self._sets.get(stateful_set.key)
+        if now is None or _wanted_by(now) != _wanted_by(stateful_set):
+            raise conflict(f"StatefulSet {stateful_set.key} wants something else than was decided by")
 
     async def _delete(self, stateful_set: StatefulSet, decision: PodDecision, pod: Pod) -> None:
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
@@ -275,6 +283,10 @@ class StatefulSetController(Controller[str]):
             return [f"{pod.namespace}/{owner.name}"] if owner.kind == StatefulSet.RESOURCE.kind else []
         sets = self._sets.by_index("namespace", pod.namespace)
         return [each.key for each in sets if ordinal_of(each, pod) is not None]
+
+
+def _wanted_by(stateful_set: StatefulSet) -> object:
+    return stateful_set.uid, stateful_set.metadata.generation, stateful_set.deleting
 
 
 def _waits(pod: Pod | None) -> bool:
