@@ -3,12 +3,16 @@
 A token is asked for once and kept until a fifth of its time is left, or for a day, as the kubelet does
 (pkg/kubelet/token): volumes are written again and again, and an API server that is away for a while is no
 harm. Kept in memory alone.
+
+When it expires is told by the API server's clock. By one that is behind that, a token would be renewed too
+late: pods would have one that has expired. So it counts from when it was asked for, by the event loop's
+clock, and for as long as the answer says that it lasts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
+import asyncio
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +22,7 @@ from mooring.kube.objects import Pod, ServiceAccount
 from mooring.volumes.errors import ContentMissing
 from mooring.volumes.host import AccountToken
 
-LONGEST = timedelta(hours=24)
+LONGEST_S = 24 * 3600.0
 _USED = 0.8
 
 _Key = tuple[str, str, int]
@@ -30,40 +34,50 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     expiration_timestamp: datetime
 
 
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    expiration_seconds: int
+
+
 class _Answer(msgspec.Struct, frozen=True):
+    """`spec`: as the API server has granted it, which may be less than was asked for."""
+
+    spec: _Spec
     status: _Status
 
 
 class _Kept(NamedTuple):
+    """Times are the event loop's."""
+
     made: AccountToken
-    renew: datetime
+    renew: float
+    expires: float
 
 
 class AccountTokens:
     """Those of one node's pods."""
 
-    def __init__(self, client: Client, now: Callable[[], datetime]) -> None:
-        self._client, self._now = client, now
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._kept: dict[_Key, _Kept] = {}
 
     async def get(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         """A token of the pod's service account, bound to the pod, for the audience ("": the API server) and
         for that many seconds. One that is old but has not expired is given if no new one can be had. Raises
         ContentMissing if the pod has no service account, and what the API client raises."""
-        key, now = (pod.uid, audience, seconds), self._now()
+        key, now = (pod.uid, audience, seconds), asyncio.get_running_loop().time()
         kept = self._kept.get(key)
         if kept is not None and now < kept.renew:
             return kept.made
         try:
             self._kept[key] = asked = await self._ask(pod, audience, seconds, now)
         except Exception:
-            if kept is None or now >= kept.made.expires:
+            if kept is None or now >= kept.expires:
                 raise
             return kept.made
-        self._kept = {key: each for key, each in self._kept.items() if now < each.made.expires}
+        self._kept = {key: each for key, each in self._kept.items() if now < each.expires}
         return asked.made
 
-    async def _ask(self, pod: Pod, audience: str, seconds: int, now: datetime) -> _Kept:
+    async def _ask(self, pod: Pod, audience: str, seconds: int, now: float) -> _Kept:
         account = pod.spec.service_account_name
         if not account:
             raise ContentMissing(
@@ -78,7 +92,7 @@ class AccountTokens:
         answer = await self._client.create_raw(
             ServiceAccount, body, name=account, namespace=pod.namespace, sub="token"
         )
-        status = msgspec.json.decode(answer, type=_Answer).status
-        expires = status.expiration_timestamp
-        renew = now + min(LONGEST, (expires - now) * _USED)
-        return _Kept(AccountToken(status.token, expires), renew)
+        granted = msgspec.json.decode(answer, type=_Answer)
+        lasts, token = granted.spec.expiration_seconds, granted.status.token
+        made = AccountToken(token, granted.status.expiration_timestamp)
+        return _Kept(made, now + min(LONGEST_S, lasts * _USED), now + lasts)
