@@ -31,6 +31,7 @@ from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
 VOLUME = "example.com/disk/d1"
 NOW = datetime(2030, 1, 1, 0, 10, tzinfo=UTC)
 LONG_AGO, JUST_NOW = "2030-01-01T00:00:00Z", "2030-01-01T00:09:50Z"
+AGES = {LONG_AGO: 600.0, JUST_NOW: 10.0, "2030-01-01T00:09:20Z": 40.0}
 ON_N0 = Demand(node="n0", pods=("default/web-0",), since=LONG_AGO, starting=True)
 
 
@@ -62,7 +63,7 @@ def state(
         demands=tuple(wanted),
         attachments=tuple(held),
         nodes={each.name: each for each in known},
-        terms=Terms(Policy(360.0, False), NOW, True),
+        terms=Terms(Policy(360.0, False), NOW, True, AGES),
         **more,
     )
 

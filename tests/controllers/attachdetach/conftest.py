@@ -14,10 +14,11 @@ from virtual_server import not_stuck, started
 
 from mooring.apiserver import Server
 from mooring.controllers.attachdetach.handshake import Handshake
-from mooring.controllers.attachdetach.state import Policy, Terms
+from mooring.controllers.attachdetach.state import Attachment, Policy, Terms
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, ObjectMeta, PersistentVolume, VolumeAttachment
+from mooring.kube.times import parse_time
 from mooring.simulation.parts.faulty_transport import faulty_client
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED, volume_attachment_name
 from mooring.volumes.out_of_service import SEEN, TAINT, identity, taint_of
@@ -57,7 +58,10 @@ class Leader:
 
     def terms(self, stage: TwoLeaders, **policy: Any) -> Terms:
         """The present terms of a release: a policy, and storage that revokes."""
-        return Terms(Policy(**{"force_detach_after": 0.0, **policy}), stage.now(), True)
+        held = [Attachment.of(each) for each in self.records.items()]
+        begun = {time for each in held for time in (each.force_since, each.absent_since) if time}
+        ages = {time: (stage.now() - parse_time(time)).total_seconds() for time in begun}
+        return Terms(Policy(**{"force_detach_after": 0.0, **policy}), stage.now(), True, ages)
 
     def record(self, disk: str = "d1", node: str = "n0") -> VolumeAttachment:
         found = self.records.get(volume_attachment_name(DISK, disk, node))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -470,6 +471,57 @@ def test_a_restart_neither_lengthens_nor_shortens_the_timer(play: Play):
         await asyncio.sleep(140)
         assert await cluster.on("v") == ["n0"]
         await asyncio.sleep(40)
+        assert await nowhere(cluster)
+
+    play(story, **REVOKES)
+
+
+def with_a_clock_that_is_set(cluster: CsiCluster) -> Callable[[int], None]:
+    """Returns what sets the controller's clock, by so many hours."""
+    right, wrong = cluster.now, timedelta()
+    cluster.now = lambda: right() + wrong
+
+    def set_clock(hours: int) -> None:
+        nonlocal wrong
+        wrong = timedelta(hours=hours)
+
+    return set_clock
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_the_timer_runs_for_its_time_also_if_the_clock_is_set_meanwhile(play: Play, hours: int):
+    async def story(cluster: CsiCluster):
+        set_clock = with_a_clock_that_is_set(cluster)
+        await lost(cluster)
+        await asyncio.sleep(100)
+        set_clock(hours)
+        await asyncio.sleep(200)
+        assert await cluster.on("v") == ["n0"]
+        await asyncio.sleep(120)
+        assert await nowhere(cluster)
+
+    play(story, **REVOKES)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_node_has_its_time_to_come_back_also_if_the_clock_is_set_meanwhile(
+    play: Play, hours: int, restarted: bool
+):
+    async def story(cluster: CsiCluster):
+        set_clock = with_a_clock_that_is_set(cluster)
+        policy = Policy(force_detach_after=0.0, node_deletion_confirms_death=True)
+        options = AttachDetachOptions(policy=policy)
+        controller, _ = await lost(cluster, options=options)
+        await cluster.api.delete(Node, "n0")
+        await asyncio.sleep(10)
+        set_clock(hours)
+        if restarted:
+            controller.task.cancel()
+            cluster.controller(options=options)
+        await asyncio.sleep(25)
+        assert await cluster.on("v") == ["n0"]
+        await asyncio.sleep(60)
         assert await nowhere(cluster)
 
     play(story, **REVOKES)

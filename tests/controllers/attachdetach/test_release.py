@@ -28,6 +28,7 @@ from mooring.volumes.statements import Evidence, Statement
 
 NOW = datetime(2030, 1, 1, 0, 10, tzinfo=UTC)
 LONG_AGO, JUST_NOW = "2030-01-01T00:00:00Z", "2030-01-01T00:09:50Z"
+AGES = {LONG_AGO: 600.0, JUST_NOW: 10.0, "2030-01-01T00:09:20Z": 40.0, "2030-01-01T00:09:21Z": 39.0}
 
 
 def the_node(uid: str = "uid-n0", boot: str = "b1", report: str = "r1") -> Node:
@@ -50,7 +51,7 @@ def held(**changes: Any) -> Attachment:
 
 
 def terms(after: float = 360.0, *, revokes: bool = True, deletion: bool = False) -> Terms:
-    return Terms(Policy(after, deletion), NOW, revokes)
+    return Terms(Policy(after, deletion), NOW, revokes, AGES)
 
 
 def outcome(node: NodeState | None, attachment: Attachment, given: Terms | None = None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from decide_values import ATTACHED
 from hypothesis import given
 from msgspec.structs import replace
-from volume_states import JUST_NOW, LONG_AGO, NOW, ON_N0, STATES, VOLUME, held, node, state
+from volume_states import AGES, JUST_NOW, LONG_AGO, NOW, ON_N0, STATES, VOLUME, held, node, state
 
 from mooring.controllers.attachdetach.decide import decide
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision, may_release
@@ -129,6 +129,7 @@ terms = st.builds(
     ),
     now=st.just(NOW),
     revokes=st.booleans(),
+    ages=st.just(AGES),
 )
 
 
@@ -222,7 +223,7 @@ def test_a_last_error_that_is_not_said_is_objected_to():
 
 KEEP = ReleaseDecision(Release.KEEP, Reason("NodeNotAnswering", ""), after=0.0)
 SILENT = node(ready="Unknown", uses=True)
-TIMED = Terms(Policy(360.0, True), NOW, True)
+TIMED = Terms(Policy(360.0, True), NOW, True, AGES)
 FENCE = Evidence(node_uid="uid", boot_id="b1")
 DEAD = Statement(node_uid="uid", boot_id="b1")
 

@@ -3,7 +3,6 @@ production code answers there is judged."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from inspect import signature
 from random import Random
 
@@ -68,7 +67,8 @@ def test_production_releases_as_the_rules_say_near_to_each_state(which: str):
 @pytest.mark.parametrize("too_early_s", [0.5, 1.0])
 def test_a_timer_that_is_over_a_moment_too_early_is_objected_to(too_early_s: float):
     def hasty(node: NodeState | None, held: Attachment, terms: Terms) -> ReleaseDecision:
-        return may_release(node, held, terms._replace(now=terms.now + timedelta(seconds=too_early_s)))
+        ages = {time: age + too_early_s for time, age in terms.ages.items()}
+        return may_release(node, held, terms._replace(ages=ages))
 
     near = releases_near(STATES["its node uses it"], 300)
     assert any([*release(hasty(*each), *each)] for each in near)

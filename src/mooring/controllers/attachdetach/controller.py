@@ -39,6 +39,7 @@ from mooring.controllers.attachdetach.state import (
     demands_of,
 )
 from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep, SweepKey
+from mooring.controllers.attachdetach.timer_ages import TimerAges
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -124,6 +125,7 @@ class AttachDetachController(Controller[Key]):
         self._volumes = metrics.Volumes()
         self._observation = Observation(self.log) if options.observe else None
         self._sweep = Sweep(self._index)
+        self._timers = TimerAges(now)
         # Deletions that were requested and that the cache does not show yet: VolumeAttachment name -> uid.
         self._deleted: dict[str, str] = {}
         self._index.records.add_handler(self._forget_deleted)
@@ -207,13 +209,14 @@ class AttachDetachController(Controller[Key]):
         found = [node for name in sorted(concerned) if (node := self._index.nodes.get(name))]
         spec = self._index.spec_of(volume)
         revokes = bool(records) and self._attachability.revokes(volume, spec)
+        attachments = tuple(self._attachment(record) for record in records)
         return VolumeState(
             volume=volume,
             several_nodes=spec is not None and self._attachability.several_nodes(spec),
             demands=demands,
-            attachments=tuple(self._attachment(record) for record in records),
+            attachments=attachments,
             nodes={node.name: NodeState.of(node, volume) for node in found},
-            terms=Terms(self._options.policy, self.now(), revokes),
+            terms=Terms(self._options.policy, self.now(), revokes, self._timers.of(volume, attachments)),
             locked=spec is not None and self._attachability.needs_lock(spec),
             lock=_lock(spec.persistent_volume if spec is not None else None),
         )

@@ -247,4 +247,4 @@ def _force(code: str, message: str) -> ReleaseDecision:
 
 
 def _elapsed(since: str, terms: Terms) -> float:
-    return (terms.now - parse_time(since)).total_seconds()
+    return terms.ages.get(since, 0.0)

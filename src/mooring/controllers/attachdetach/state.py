@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -46,11 +47,12 @@ class Policy(msgspec.Struct, frozen=True, gc=False):
 
 class Terms(NamedTuple):
     """What a release is judged by besides node and attachment. `revokes`: a detach cuts the
-    old node off for good."""
+    old node off for good. `ages`: the time of a timer -> for how many seconds that has run."""
 
     policy: Policy = Policy(force_detach_after=0.0)
     now: datetime = BEFORE_ANY_TIMER
     revokes: bool = False
+    ages: Mapping[str, float] = MappingProxyType({})
 
 
 NO_POLICY = Terms()

@@ -36,6 +36,8 @@ CREATED = "2030-01-01T00:00:00Z"
 BEGUN, LATER = "2030-01-01T01:00:00+00:00", "2030-01-01T02:00:00+00:00"
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LONG_AGO = (NOW - timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+LONG_SINCE = dict.fromkeys((LONG_AGO, BEGUN), 3600.0)
+"""Every timer that has begun has run out."""
 
 
 @cache
@@ -105,7 +107,7 @@ def _recorded(record: Attachment, node: NodeObject | None, name: str, *, wanted:
 def released(node: NodeObject | None, record: Attachment, revokes: bool, timer: bool) -> tuple[bool, bool]:
     """Whether `may_release` allows it, and whether by force."""
     seen = NodeState.of(node_object(node, "n"), VOLUME) if node is not None else None
-    terms = Terms(Policy(force_detach_after=1.0 if timer else 0.0), NOW, revokes)
+    terms = Terms(Policy(force_detach_after=1.0 if timer else 0.0), NOW, revokes, LONG_SINCE)
     verdict = attach_detach.may_release(seen, _recorded(record, node, "n"), terms)
     return verdict.allowed, verdict.forced
 
@@ -142,7 +144,7 @@ def begins(
             if record is not None
         ),
         nodes=present,
-        terms=Terms(Policy(force_detach_after=1.0 if timer else 0.0), NOW, revokes),
+        terms=Terms(Policy(force_detach_after=1.0 if timer else 0.0), NOW, revokes, LONG_SINCE),
         locked=locked,
         lock=Lock(epoch=1, closed=shut),
     )

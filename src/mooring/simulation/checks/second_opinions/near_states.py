@@ -23,7 +23,7 @@ from mooring.controllers.attachdetach.state import (
     VolumeState,
 )
 from mooring.kube.objects import AttachedVolume, Condition, Node, Taint
-from mooring.kube.times import format_micro_time
+from mooring.kube.times import format_micro_time, parse_time
 from mooring.simulation.checks.second_opinions.near import ANOTHER, Near, Values
 from mooring.volumes.attachment_lock import Closed, Lock
 from mooring.volumes.names import CONTROLLER_MANAGED, RECONSTRUCTED
@@ -47,7 +47,14 @@ def _attachment(chance: Random, state: VolumeState) -> VolumeState:
         return state
     at = chance.randrange(len(state.attachments))
     changed = replace(state.attachments[at], **_said(chance, state, state.attachments[at]))
-    return replace(state, attachments=_with(state.attachments, at, changed))
+    return _timed_by_now(replace(state, attachments=_with(state.attachments, at, changed)))
+
+
+def _timed_by_now(state: VolumeState) -> VolumeState:
+    """Its timers have run since they say that they began."""
+    begun = {time for each in state.attachments for time in (each.force_since, each.absent_since) if time}
+    ages = {each: (state.terms.now - parse_time(each)).total_seconds() for each in begun}
+    return replace(state, terms=state.terms._replace(ages=ages))
 
 
 def _said(chance: Random, state: VolumeState, held: Attachment) -> dict[str, Any]:
@@ -254,7 +261,8 @@ def _timed(chance: Random, state: VolumeState) -> VolumeState:
     timers = {name: _timer(chance, state) for name in ("force_since", "absent_since")}
     held = replace(state.attachments[0], marked=chance.random() < 0.8, **timers)
     node = chance.choice((None, *state.nodes.values()))
-    return replace(state, attachments=(held,), nodes={held.node: node} if node is not None else {})
+    nodes = {held.node: node} if node is not None else {}
+    return _timed_by_now(replace(state, attachments=(held,), nodes=nodes))
 
 
 RELEASES = Near(

@@ -103,7 +103,7 @@ def _seen(node: NodeState | None, held: Attachment) -> Node | None:
 
 
 def _age_s(since: str, terms: Terms) -> float:
-    return (terms.now - datetime.fromisoformat(since)).total_seconds()
+    return terms.ages.get(since, 0.0)
 
 
 def words_for(node: NodeState | None, held: Attachment, terms: Terms) -> list[str]:
