@@ -230,8 +230,9 @@ class NodeLifecycleController(Controller[Key]):
     async def _delete_tainted(self, pod: Pod, reason: Reason, ages: Mapping[Taint, float]) -> None:
         message = reason.message
         condition = disruption("DeletionByTaintManager", f"Taint manager: {message}", self.now())
-        pod = await self._patch_pod_status(pod, {"conditions": [condition]})
-        if not _is_due(pod, self._nodes.get(pod.spec.node_name), ages):  # the write took time
+        await self._patch_pod_status(pod, {"conditions": [condition]})
+        known = self._pods.get(pod.key)  # as it is by now: the write took time
+        if known is None or not _is_due(known, self._nodes.get(known.spec.node_name), ages):
             return
         self._evicted.add(pod.uid)
         try:
