@@ -40,6 +40,7 @@ def remove(cgroups: list[Path]) -> None:
 def _make(hierarchy: str, name: str) -> Path:
     parent = ROOT / hierarchy / _own(hierarchy).lstrip("/")
     cgroup = parent / name
+    remove([cgroup])  # what a run that was killed has left
     cgroup.mkdir()
     if hierarchy == "cpuset":
         for file in ("cpuset.cpus", "cpuset.mems"):

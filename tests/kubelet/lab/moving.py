@@ -23,15 +23,21 @@ class Move:
         self.until_all_run("node-1")
 
     def begin(self, *, away_from: str = "node-1", to: str = "node-2") -> None:
+        """The first half of them is to go."""
         control = self.lab.control
         control.kubectl("uncordon", to)
         control.kubectl("cordon", away_from)
-        control.kubectl("delete", "pods", "-l", f"app={self._name}", "--wait=false")
+        self._delete(range(self._count // 2))
 
     def half_way(self, to: str = "node-2") -> None:
-        """Waits until some have moved, and some have not."""
+        """Waits until some have moved, and has the others go: they are on their way then."""
         self.lab.until(f"some are attached to {to}", lambda: self._on(to) > 0)
         assert self._on(to) < self._count
+        self._delete(range(self._count // 2, self._count))
+
+    def _delete(self, ordinals: range) -> None:
+        pods = [f"{self._name}-{ordinal}" for ordinal in ordinals]
+        self.lab.control.kubectl("delete", "pods", *pods, "--wait=false")
 
     def _on(self, node: str) -> int:
         return list(self.lab.attachments().values()).count(node)
