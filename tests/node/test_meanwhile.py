@@ -28,6 +28,20 @@ async def taken(stage: Any) -> None:
     await stage.detach()
 
 
+async def settings_are_slow(stage: Any) -> tuple[asyncio.Event, asyncio.Event]:
+    """An agent runs that is not answered what is in the settings. That they were asked for; the answer."""
+    held, go = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        held.set()
+        await go.wait()
+
+    await stage.start()
+    await stage.api.create(ConfigMap, SETTINGS, "default")
+    stage.gate = lambda sent: hold() if "/configmaps/settings" in sent.path else None
+    return held, go
+
+
 @pytest.mark.parametrize("meanwhile", [deleted, removed_by_force, taken])
 def test_a_container_is_not_started_that_is_not_to_run_any_more(
     play: Play, meanwhile: Callable[[Any], Awaitable[None]]
@@ -35,15 +49,7 @@ def test_a_container_is_not_started_that_is_not_to_run_any_more(
     """What its variables refer to is read live: the answer may be seconds away."""
 
     async def story(stage: Any) -> None:
-        held, go = asyncio.Event(), asyncio.Event()
-
-        async def hold() -> None:
-            held.set()
-            await go.wait()
-
-        await stage.start()
-        await stage.api.create(ConfigMap, SETTINGS, "default")
-        stage.gate = lambda sent: hold() if "/configmaps/settings" in sent.path else None
+        held, go = await settings_are_slow(stage)
         volume = {"name": "data", "flexVolume": {"driver": "example.com/disk", "options": {"disk": "d1"}}}
         mounted = [{"name": "data", "mountPath": "/data"}]
         await stage.create_pod(container={"env": [MODE], "volumeMounts": mounted}, volumes=[volume])
@@ -63,15 +69,7 @@ def test_a_container_is_not_started_that_is_not_to_run_any_more(
 
 def test_a_container_whose_pod_has_changed_otherwise_is_started(play: Play):
     async def story(stage: Any) -> None:
-        held, go = asyncio.Event(), asyncio.Event()
-
-        async def hold() -> None:
-            held.set()
-            await go.wait()
-
-        await stage.start()
-        await stage.api.create(ConfigMap, SETTINGS, "default")
-        stage.gate = lambda sent: hold() if "/configmaps/settings" in sent.path else None
+        held, go = await settings_are_slow(stage)
         await stage.create_pod(container={"env": [MODE]})
         await held.wait()
         await stage.api.patch(Pod, "web-0", {"metadata": {"labels": {"a": "b"}}}, "default")

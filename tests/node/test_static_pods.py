@@ -148,16 +148,22 @@ async def another(stage: Any, uid: str) -> bool:
     return pod is not None and pod.uid != uid
 
 
+async def run_without_an_api_server(stage: Any) -> None:
+    """A pod that is to end by itself, with a volume, runs; nothing of it can be written to the API."""
+
+    def lost(request: Any) -> None:
+        if request.method != "GET" and "/pods" in request.path:
+            raise Unreachable("no answer")
+
+    stage.gate = lost
+    write(stage, manifest(restartPolicy="Never", volumes=[{"name": "cache", "emptyDir": {}}]))
+    await stage.start()
+    await stage.until(lambda: "start main 0" in stage.machine.journal)
+
+
 def test_a_pod_that_has_ended_lets_its_volumes_go_without_an_api_server(play: Play) -> None:
     async def story(stage: Any) -> None:
-        def lost(request: Any) -> None:
-            if request.method != "GET" and "/pods" in request.path:
-                raise Unreachable("no answer")
-
-        stage.gate = lost
-        write(stage, manifest(restartPolicy="Never", volumes=[{"name": "cache", "emptyDir": {}}]))
-        await stage.start()
-        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        await run_without_an_api_server(stage)
         stage.machine.exit(next(iter(stage.machine.sandboxes)), "main", 0)
         await stage.until(lambda: "tear-down cache" in stage.machine.journal)
 
@@ -168,14 +174,7 @@ def test_a_pod_that_had_ended_before_its_agent_did_lets_its_volumes_go_without_a
     play: Play,
 ) -> None:
     async def story(stage: Any) -> None:
-        def lost(request: Any) -> None:
-            if request.method != "GET" and "/pods" in request.path:
-                raise Unreachable("no answer")
-
-        stage.gate = lost
-        write(stage, manifest(restartPolicy="Never", volumes=[{"name": "cache", "emptyDir": {}}]))
-        await stage.start()
-        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        await run_without_an_api_server(stage)
         await stage.kill()
         uid = next(iter(stage.machine.sandboxes))
         stage.machine.exit(uid, "main", 0)

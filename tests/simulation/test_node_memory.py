@@ -62,13 +62,19 @@ def written(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     monkeypatch.setattr(Operations, "_save", saves)
 
 
+def of_devices(monkeypatch: pytest.MonkeyPatch, **says: bool) -> None:
+    """Each record of a device says this."""
+
+    def changed(changes: dict[str, Any]) -> dict[str, Any]:
+        device = changes.get("device")
+        return changes if device is None else {"device": replace(device, **says)}
+
+    written(monkeypatch, changed)
+
+
 @WAYS
 def test_an_unmount_that_no_record_tells_of_is_found(monkeypatch: pytest.MonkeyPatch, driver: str, kind: str):
-    def stays(changes: dict[str, Any]) -> dict[str, Any]:
-        device = changes.get("device")
-        return changes if device is None else {"device": replace(device, leaving=False)}
-
-    written(monkeypatch, stays)
+    of_devices(monkeypatch, leaving=False)
     assert any("no record says that it leaves" in each for each in found(outcome(driver, kind)))
 
 
@@ -89,11 +95,7 @@ def test_what_is_taken_from_a_pod_and_no_record_says_so_is_found(
 
 @WAYS
 def test_a_mount_that_no_record_tells_of_is_found(monkeypatch: pytest.MonkeyPatch, driver: str, kind: str):
-    def finished(changes: dict[str, Any]) -> dict[str, Any]:
-        device = changes.get("device")
-        return changes if device is None else {"device": replace(device, unfinished=False)}
-
-    written(monkeypatch, finished)
+    of_devices(monkeypatch, unfinished=False)
     assert any("is being mounted, and no record says so" in each for each in found(outcome(driver, kind)))
 
 

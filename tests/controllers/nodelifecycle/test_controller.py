@@ -249,19 +249,25 @@ def test_a_pod_is_not_evicted_by_a_taint_that_only_a_late_cache_still_shows(play
     play(story)
 
 
+async def of_a_pod_under_a_taint(stage: ControllerStage) -> NodeLifecycleController:
+    """A controller that knows the pod, which does not tolerate the taint of its node."""
+    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
+    await stage.api.create(Node, body)
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    controller = stage.make(NodeLifecycleController, grace_period=7200.0)
+    await stage.fill(controller, Node, Pod)
+    return controller
+
+
 def test_a_pod_is_evicted_once_though_the_cache_does_not_show_its_deletion_yet(play: Play):
     """The controller's own write of the pod's condition has it look at the pod again: found by the simulation
     (S33)."""
 
     async def story(stage: ControllerStage):
-        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
-        await stage.api.create(Node, body)
-        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
-        await stage.fill(controller, Node, Pod)
+        controller = await of_a_pod_under_a_taint(stage)
         await controller.reconcile(PodKey("default/p"))
         sent = [each for each in stage.wire.sent if "/pods/p" in each]
         await controller.reconcile(PodKey("default/p"))
@@ -273,14 +279,7 @@ def test_a_pod_is_evicted_once_though_the_cache_does_not_show_its_deletion_yet(p
 
 def test_an_eviction_that_was_not_answered_is_asked_for_again(play: Play):
     async def story(stage: ControllerStage):
-        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
-        await stage.api.create(Node, body)
-        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
-        await stage.fill(controller, Node, Pod)
+        controller = await of_a_pod_under_a_taint(stage)
         stage.wire.lose(request("DELETE", "/pods/p"))
         with pytest.raises(Unreachable):
             await controller.reconcile(PodKey("default/p"))
@@ -294,14 +293,7 @@ def test_a_pod_is_not_evicted_whose_node_lost_the_taint_while_that_was_written_o
     """The answer to that may be seconds away."""
 
     async def story(stage: ControllerStage):
-        taint = {"key": "k", "effect": "NoExecute"}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        body = {"metadata": {"name": "n"}, "spec": {"taints": [taint]}, "status": ready}
-        await stage.api.create(Node, body)
-        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
-        await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
-        controller = stage.make(NodeLifecycleController, grace_period=7200.0)
-        await stage.fill(controller, Node, Pod)
+        controller = await of_a_pod_under_a_taint(stage)
         held = stage.wire.hold(request("PATCH", "pods/p/status"))
         step = asyncio.create_task(controller.reconcile(PodKey("default/p")))
         await held.arrived.wait()

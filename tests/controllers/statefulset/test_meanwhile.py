@@ -68,6 +68,18 @@ async def waiting_for_claims(stage: ControllerStage) -> StatefulSetController:
     return await on(stage)
 
 
+async def scaled_meanwhile(stage: ControllerStage, before: int, after: int) -> None:
+    """A step of the set, which wants something else while the step gives a pod its label back."""
+    await stage.api.patch(Pod, "db-0", UNNAMED, "default")
+    await change_set(stage, replicas=before)
+    controller = await on(stage)
+    step, held = await begun(stage, controller, NAMES_A_POD)
+    controller.cache(StatefulSet).accept(await change_set(stage, replicas=after))
+    held.release()
+    with contextlib.suppress(Conflict):
+        await step
+
+
 @pytest.mark.parametrize("match", [NAMES_A_POD, MAKES_A_CLAIM])
 def test_no_claim_is_made_for_a_pod_that_began_to_end_meanwhile(play: Play, match: Match):
     """A volume would be made that nothing uses (61269 of the swarm)."""
@@ -91,14 +103,7 @@ def test_no_pod_is_scaled_away_that_is_wanted_again_meanwhile(play: Play):
     async def story(stage: ControllerStage):
         await add_set(stage, 2, persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"})
         await settled(stage)
-        await stage.api.patch(Pod, "db-0", UNNAMED, "default")
-        await change_set(stage, replicas=1)
-        controller = await on(stage)
-        step, held = await begun(stage, controller, NAMES_A_POD)
-        controller.cache(StatefulSet).accept(await change_set(stage, replicas=2))
-        held.release()
-        with contextlib.suppress(Conflict):
-            await step
+        await scaled_meanwhile(stage, 1, 2)
         assert not [sent for sent in stage.wire.sent if sent.startswith("DELETE") and "/pods/" in sent]
         await (await on(stage)).reconcile(KEY)
         claim = await stage.api.get(PersistentVolumeClaim, "data-db-1", "default")
@@ -111,14 +116,7 @@ def test_no_pod_is_made_with_a_claim_that_stays_when_it_is_not_wanted_any_more(p
     async def story(stage: ControllerStage):
         await add_set(stage, 1)
         await settled(stage)
-        await stage.api.patch(Pod, "db-0", UNNAMED, "default")
-        await change_set(stage, replicas=2)
-        controller = await on(stage)
-        step, held = await begun(stage, controller, NAMES_A_POD)
-        controller.cache(StatefulSet).accept(await change_set(stage, replicas=1))
-        held.release()
-        with contextlib.suppress(Conflict):
-            await step
+        await scaled_meanwhile(stage, 2, 1)
         claims = [each.name for each in (await stage.api.list(PersistentVolumeClaim)).items]
         assert claims == ["data-db-0"]
 

@@ -9,8 +9,7 @@ condition means.
 
 from __future__ import annotations
 
-import asyncio
-
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.objects import Condition, Node
 
 
@@ -18,20 +17,13 @@ class Lasting:
     """Times are seconds."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, dict[str, tuple[str, float]]] = {}
-        """Node -> type of a condition -> how it was seen last, and since when (the loop's time)."""
+        self._seen: dict[str, FirstSeen[str, str]] = {}
+        """Node -> types of conditions, and its uid."""
 
     def of(self, node: Node, type_: str, found: Condition | None) -> float:
         """For how long at least. `found`: the condition of that type; None if it has none."""
-        here, shown = asyncio.get_running_loop().time(), node.uid
-        if found is not None:
-            shown = f"{node.uid} {found.status} {found.last_transition_time}"
-        seen = self._seen.setdefault(node.name, {})
-        known, first = seen.get(type_, ("", here))
-        if known != shown:
-            first = here
-            seen[type_] = shown, here
-        return here - first
+        shown = f"{found.status} {found.last_transition_time}" if found is not None else ""
+        return self._seen.setdefault(node.name, FirstSeen()).ages(type_, {node.uid: shown})[node.uid]
 
     def forget(self, node: str) -> None:
         """Its Node is gone."""

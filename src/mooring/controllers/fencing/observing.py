@@ -35,7 +35,7 @@ from mooring.controllers.fencing.polls import Polls
 from mooring.controllers.fencing.silence import Silence
 from mooring.controllers.fencing.stakes import stakes_of
 from mooring.controllers.fencing.storage_view import LONGEST_S, LOOK_S, Seen, signal_of, taken
-from mooring.controllers.fencing.struck import explains, in_progress, may_be_off
+from mooring.controllers.fencing.struck import explains, in_progress, is_lost_again, may_be_off
 from mooring.fence.interface import Mechanism, State
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
@@ -215,8 +215,10 @@ class Observer:
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]
-        fencing = {each.spec.node_name for each in self._fences.items() if self.may_be_off(each)}
-        explained = {each.spec.node_name for each in self._fences.items() if self._explains(each)}
+        fences = self._fences.items()
+        explained = {each.spec.node_name for each in fences if explains(each, *self._shown(each))}
+        again = {each.spec.node_name for each in fences if is_lost_again(each, self._shown(each)[0])}
+        fencing = explained | again
         suspects = {each.name for each in self._silence.suspects(nodes)}
         lost = [
             self._loss_of(each, fencing=each.name in fencing, unexplained=each.name not in explained)
@@ -239,12 +241,12 @@ class Observer:
 
     def may_be_off(self, fence: NodeFence) -> bool:
         """As `struck` has it."""
-        name = fence.spec.node_name
-        return may_be_off(fence, self._nodes.get(name), self._silence.observed(name).renewed)
+        return may_be_off(fence, *self._shown(fence))
 
-    def _explains(self, fence: NodeFence) -> bool:
+    def _shown(self, fence: NodeFence) -> tuple[Node | None, str]:
+        """Its node, and the time of that one's last renewal."""
         name = fence.spec.node_name
-        return explains(fence, self._nodes.get(name), self._silence.observed(name).renewed)
+        return self._nodes.get(name), self._silence.observed(name).renewed
 
     def _loss_of(self, node: Node, *, fencing: bool, unexplained: bool) -> Loss:
         priority, waits = self._priority.get(node.name, 0), node.name in self._in_line

@@ -23,7 +23,7 @@ def may_be_off(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
     outcome is not known switches nothing on, nor does it that its fence waits to be begun once more: until
     the node has reported since, or gone on renewing its Lease, it may strike. `renewed`: the time of its last
     renewal, by the node's own clock; an agent that has nothing new to say reports every five minutes."""
-    return explains(fence, node, renewed) or (node is not None and _is_lost_again(fence, node))
+    return explains(fence, node, renewed) or is_lost_again(fence, node)
 
 
 def explains(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
@@ -36,17 +36,20 @@ def explains(fence: NodeFence, node: Node | None, renewed: str = "") -> bool:
     struck, last = _struck(fence), fence.status.attempts[-1]
     if struck is not None:
         return struck.report != "" and last_report(node) == struck.report and not _went_on(struck, renewed)
-    if not _given_up(fence) or not is_same_boot(node, fence.status.target):
-        return False
-    return last_report(node) == last.report and not _went_on(last, renewed)
+    return _runs_on(fence, node) and last_report(node) == last.report and not _went_on(last, renewed)
 
 
-def _is_lost_again(fence: NodeFence, node: Node) -> bool:
+def is_lost_again(fence: NodeFence, node: Node | None) -> bool:
     """Whether the boot to which an order was given is silent, though that order was taken back."""
-    target, attempts = fence.status.target, fence.status.attempts
-    if fence.status.phase != Phase.CANCELLED or target is None or not attempts or _struck(fence) is not None:
+    if fence.status.phase != Phase.CANCELLED or node is None or node.ready != "Unknown":
         return False
-    return node.ready == "Unknown" and is_same_boot(node, target)
+    return bool(fence.status.attempts) and _struck(fence) is None and _runs_on(fence, node)
+
+
+def _runs_on(fence: NodeFence, node: Node) -> bool:
+    """Whether its last order was taken back, and the boot to which it was given runs still."""
+    target = fence.status.target
+    return target is not None and _given_up(fence) and is_same_boot(node, target)
 
 
 def _went_on(order: FenceAttempt, renewed: str) -> bool:
