@@ -12,7 +12,7 @@ from pod_volumes import pod_volumes
 
 from mooring.kube.objects import Container, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from mooring.kube.reason import Reason
-from mooring.node.pods.decide import decide, next_attempt, outcome
+from mooring.node.pods.decide import decide, next_attempt, outcome, refuse
 from mooring.node.pods.ending import MINIMUM_GRACE_S, shrink
 from mooring.node.pods.facts import Do, Facts, Memory, Plan, Request, Restart, Stop, Termination
 from mooring.node.runtime import ContainerRecord, Sandbox
@@ -210,11 +210,31 @@ def test_of_a_start_that_failed_nothing_is_remembered_and_all_that_was_done_befo
     )
     starts = tuple((Do.START_CONTAINER, name) for name in "abd")
     plan = Plan(((Do.STOP_CONTAINER, "e"), *starts), planned)
-    assert plan.remembered(before, 4) == planned
+    assert plan.remembered(before, 4, {}) == planned
     asked = {"a": Request(1, 9.0), "b": Request(0, 1.0), "c": Request(1, 9.0)}
-    assert plan.remembered(before, 2) == replace(planned, requested=asked)
-    assert plan.remembered(before, 0) == before
-    assert Plan(((Do.DELETE, ""),), replace(planned, deleted=True)).remembered(before, 0) == before
+    assert plan.remembered(before, 2, {}) == replace(planned, requested=asked)
+    assert plan.remembered(before, 0, {}) == before
+    assert Plan(((Do.DELETE, ""),), replace(planned, deleted=True)).remembered(before, 0, {}) == before
+
+
+def test_a_container_that_could_not_be_made_has_not_been_asked_for_and_is_tried_again_after_a_backoff() -> (
+    None
+):
+    facts = Facts(make_pod(), sandbox_of(), READY)
+    memory, delays, now = Memory(), list[float](), 1000.0
+    for _ in range(7):
+        plan = decide(facts, memory, now)
+        assert actions(plan) == [Do.START_CONTAINER]
+        refusal = refuse(plan.memory.refused.get("main"), now)
+        memory = plan.remembered(memory, 1, {"main": refusal})
+        assert memory.requested == {}
+        early = decide(facts, memory, refusal.due - 0.1)
+        assert (early.actions, early.wake_at) == ((), refusal.due)
+        delays.append(refusal.due - now)
+        now = refusal.due
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    runs = decide(replace(facts, sandbox=sandbox_of(main=ran(None))), memory, now)
+    assert runs.memory.refused == {}
 
 
 def test_containers_that_have_all_ended_are_not_waited_for() -> None:

@@ -199,6 +199,32 @@ def test_the_back_off_of_a_container_grows_though_another_one_cannot_be_made(pla
     play(story)
 
 
+def test_a_container_that_cannot_be_made_keeps_none_after_it_from_being_started(play: Play) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(containers=[MISSING, MAIN])
+        await stage.until(lambda: "start main 0" in stage.machine.journal)
+
+    play(story)
+
+
+def test_a_container_is_killed_in_time_though_another_one_cannot_be_made(play: Play) -> None:
+    """It was when that one was tried again, by then two minutes later."""
+
+    async def story(stage: Any) -> None:
+        stage.machine.exit_on_term = False
+        stage.machine.commands["alive"] = (1, 0)
+        await stage.start()
+        dead = {"livenessProbe": probe("alive", initialDelaySeconds=400, terminationGracePeriodSeconds=33)}
+        await stage.create_pod(containers=[{**MAIN, **dead}, MISSING])
+        await stage.until(lambda: "signal main 15" in stage.machine.journal)
+        told = asyncio.get_running_loop().time()
+        await stage.until(lambda: "signal main 9" in stage.machine.journal)
+        assert asyncio.get_running_loop().time() - told < 34
+
+    play(story)
+
+
 def test_a_condemned_container_is_told_once_and_killed_though_another_one_cannot_be_made(play: Play) -> None:
     async def story(stage: Any) -> None:
         stage.machine.exit_on_term = False
@@ -258,6 +284,20 @@ def test_a_pod_that_is_active_for_too_long_has_failed(play: Play) -> None:
         pod = await stage.pod()
         assert pod.status.reason == "DeadlineExceeded"
         assert "kill" in stage.machine.journal
+
+    play(story)
+
+
+def test_the_deadline_of_a_pod_is_met_though_its_volumes_cannot_be_asked_for(play: Play) -> None:
+    """It was when they were asked for again, two minutes later."""
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        claimed = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+        await stage.create_pod(activeDeadlineSeconds=300, volumes=[claimed])
+        began = asyncio.get_running_loop().time()
+        await stage.until(lambda: _phase(stage, "Failed"), 500)
+        assert asyncio.get_running_loop().time() - began < 305
 
     play(story)
 

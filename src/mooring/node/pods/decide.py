@@ -11,12 +11,16 @@ from dataclasses import replace
 
 from mooring.kube.objects import Container, Pod
 from mooring.node.pods.ending import end_condemned, terminate
-from mooring.node.pods.facts import Do, Facts, Goal, Memory, Plan, Request, Restart
+from mooring.node.pods.facts import Do, Facts, Goal, Memory, Plan, Refusal, Request, Restart
 from mooring.node.runtime import ContainerRecord, Sandbox
 
 FIRST_BACKOFF_S = 10.0
 LAST_BACKOFF_S = 300.0
 BACKOFF_RESET_S = 600.0
+FIRST_REFUSAL_S = 0.5
+LAST_REFUSAL_S = 10.0
+"""A container that cannot be made waits for what others are to make: an image, a ConfigMap, a directory.
+Upstream's kubelet looks again after ten seconds."""
 ASK_AGAIN_S = 5.0
 """A request that has not shown by then was lost with its connection; the runtime ignores one that comes
 twice."""
@@ -111,19 +115,28 @@ def _start(facts: Facts, memory: Memory, now: float) -> Plan:
     """Starts what may start now, and ends what is condemned."""
     ending = end_condemned(facts, memory, now)
     actions = list(ending.actions)
-    requested = dict(memory.requested)
+    requested, refused = dict(memory.requested), dict[str, Refusal]()
     wake = [ending.wake_at]
     for container, attempt in startable(facts):
-        restart = memory.restarts.get(container.name)
+        if (refusal := memory.refused.get(container.name)) is not None:
+            refused[container.name] = refusal
+        due = _due(memory, container.name)
         request = requested.get(container.name)
-        if restart is not None and now < restart.due:
-            wake.append(restart.due)
+        if now < due:
+            wake.append(due)
             continue
         if request is None or request.attempt < attempt or now >= request.at + ASK_AGAIN_S:
             actions.append((Do.START_CONTAINER, container.name))
             requested[container.name] = Request(attempt, now)
         wake.append(requested[container.name].at + ASK_AGAIN_S)
-    return Plan(tuple(actions), replace(memory, requested=requested, stops=ending.stops), earliest(*wake))
+    memory = replace(memory, requested=requested, refused=refused, stops=ending.stops)
+    return Plan(tuple(actions), memory, earliest(*wake))
+
+
+def _due(memory: Memory, container: str) -> float:
+    """When it may be started: its backoff is over."""
+    waits = (memory.restarts.get(container), memory.refused.get(container))
+    return max((wait.due for wait in waits if wait is not None), default=0.0)
 
 
 def earliest(*times: float | None) -> float | None:
@@ -206,6 +219,12 @@ def _restart(known: Restart | None, record: ContainerRecord, now: float) -> Rest
     return Restart(
         record.attempt, now, 0.0 if known is None or ran_s >= BACKOFF_RESET_S else _longer(known.delay)
     )
+
+
+def refuse(known: Refusal | None, now: float) -> Refusal:
+    """A container could not be made, once more if `known` says so."""
+    delay = min(known.delay * 2, LAST_REFUSAL_S) if known is not None else FIRST_REFUSAL_S
+    return Refusal(delay, now + delay)
 
 
 def _longer(delay: float) -> float:

@@ -58,6 +58,14 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A container could not be made; it is tried again at `due`, `delay` after the last try."""
+
+    delay: float
+    due: float
+
+
+@dataclass(frozen=True)
 class Request:
     """The runtime was asked for this attempt, at this time."""
 
@@ -74,6 +82,8 @@ class Memory:
     restarts: Mapping[str, Restart] = field(default_factory=dict[str, Restart])
     requested: Mapping[str, Request] = field(default_factory=dict[str, "Request"])
     """The last attempt of each container that the runtime was asked for."""
+    refused: Mapping[str, Refusal] = field(default_factory=dict[str, "Refusal"])
+    """The containers that could not be made when they were tried last."""
     stops: Mapping[str, Stop] = field(default_factory=dict[str, "Stop"])
     deleted: bool = False
     """The API server was told that the pod is gone from here."""
@@ -158,22 +168,21 @@ class Do(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do now, in this order (the first that fails ends the round), and when to look again if nothing
-    happens before."""
+    """What to do now, in this order, and when to look again if nothing happens before. A container that
+    cannot be made keeps nothing else from being done; any other failure ends the round."""
 
     actions: tuple[tuple[Do, str], ...] = ()
     memory: Memory = Memory()
     wake_at: float | None = None
 
-    def remembered(self, before: Memory, done: int) -> Memory:
-        """What to remember when so many of the actions were done. Containers are started last: of one that
-        could not be, and of those after it, what was remembered before; all else is as planned."""
+    def remembered(self, before: Memory, done: int, refused: Mapping[str, Refusal]) -> Memory:
+        """What to remember when so many of the actions were done, and these containers could not be made.
+        Containers are started last: of one that was not asked for it is what was remembered before; all else
+        is as planned."""
         undone = self.actions[done:]
-        if not undone:
-            return self.memory
-        if undone[0][0] is not Do.START_CONTAINER:
+        if undone and undone[0][0] is not Do.START_CONTAINER:
             return before
-        unasked = {name for _, name in undone}
+        unasked = {name for _, name in undone} | refused.keys()
         asked = {name: each for name, each in self.memory.requested.items() if name not in unasked}
         known = {name: each for name, each in before.requested.items() if name in unasked}
-        return replace(self.memory, requested=asked | known)
+        return replace(self.memory, requested=asked | known, refused={**self.memory.refused, **refused})

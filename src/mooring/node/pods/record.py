@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.kube.reason import Reason
-from mooring.node.pods.facts import Memory
+from mooring.node.pods.facts import Memory, Refusal
 
 
 @dataclass
@@ -17,6 +17,8 @@ class PodRecord:
     memory: Memory = field(default_factory=Memory)
     problems: dict[str, Reason] = field(default_factory=dict[str, Reason])
     """By container: why it cannot be made."""
+    refused: dict[str, Refusal] = field(default_factory=dict[str, Refusal])
+    """The containers that could not be made in this look."""
     status: dict[str, Any] | None = None
     """The status that was written last, if any."""
     status_written_at: float = 0.0

@@ -25,10 +25,10 @@ from mooring.kube.workqueue import WorkQueue
 from mooring.node.network import NodeNetwork
 from mooring.node.options import AgentOptions
 from mooring.node.pods.cleanup import remove_pod_directory
-from mooring.node.pods.decide import decide, may_start
+from mooring.node.pods.decide import decide, may_start, refuse
 from mooring.node.pods.ending import ends_with_the_first, grace_period
 from mooring.node.pods.facts import Do, Facts, Memory
-from mooring.node.pods.launch import Overtaken, PodLauncher
+from mooring.node.pods.launch import Overtaken, PodLauncher, PodProblem
 from mooring.node.pods.probing import Probing
 from mooring.node.pods.record import PodRecord
 from mooring.node.pods.source import PodSource
@@ -137,7 +137,7 @@ class PodWorker:
     async def _next(self, uid: str) -> None:
         """Decides once, carries it out, writes the status."""
         record = self._records[uid]
-        before, record.just_started = record.memory, False
+        before, record.just_started, record.refused = record.memory, False, {}
         self._attend(uid, before)
         facts = self._facts(uid)
         now = asyncio.get_running_loop().time()
@@ -155,11 +155,11 @@ class PodWorker:
             log.info("not started any more", pod_uid=uid, what=str(error))
             self._queue.add(uid)
         finally:
-            record.memory = plan.remembered(before, done)
+            record.memory = plan.remembered(before, done, record.refused)
+            if plan.wake_at is not None:
+                self._queue.add_after(uid, plan.wake_at - now)
             if not record.just_started:
                 await self._report(uid, plan.memory)
-        if plan.wake_at is not None:
-            self._queue.add_after(uid, plan.wake_at - now)
         if (Do.FORGET, "") in plan.actions:
             for pod in self._pods.items():  # another may have waited for its name, or its volumes
                 if pod.uid not in self._runtime.sandboxes():
@@ -266,13 +266,24 @@ class PodWorker:
                 record.just_started = True
                 self._queue.add(pod.uid)
             case Do.START_CONTAINER:
-                await self._launcher.start_container(
-                    pod, facts, argument, record.problems, lambda: may_start(self._facts(pod.uid))
-                )
+                await self._start_container(pod, facts, argument)
             case Do.DELETE:
                 await self._delete(pod, facts)
             case _:
                 assert_never(action)
+
+    async def _start_container(self, pod: Pod, facts: Facts, name: str) -> None:
+        """One that cannot be made is tried again after a backoff of its own: no other waits for it."""
+        record = self._records[pod.uid]
+        try:
+            await self._launcher.start_container(
+                pod, facts, name, record.problems, lambda: may_start(self._facts(pod.uid))
+            )
+        except PodProblem as error:
+            now = asyncio.get_running_loop().time()
+            record.refused[name] = refusal = refuse(record.memory.refused.get(name), now)
+            self._queue.add_after(pod.uid, refusal.delay)
+            log.warning("container not started", pod=pod.key, container=name, error=str(error))
 
     def _check_idle(self) -> None:
         running = any(sandbox.running for sandbox in self._runtime.sandboxes().values())
