@@ -16,6 +16,7 @@ from mooring.kube.client import WatchEvent
 from mooring.kube.errors import NotFound, Unreachable
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -432,6 +433,7 @@ def test_another_node_is_chosen_for_a_claim_only_if_nothing_is_made_for_it(
 
     async def story(stage: ControllerStage):
         controller, claim = await waiting_claim(stage, mode="WaitForFirstConsumer")
+        await stage.api.create(Node, {"metadata": {"name": "n0"}})
         chosen = {"metadata": {"annotations": {SELECTED_NODE: "n0"}}}
         claim = await stage.api.patch(PersistentVolumeClaim, "c", chosen, "default")
         controller.cache(PersistentVolumeClaim).accept(claim)

@@ -315,6 +315,63 @@ def test_no_other_node_is_chosen_while_an_earlier_try_may_have_made_the_volume(p
     play(story, topology=True)
 
 
+async def _without_node(stage: ProvisionerStage, name: str) -> None:
+    """The garbage collector takes its CSINode with it."""
+    await stage.api.delete(Node, name)
+    await stage.api.delete(CSINode, name)
+
+
+def test_another_node_is_chosen_for_a_claim_whose_node_has_gone_before_the_storage_was_asked(play: Play):
+    """Other claims of its pod have their volumes in one place."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n2"})
+        with pytest.raises(NodeUnsuited, match="n2"):
+            await stage.reconciled()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert SELECTED not in claim.metadata.annotations
+        assert not await stage.begun()
+        assert stage.storage.calls == []
+
+    play(story, topology=True)
+
+
+@pytest.mark.parametrize("zone", ["a", "b", "c"])
+def test_what_may_be_made_for_a_node_is_asked_for_at_its_place_when_it_has_gone(play: Play, zone: str):
+    """Each of two claims of a pod had been asked for in vain, and was then made in a zone of its own (66585
+    of the swarm). No node may be left in that place."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.node("n2", "b")
+        await stage.node("n3", zone)
+        await stage.storage_class(delayed=True)
+        await stage.claim({SELECTED: "n3"})
+        stage.storage.failing["CreateVolume"].errors = [Code.DEADLINE_EXCEEDED]
+        with pytest.raises(OutcomeUnknown):
+            await stage.reconciled()
+        await _without_node(stage, "n3")
+        assert await stage.reconciled() is not None
+        first, again = (asked.accessibility_requirements.preferred for _, asked in stage.storage.calls)
+        assert dict(again[0].segments) == dict(first[0].segments) == {ZONE: zone}
+
+    play(story, topology=True)
+
+
+def test_a_claim_whose_class_needs_no_node_any_more_is_made_anywhere(play: Play):
+    """The class was made anew with another binding mode, and the node has gone."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.node("n1", "a")
+        await stage.storage_class()
+        await stage.claim({SELECTED: "n2"})
+        assert await stage.reconciled() is not None
+
+    play(story, topology=True)
+
+
 def test_attributes_of_a_class_are_asked_for(play: Play):
     async def story(stage: ProvisionerStage) -> None:
         of_class = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}

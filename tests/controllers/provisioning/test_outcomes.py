@@ -16,7 +16,7 @@ from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.client import WatchEvent
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.memory import remembered
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageFull, StorageRefused
@@ -105,6 +105,8 @@ def test_a_claim_that_still_wants_its_volume_stays_begun_though_the_storage_refu
 
 async def chosen(stage: ControllerStage, controller: Any, *finalizers: str) -> None:
     """The scheduler has chosen a node, and another process marked the claim, if there are `finalizers`."""
+    if await stage.api.find(Node, "n") is None:
+        await stage.api.create(Node, {"metadata": {"name": "n"}})
     metadata = {"annotations": {SELECTED_NODE: "n"}, **({"finalizers": [*finalizers]} if finalizers else {})}
     claim = await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": metadata}, "default")
     controller.cache(PersistentVolumeClaim).accept(claim)
@@ -178,6 +180,23 @@ def test_nothing_is_remembered_of_a_claim_that_is_done_with(play: Play, end: str
             bound = await stage.api.patch(PersistentVolumeClaim, "c", other, "default")
             controller.cache(PersistentVolumeClaim).accept(bound)
             await controller.reconcile(CLAIM)
+        assert [*remembered(controller, {claim.uid})] == []
+
+    play(story)
+
+
+def test_nothing_is_remembered_of_a_claim_that_goes_while_its_node_is_read(play: Play):
+    async def story(stage: ControllerStage):
+        controller, claim = await waiting_claim(stage, mode="WaitForFirstConsumer")
+        await chosen(stage, controller)
+        storage_says(controller, NotAsked("away"))
+        held = stage.wire.hold(request("GET", "nodes/n"))
+        working = asyncio.create_task(controller.reconcile(CLAIM))
+        await held.arrived.wait()
+        controller.cache(PersistentVolumeClaim).apply(WatchEvent("DELETED", claim, "1000000"))
+        held.release()
+        with pytest.raises(NotAsked):
+            await working
         assert [*remembered(controller, {claim.uid})] == []
 
     play(story)

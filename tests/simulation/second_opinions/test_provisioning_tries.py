@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.errors import Conflict
-from mooring.kube.objects import ObjectMeta, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import Node, ObjectMeta, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions import provisioning_tries as tries
 from mooring.simulation.checks.second_opinions.near import Near, changed
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, OutcomeUnknown, StorageFull
@@ -113,6 +113,45 @@ def test_whether_another_node_may_do_is_right_and_the_contrary_objected_to(
     real = ProvisioningController.__dict__["_can_go_elsewhere"](asked, begun(), of_class)
     assert [*tries.of_elsewhere(real, asked, begun(), of_class)] == []
     assert [*tries.of_elsewhere(not real, asked, begun(), of_class)]
+
+
+NODE, OTHER = (Node(metadata=ObjectMeta(name=name)) for name in "nm")
+
+
+@pytest.mark.parametrize(
+    ("answer", "of_class", "certain", "right"),
+    [
+        (NODE, LATE, True, True),
+        (OTHER, LATE, True, False),
+        (None, LATE, False, True),
+        (None, NOW, True, True),
+        (None, LATE, True, False),
+        (NodeUnsuited(""), LATE, True, True),
+        (NodeUnsuited(""), LATE, False, False),
+        (NodeUnsuited(""), NOW, True, False),
+    ],
+)
+def test_the_node_is_the_selected_one_and_another_is_chosen_if_it_has_gone_and_nothing_is_there(
+    answer: Any, of_class: StorageClass, certain: bool, right: bool
+):
+    asked = provisioner(certain=certain)
+    assert (not [*tries.of_selected_node(answer, asked, begun(), of_class)]) is right
+
+
+def test_a_claim_without_a_selected_node_is_for_none():
+    asked = provisioner(certain=True)
+    assert [*tries.of_selected_node(None, asked, claim(), LATE)] == []
+    assert len([*tries.of_selected_node(NODE, asked, claim(), LATE)]) == 1
+
+
+@pytest.mark.parametrize(("told", "right"), [(begun(), False), (claim(), True), (None, True)])
+def test_the_place_of_a_volume_that_may_be_there_is_not_forgotten_as_long_as_its_claim_is_marked(
+    told: Any, right: bool
+):
+    asked = provisioner(certain=False)
+    assert [*tries.of_selected_node(NODE, asked, begun(), LATE)] == []
+    assert [*tries.of_a_change(None, asked, begun(), told)] == []
+    assert (not [*tries.of_selected_node(None, asked, begun(), LATE)]) is right
 
 
 def failure(error: Exception, asked: Any, kept: PersistentVolumeClaim, of_class: StorageClass) -> int:

@@ -28,7 +28,6 @@ from mooring.controllers.provisioning.reclaim import Reclaimer, has_no_claim, ma
 from mooring.kube.decision import Decision
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
-    Node,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -395,13 +394,6 @@ def test_a_copy_of_what_is_on_another_storage_is_objected_to():
     copied.get_volume_name.return_value = "disk-1"
     claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume()}
     assert [*provisionings.of_content(DISK_1, None, claim(data_source=COPY), claims, volumes, copied)]
-
-
-def test_another_node_than_the_one_that_is_selected_is_objected_to():
-    given_claim = asked_for(EBS, selected=True)
-    assert [*provisionings.of_selected_node(Node(metadata=ObjectMeta(name="n")), None, given_claim)] == []
-    assert [*provisionings.of_selected_node(Node(metadata=ObjectMeta(name="m")), None, given_claim)]
-    assert [*provisionings.of_selected_node(Node(metadata=ObjectMeta(name="n")), None, claim())]
 
 
 def test_the_claims_of_a_class_are_marked_and_no_others():

@@ -85,6 +85,9 @@ class ProvisioningController(Controller[Key]):
         self._static_volumes = static_volumes
         self._begun_by: dict[str, StorageClass] = {}
         """Uids of claims that this process began → the class; it may be deleted before the claim."""
+        self._begun_for: dict[str, Node] = {}
+        """Uids of claims that this process began → the selected node as it was last seen; it may be deleted
+        before the volume is made."""
         self._certain: set[str] = set()
         """Uids of claims for which nothing can have been made: this process marked them as begun, they have
         had that mark ever since, and the storage refused each try."""
@@ -109,6 +112,7 @@ class ProvisioningController(Controller[Key]):
     def _forget(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)
         self._begun_by.pop(claim.uid, None)
+        self._begun_for.pop(claim.uid, None)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """What is certain of a claim goes with its mark: the next one may be that of another process, which
@@ -220,7 +224,7 @@ class ProvisioningController(Controller[Key]):
                 mount_options=storage_class.mount_options,
                 parameters=storage_class.parameters,
                 content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
-                selected_node=await self._selected_node(claim),
+                selected_node=await self._selected_node(claim, storage_class),
                 allowed_topologies=storage_class.allowed_topologies,
                 attributes=await self._attributes(claim, plugin),
             )
@@ -288,9 +292,20 @@ class ProvisioningController(Controller[Key]):
             raise InvalidSpec(f"VolumeAttributesClass {name} of claim {claim.key} {what}")
         return of_class.parameters
 
-    async def _selected_node(self, claim: PersistentVolumeClaim) -> Node | None:
+    async def _selected_node(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Node | None:
+        """The node that the scheduler has chosen. One that has gone is left for another, as upstream has it
+        (ProvisioningReschedule), unless a volume may have been made for it: that is asked for where it was,
+        as the other volumes of its pod are."""
         name = claim.metadata.annotations.get(SELECTED_NODE)
-        return await self.client.find(Node, name) if name else None
+        if not name:
+            return None
+        node = await self.client.find(Node, name)
+        if node is None and self._can_go_elsewhere(claim, storage_class):
+            raise NodeUnsuited(f"the selected node {name} does not exist")
+        if node is not None and claim.uid in self._begun_by:  # else the claim has gone meanwhile
+            self._begun_for[claim.uid] = node
+        known = self._begun_for.get(claim.uid)
+        return node or (known if known is not None and known.name == name else None)
 
     async def _create(self, claim: PersistentVolumeClaim, made: PersistentVolume) -> None:
         body = body_of(made, claim)

@@ -68,6 +68,19 @@ def test_a_selected_node_of_which_the_driver_has_said_nothing_is_waited_for():
         zones("n5")
 
 
+@pytest.mark.parametrize(("zone", "first"), [("b", ["b"]), ("d", ["d"]), (None, [])])
+def test_the_place_of_a_selected_node_that_has_gone_is_known_by_its_labels(
+    zone: str | None, first: list[str]
+):
+    """If they say it: else any place will do."""
+    gone, _ = node("gone", zone)
+    found = requirement(DRIVER, NODES, selected=gone, allowed=(), claim_uid="u")
+    assert found is not None
+    places = [each.segments[ZONE] for each in found.preferred]
+    assert places[: len(first)] == first
+    assert sorted(places) == sorted({"a", "b", "c", *first})
+
+
 def test_a_driver_without_places_is_asked_for_none():
     plain = [node("n1", None, keys=())]
     assert requirement(DRIVER, plain, selected=None, allowed=(), claim_uid="u") is None

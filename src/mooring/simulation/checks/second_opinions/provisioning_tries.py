@@ -16,7 +16,7 @@ from typing import Any
 
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.near_arguments import given, near_to, of, said
@@ -28,6 +28,10 @@ from mooring.volumes.interfaces import ModifiableVolumePlugin
 UNTOUCHED: Memories[set[str]] = Memories(set)
 """Of each provisioner: uids of claims that it has marked as begun, that have had that mark since, and of
 which each try had certainly no effect."""
+
+
+BEGUN_FOR: Memories[dict[str, str]] = Memories(dict)
+"""Of each provisioner: uid of a claim that has had that mark since → the node whose Node it has seen last."""
 
 
 LET_GO: Memories[dict[str, dict[str, Any]]] = Memories(dict)
@@ -63,7 +67,10 @@ def of_a_change(
     answer: None, asked: Any, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
 ) -> Iterable[str]:
     """A claim that is told without the mark may be marked by another process next: also if this one tries to,
-    and has no answer."""
+    and has no answer. Of one that has gone nothing is to be known any more."""
+    told = new or old
+    if told is not None and (new is None or BEGUN not in new.metadata.finalizers):
+        BEGUN_FOR.of(asked).pop(told.uid, None)
     if new is not None and BEGUN not in new.metadata.finalizers:
         UNTOUCHED.of(asked).discard(new.uid)
     return ()
@@ -103,6 +110,24 @@ def of_elsewhere(
     delayed = storage_class.volume_binding_mode == DELAYED
     if answer != (delayed and _is_untouched(asked, claim)):
         yield f"claim {claim.key} can have a volume elsewhere: {answer}"
+
+
+def of_selected_node(
+    answer: Node | Exception | None, asked: Any, claim: PersistentVolumeClaim, storage_class: StorageClass
+) -> Iterator[str]:
+    """The scheduler says on the claim which node it has chosen. If that has gone, a volume that may be there
+    is asked for at its place all the same; where nothing is there the scheduler chooses another."""
+    name = claim.metadata.annotations.get(SELECTED_NODE)
+    elsewhere = storage_class.volume_binding_mode == DELAYED and _is_untouched(asked, claim)
+    if isinstance(answer, NodeUnsuited):
+        if not elsewhere:
+            yield f"claim {claim.key} is not made for {name}, and its volume may be there"
+    elif isinstance(answer, Node):
+        BEGUN_FOR.of(asked)[claim.uid] = answer.name
+        if answer.name != name:
+            yield f"the node of claim {claim.key} is {answer.name}, and not {name}"
+    elif answer is None and name and (elsewhere or BEGUN_FOR.of(asked).get(claim.uid) == name):
+        yield f"claim {claim.key} is made anywhere, and node {name} is selected"
 
 
 def untouched_before(asked: Any, claim: PersistentVolumeClaim, written: StorageClass) -> bool:
@@ -161,5 +186,6 @@ QUESTIONS = (
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
     Question(ProvisioningController, "_is_nothing_there", of_nothing, near=OF_ERRORS),
     Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere, near=OF_CLASSES),
+    Question(ProvisioningController, "_selected_node", of_selected_node, refusals=(NodeUnsuited,)),
     Question(ProvisioningController, "_make", of_a_failure, before=untouched_before, refusals=(Exception,)),
 )

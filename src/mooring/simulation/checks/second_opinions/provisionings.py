@@ -19,7 +19,6 @@ from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
 from mooring.kube.decision import Decision
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
-    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -254,13 +253,6 @@ def of_attachment(answer: Iterable[object], record: VolumeAttachment) -> Iterato
         yield f"a change of {record.name} marks {answer}"
 
 
-def of_selected_node(answer: Node | None, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
-    """The scheduler says on the claim which node it has chosen."""
-    name = claim.metadata.annotations.get(SELECTED_NODE)
-    if answer is not None and answer.name != name:
-        yield f"the node of claim {claim.key} is {answer.name}, and not {name}"
-
-
 QUESTIONS = (
     Question(controller, "decide_claim", of_claim, near=near_reclaims.OF_REQUEST),
     Question(controller, "decide_volume", of_volume, near=near_reclaims.OF_RECLAIM),
@@ -271,6 +263,5 @@ QUESTIONS = (
     Question(ProvisioningController, "_deletable", of_deletable),
     Question(ProvisioningController, "_make", of_made),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
-    Question(ProvisioningController, "_selected_node", of_selected_node),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
 )

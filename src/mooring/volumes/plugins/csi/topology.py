@@ -2,7 +2,8 @@
 
 A driver reports for each node its segments: the keys are in the CSINode, the values are the Node's labels.
 Rules: the CSI community's provisioner ("topology support"). With a selected node, that node's segments come
-first; without one, those of all nodes, in an order that differs from claim to claim, so that volumes spread.
+first, also when the node has gone; without one, those of all nodes, in an order that differs from claim to
+claim, so that volumes spread.
 """
 
 from __future__ import annotations
@@ -45,10 +46,15 @@ def requirement(
     claim_uid: str,
 ) -> csi.TopologyRequirement | None:
     """Returns what is requested; None if no node has segments. Raises InvalidSpec if no allowed place has a
-    node, NodeUnsuited if the selected node is in no allowed place."""
+    node, NodeUnsuited if the selected node is in no allowed place. `selected` may have gone, so that it is
+    none of `nodes`: it counts if its labels say where it was."""
+    nodes = list(nodes)
     there = {
         node.name: segments for node, its in nodes if (segments := segments_of(driver, node, its)) is not None
     }
+    if selected is not None and selected.name not in {node.name for node, _ in nodes}:
+        there |= (gone := _where_it_was(selected, driver, [its for _, its in nodes]))
+        selected = selected if gone else None
     places = _spread(_allowed(there.values(), allowed), claim_uid)
     if selected is not None:
         here = _place_of(selected, there, places, driver)
@@ -71,6 +77,13 @@ def _place_of(
     if here not in places:
         raise NodeUnsuited(f"the class does not allow volumes where node {selected.name} is ({_text(here)})")
     return here
+
+
+def _where_it_was(gone: Node, driver: str, others: Iterable[CSINode | None]) -> dict[str, Segments]:
+    """The place of a node, by its labels. Its CSINode has gone with it: the keys are those of any other node,
+    as a driver has the same ones everywhere."""
+    places = (segments_of(driver, gone, its) for its in others)
+    return next(({gone.name: each} for each in places if each is not None), dict[str, Segments]())
 
 
 def _allowed(there: Iterable[Segments], allowed: Sequence[TopologySelectorTerm]) -> list[Segments]:
