@@ -228,13 +228,14 @@ def node(
     seen: str = "",
     ready: str = "Unknown",
     has: Sequence[str] = ("disk/v",),
+    wants: Sequence[str] = (),
 ) -> tuple[str, dict[str, Any]]:
     taints = [{"key": "node.kubernetes.io/out-of-service", "timeAdded": "t"}] if tainted else []
     annotations = {"mooring.dev/out-of-service-seen": seen} if seen else {}
     status = {
         "conditions": [{"type": "Ready", "status": ready}],
         "volumesAttached": [{"name": name} for name in has],
-        "volumesInUse": [*has],
+        "volumesInUse": [*has, *wants],
     }
     return written(
         "nodes",
@@ -763,6 +764,36 @@ def test_a_volume_may_go_whose_node_went_while_that_was_on_its_way_and_no_later(
     assert found([*let_go, going]) == []
     assert found([*let_go, wait(2), going]) == ["S23"]
     assert found([READY, USES, record(), gone("nodes", "n1"), going]) == ["S23"], "it had not let it go"
+
+
+def test_a_true_word_about_a_machine_without_a_node_frees_what_no_later_registration_has_had():
+    """66335 of the swarm: the controller was away while there was a Node of that name again."""
+    off, on = ("truth.power", {"on": False}), ("truth.power", {"on": True})
+    before: Events = [READY, USES, record(), gone("nodes", "n1")]
+    declared, going = ("plan.declared", DECLARED), record(deletionTimestamp="now")
+    wanted = node(tainted=False, ready="True", has=(), wants=["disk/v"])
+    ends: Events = [gone("nodes", "n1"), wait(2), going]
+    said: Events = [*before, off, declared, on]
+
+    def of(events: Events) -> list[str]:
+        return found(events, actor="n1")
+
+    assert of([*said, wanted, *ends]) == []
+    assert of([*before, declared, wanted, *ends]) == ["S23"], "it ran when that was said"
+    assert of([*before, off, on, wanted, *ends]) == ["S23"], "none was said"
+    assert of([*before[:-1], off, declared, wanted, *ends]) == ["S23"], "that was of a Node"
+    assert of([*before[:-2], before[-1], off, declared, record(), wanted, *ends]) == ["S23"], "it came later"
+    assert of([*said, wanted, *ends[:-1], wanted, going]) == [], "a Node came while that was on its way"
+    assert of([*said, wanted, wait(2), going]) == ["S23"], "there is a Node, which may use it"
+    assert of([*said, wanted, USES, *ends]) == ["S23"], "it was told of the volume"
+    assert of([*said, wanted, ("truth.mounted", MOUNTED), *ends]) == ["S23"]
+    given = {"mooring.dev/volume-name": "v", "mooring.dev/node-uid": "b"}
+    last = record(annotations=given, deletionTimestamp="now")
+    assert of([*said, wanted, *ends[:-1], last]) == ["S23"], "it is of the next registration"
+    another = record(uid="b", deletionTimestamp="now")
+    assert of([*said, wanted, record_gone(), record(uid="b"), *ends[:-1], another]) == ["S23"]
+    taken_back = ("plan.declared", DECLARED | {"out": False})
+    assert of([*said, wanted, taken_back, *ends]) == ["S23"]
 
 
 def test_a_timer_may_run_out_early_by_as_much_as_the_controllers_clock_is_wrong_and_no_more():

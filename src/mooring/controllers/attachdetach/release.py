@@ -171,7 +171,8 @@ def evidence_holds(evidence: Evidence, node: Node | None, node_uid: str) -> bool
 
 def statement_holds(statement: Statement, node: Node | None, node_uid: str) -> bool:
     """Whether the statement is about the node as it shows itself now: a node that has reported again makes it
-    void (C12b). `node_uid` is the uid recorded on the VolumeAttachment."""
+    void (C12b). `node_uid` is the uid recorded on the VolumeAttachment. One about an absent Node holds for as
+    long as that uid is recorded: a boot that was registered in between has not had the volume (C13)."""
     if node is None:
         return statement.absent and statement.node_uid == node_uid
     now = (node.uid, node.status.node_info.boot_id, last_report(node))

@@ -14,6 +14,7 @@ from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.node_reports import NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.power import Boots
+from mooring.simulation.checks.invariants.standing_words import StandingWords
 from mooring.simulation.checks.invariants.statements import Statements
 from mooring.simulation.checks.invariants.volume_users import Users
 from mooring.simulation.checks.settings import Settings
@@ -43,6 +44,7 @@ class Releases:
         self._faults = Faults.of(trace)
         self._reports = NodeReports.of(trace)
         self._dead, self._boots = Statements.of(trace), Boots.of(trace)
+        self._words = StandingWords.of(trace)
         self._users = Users.of(trace)
         self._forced: dict[str, Place] = {}  # VolumeAttachment -> place
         self._going: set[str] = set()
@@ -83,11 +85,11 @@ class Releases:
 
     def _judge(self, name: str, record: StoredObject, event: Event) -> str:
         """It begins to go: with its node's consent, by force, or without any right; then what is wrong."""
-        node, report = record.spec.node_name, self._reports[record.spec.node_name]
-        if report.has_let_go(record, event.time):
+        node, report, now = record.spec.node_name, self._reports[record.spec.node_name], event.time
+        if report.has_let_go(record, now):
             return ""
-        stated = self._dead.held_lately(node, event.time) or self._boots.fenced(record)
-        problem = "" if stated else self.by_timer(name, record, event.time)
+        stated = self._dead.held_lately(node, now) or self._words.free(name, record, now)
+        problem = "" if stated or self._boots.fenced(record) else self.by_timer(name, record, now)
         if not problem:
             self._forced[name] = record.volume_name, node
         return problem
@@ -113,9 +115,9 @@ class Releases:
 
 class ReleasedWithRight(Checker):
     """S23: a VolumeAttachment begins to go only when its node has been seen without the volume in its lists,
-    while an operator's word about the node is in force, or when the policy's timer has run out: for the whole
-    of its time the node was silent; or because of a fence of the boot that its Node shows, which is truly
-    over (S18)."""
+    while an operator's word about the node is in force, or has freed the volume for good (`StandingWords`);
+    when the policy's timer has run out: for the whole of its time the node was silent; or because of a fence
+    of the boot that its Node shows, which is truly over (S18)."""
 
     name = "S23"
 
