@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mooring.kube.objects import (
     ObjectMeta,
     PersistentVolumeClaim,
@@ -11,7 +13,7 @@ from mooring.kube.objects import (
     PodSpec,
     Volume,
 )
-from mooring.simulation.checks.liveness import had_while_waiting
+from mooring.simulation.checks.liveness import had_while_waiting, waited_for
 
 CLAIMS = {
     f"default/{name}": PersistentVolumeClaim(
@@ -37,3 +39,15 @@ def test_a_pod_that_waits_for_a_volume_of_a_silent_machine_may_have_its_others_w
 
 def test_one_that_goes_or_is_on_the_silent_machine_itself_has_nothing_elsewhere():
     assert had_while_waiting([pod("n2", going=True), pod("n1")], CLAIMS, {"n1"}) == set()
+
+
+def test_a_deleted_claim_is_waited_for_as_long_as_a_pod_of_a_silent_machine_uses_it():
+    """70743 of the swarm: the claim of the same name, which a user makes when it is gone, is never made."""
+    claim = CLAIMS["default/data"]
+    deleted = msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, deletion_timestamp="t")
+    )
+    assert waited_for([deleted], set(), {"default/data"}) == {"default/data"}
+    assert waited_for([deleted], set(), {"default/log"}) == set()
+    assert waited_for([claim], set(), {"default/data"}) == set()
+    assert waited_for([claim], {"pv-data"}, set()) == {"default/data"}

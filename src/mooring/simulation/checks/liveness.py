@@ -144,9 +144,7 @@ def _of_set(pod: Pod) -> bool:
 
 async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> set[str]:
     """The pods of silent machines, and those that wait for a volume which such a machine may still write
-    to, or for one that is made by hand while it keeps such a one. One that the storage has shut it out of, it
-    does not keep; but no second pod may have one of ReadWriteOncePod as long as its pod there is not known to
-    have ended."""
+    to. One that the storage has shut it out of, it does not keep."""
     if not cluster.silent:
         return set()
     records = (await cluster.api.list(VolumeAttachment)).items
@@ -159,18 +157,26 @@ async def _kept_by_silence(cluster: SimulatedCluster, pods: dict[str, Pod]) -> s
     held = {each.spec.source.persistent_volume_name for each in records}
     claims = (await cluster.api.list(PersistentVolumeClaim)).items
     used = {key for pod in pods.values() if pod.spec.node_name in cluster.silent for key in claims_of(pod)}
-    by_hand = any(name and not name.startswith("pvc-") for name in held)
-    waited = {
-        claim.key
-        for claim in claims
-        if claim.spec.volume_name in held
-        or (claim.key in used and ONE_POD_MODE in claim.spec.access_modes)
-        or (by_hand and not claim.spec.volume_name and claim.spec.storage_class_name in BY_HAND)
-    }
+    waited = waited_for(claims, {name for name in held if name}, used)
     return {
         n
         for n, pod in pods.items()
         if pod.spec.node_name in cluster.silent or waited.intersection(claims_of(pod))
+    }
+
+
+def waited_for(claims: Iterable[PersistentVolumeClaim], held: set[str], used: set[str]) -> set[str]:
+    """The claims that no pod elsewhere can have, when silent machines hold these PersistentVolumes and their
+    pods, which are not known to have ended, use these claims: one whose volume is held, or is made by hand
+    while such a one is held; one of ReadWriteOncePod; one that a user has deleted, which stays for as long as
+    a pod uses it."""
+    by_hand = any(not name.startswith("pvc-") for name in held)
+    return {
+        claim.key
+        for claim in claims
+        if claim.spec.volume_name in held
+        or (claim.key in used and (claim.deleting or ONE_POD_MODE in claim.spec.access_modes))
+        or (by_hand and not claim.spec.volume_name and claim.spec.storage_class_name in BY_HAND)
     }
 
 
