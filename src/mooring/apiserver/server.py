@@ -139,12 +139,10 @@ class Server:
         """Answers one request. A watch's answer has a `stream`, which the caller closes with `aclose()`."""
         try:
             answer = await self._answer(request)
-        except ApiError as error:
+        except (ApiError, StoreFailed) as error:
             answer = failure(error)
         except WrongForm as error:
             answer = failure(BadRequest(str(error)))
-        except StoreFailed as error:
-            answer = failure(Unavailable(str(error), retryAfterSeconds=1))
         return _with_warnings(answer, request.warnings) if request.warnings else answer
 
     async def call(
@@ -181,7 +179,14 @@ class Server:
             self._authorizer.authorize(user, attributes_of(route, request))
         if route.kind.custom is not None and route.kind.custom.deprecated:
             request.warnings.append(route.kind.custom.deprecated)
-        answer = await self._handler(route)(request, route)
+        try:
+            answer = await self._handler(route)(request, route)
+        except ApiError:
+            # A write is decided upon what others are still writing: who is told that an object is gone, or
+            # has changed, is told what lasts.
+            if request.method != "GET":
+                await self.store.settled()
+            raise
         await self._clean_up(route)
         return answer
 
@@ -238,8 +243,10 @@ def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     )
 
 
-def failure(error: ApiError) -> Response:
+def failure(error: ApiError | StoreFailed) -> Response:
     """The answer that says what has failed."""
+    if isinstance(error, StoreFailed):
+        error = Unavailable(str(error), retryAfterSeconds=1)
     if isinstance(error, NoSuchPath):
         return Response(
             error.code, {"content-type": "text/plain; charset=utf-8"}, f"{error.message}\n".encode()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from opinions import objections
 from tests.conftest import run_in_virtual_time
 
-from mooring.apiserver.errors import Expired, StoreFailed, TooLargeVersion
+from mooring.apiserver import Request, Server
+from mooring.apiserver.errors import BadRequest, Expired, NotFound, StoreFailed, TooLargeVersion
 from mooring.apiserver.store.history import Item
 from mooring.apiserver.store.log import Batch, Log, MemoryLog
 from mooring.apiserver.store.object_store import Store
@@ -23,6 +24,7 @@ from mooring.simulation.checks.second_opinions import store
 from mooring.simulation.checks.second_opinions.store import (
     of_a_head,
     of_a_list,
+    of_a_refusal,
     of_a_removal,
     of_a_version,
     of_a_write,
@@ -31,6 +33,7 @@ from mooring.simulation.checks.second_opinions.store import (
     of_skipping,
     of_the_future,
     takes_writes,
+    under_way_at,
 )
 from mooring.simulation.parts.store_log import VolatileLog
 
@@ -126,6 +129,32 @@ def test_a_head_that_is_not_what_was_written_last_is_objected_to() -> None:
         held.remove(PODS, WEB, pod())
         assert [*of_a_head(newest, held, PODS, WEB)]
         assert [*of_a_list([newest], held, PODS)]
+
+    assert heard(story) == []
+
+
+def test_a_refusal_by_what_may_not_last_is_objected_to() -> None:
+    async def story(held: Store) -> None:
+        server = Server.in_memory()
+        await server.start()
+        gone, lasts = Request("DELETE", "/x"), asyncio.get_running_loop().create_future()
+        assert [*of_a_refusal(NotFound("x"), [lasts], server, gone)]
+        assert not [*of_a_refusal(BadRequest("x"), [lasts], server, gone)]
+        lasts.set_result(None)
+        assert not [*of_a_refusal(NotFound("x"), [lasts], server, gone)]
+
+    assert heard(story) == []
+
+
+def test_what_a_write_may_be_decided_upon_is_what_is_being_written() -> None:
+    async def story(held: Store) -> None:
+        server = Server.in_memory()
+        await server.start()
+        server.store = held
+        assert under_way_at(server, Request("DELETE", "/x")) == []
+        done = held.write(PODS, WEB, pod())
+        assert under_way_at(server, Request("DELETE", "/x")) == [done]
+        assert under_way_at(server, Request("GET", "/x")) == []
 
     assert heard(story) == []
 

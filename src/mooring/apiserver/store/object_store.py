@@ -124,6 +124,8 @@ class Store:
         self._batch: list[_Write] = []
         self._heads: dict[tuple[str, Key], Change] = {}
         self._flush: asyncio.Task[None] | None = None
+        self._proposed = 0  # the version of the last write that was decided
+        self._settling: list[tuple[int, asyncio.Future[None]]] = []  # done when that version is durable
         self._failure: BaseException | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._rehearsal: Rehearsal | None = None
@@ -219,9 +221,12 @@ class Store:
         return performed
 
     async def settled(self) -> None:
-        """Returns when every write proposed so far is durable. Raises `StoreFailed`."""
-        while self._flush is not None:
-            await asyncio.shield(self._flush)
+        """Returns when every write proposed so far is durable, whatever is proposed meanwhile. Raises
+        `StoreFailed`."""
+        if self._flush is not None and self.version < self._proposed:
+            durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settling.append((self._proposed, durable))
+            await durable
         self._check_alive()
 
     @property
@@ -260,6 +265,7 @@ class Store:
             self.version = change.item.version
             done.set_result(change.item)
             return done
+        self._proposed = change.item.version
         self._batch.append(_Write(resource, change, done))
         self._heads[resource, change.item.key] = change
         # The task begins in the loop's next turn, so all writes that are decided in this turn share one
@@ -317,10 +323,12 @@ class Store:
         self._failure = error
         self._heads.clear()
         self._batch = []
-        for write in writes:
-            if not write.done.done():
-                write.done.set_exception(self._failed())
-                write.done.exception()  # marks it as retrieved: the request that waited may have been cancelled
+        waiting = [*(write.done for write in writes), *(durable for _, durable in self._settling)]
+        self._settling = []
+        for each in waiting:
+            if not each.done():
+                each.set_exception(self._failed())
+                each.exception()  # marks it as retrieved: the request that waited may have been cancelled
 
     def _failed(self) -> StoreFailed:
         return StoreFailed(
@@ -351,9 +359,17 @@ class Store:
                 del self._heads[write.resource, write.change.item.key]
             if not write.done.done():
                 write.done.set_result(write.change.item)
+        self._tell_settled()
         self._evict()
         for resource in touched:
             self.collection(resource).history.wake()
+
+    def _tell_settled(self) -> None:
+        due = [each for each in self._settling if each[0] <= self.version]
+        self._settling = [each for each in self._settling if each[0] > self.version]
+        for _, durable in due:
+            if not durable.done():  # the request that waited may have been cancelled
+                durable.set_result(None)
 
     def _apply(self, resource: str, change: Change) -> None:
         self.collection(resource).apply(change)

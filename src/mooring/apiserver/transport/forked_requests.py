@@ -28,7 +28,7 @@ import msgspec
 import structlog
 
 from mooring.apiserver.encodings.negotiation import negotiate
-from mooring.apiserver.errors import ApiError, Conflict, Internal, TooLarge, TooManyRequests
+from mooring.apiserver.errors import ApiError, Conflict, Internal, StoreFailed, TooLarge, TooManyRequests
 from mooring.apiserver.message import Request, Response
 from mooring.apiserver.requests.reads import respond
 from mooring.apiserver.server import Server, failure
@@ -74,7 +74,7 @@ class Aside:
         try:
             async with self._turns:
                 return await self._decided(request)
-        except ApiError as error:
+        except (ApiError, StoreFailed) as error:
             return failure(error)
         finally:
             self._waiting -= 1
@@ -94,6 +94,8 @@ class Aside:
         await asyncio.gather(*made.done)
         if outcome.rehearsal.writes:
             await self._server.clean_up(request)
+        elif request.method != "GET":
+            await store.settled()  # as in `Server`: a refusal, too, says what lasts
         answer = Response(outcome.status, outcome.headers, made.renumbered(outcome.body))
         if plain is request or answer.status >= 300:
             return answer

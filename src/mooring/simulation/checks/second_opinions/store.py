@@ -13,7 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.apiserver.errors import Expired, StoreFailed, TooLargeVersion
+from mooring.apiserver.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    NotFound,
+    StoreFailed,
+    TooLargeVersion,
+)
+from mooring.apiserver.message import Request, Response
+from mooring.apiserver.server import Server
 from mooring.apiserver.store.history import Change, Cursor, Item, Key
 from mooring.apiserver.store.object_store import Store
 from mooring.simulation.checks.second_opinions.memories import Memories
@@ -32,6 +42,9 @@ class Proposed:
 
 
 PROPOSED = Memories(Proposed)
+
+UPON_AN_OBJECT = (NotFound, AlreadyExists, Conflict)
+"""The refusals that say what has become of an object."""
 
 
 def takes_writes(store: Store, *asked: object) -> bool | None:
@@ -98,6 +111,21 @@ def of_settling(answer: StoreFailed | None, before: list[Future[Item]], store: S
         yield "writes that were proposed before are still under way"
     if (answer is None) != (takes_writes(store) is not False):
         yield f"all that was proposed is said to be durable ({answer}), and whether the log takes writes is not so"
+
+
+def under_way_at(server: Server, request: Request) -> list[Future[Item]]:
+    """What a write may be decided upon, and is not durable yet."""
+    commits = request.method != "GET" and vars(server.store)["_flush"] is not None
+    return under_way(server.store) if commits else []
+
+
+def of_a_refusal(
+    answer: Response | Exception, before: list[Future[Item]], server: Server, request: Request
+) -> Iterator[str]:
+    """Who is told that an object is gone, or has changed, is told what lasts: what was being written then is
+    durable by now."""
+    if isinstance(answer, UPON_AN_OBJECT) and not all(done.done() for done in before):
+        yield f"{request.method} {request.path} is refused by what may not last: {answer.message}"
 
 
 def of_a_head(answer: Item | None, store: Store, resource: str, key: Key) -> Iterator[str]:
@@ -197,6 +225,7 @@ def of_a_list(answer: Sequence[Item], store: Store, resource: str) -> Iterator[s
 QUESTIONS = (
     Question(Store, "write", of_a_write, before=takes_writes, refusals=(StoreFailed,)),
     Question(Store, "remove", of_a_removal, before=takes_writes, refusals=(StoreFailed,)),
+    Question(Server, "_answer", of_a_refusal, before=under_way_at, refusals=(ApiError, StoreFailed)),
     Question(Store, "settled", of_settling, before=under_way, refusals=(StoreFailed,)),
     Question(Store, "check_not_future", of_the_future, refusals=(TooLargeVersion,)),
     Question(Store, "head", of_a_head),
