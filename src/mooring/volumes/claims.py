@@ -109,12 +109,19 @@ def bound_persistent_volume(claim: PersistentVolumeClaim, pv: PersistentVolume |
     if pv is None:
         message = f"{where} of claim {claim.key} does not exist"
         raise ClaimError(where, "VolumeNotFound", message)
-    reference = pv.spec.claim_ref
-    if reference is None or reference.uid != claim.uid:
+    if not is_volume_of(pv, claim):
+        reference = pv.spec.claim_ref
         bound_to = f"{reference.namespace}/{reference.name} (uid {reference.uid})" if reference else "nothing"
         message = f"{where} is bound to {bound_to}, not to claim {claim.key} (uid {claim.uid})"
         raise ClaimError(where, "VolumeNotOfClaim", message)
     return pv
+
+
+def is_volume_of(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume is bound to this very claim. That the claim names it shows nothing: it may name any,
+    and the volume may have been made anew since, for another claim."""
+    reference = pv.spec.claim_ref
+    return reference is not None and reference.uid == claim.uid
 
 
 def refuse_being_deleted(claim: PersistentVolumeClaim) -> None:

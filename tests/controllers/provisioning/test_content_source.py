@@ -15,6 +15,7 @@ from mooring.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
 )
 from mooring.kube.objects.snapshots import (
     GROUP,
@@ -64,6 +65,7 @@ def found(
     source: dict[str, Any] | None,
     *live: Any,
     original: PersistentVolumeClaim | None = None,
+    of: str = "uid-original",
     supported: bool = True,
     kind: Any = SnapshottableVolumePlugin,
 ) -> ContentSource | None:
@@ -72,7 +74,9 @@ def found(
     plugin.can_support.return_value = supported
     plugin.get_volume_name.return_value = "disk-1"
     claims: Any = {original.key: original} if original else {}
-    volumes: Any = {"pv": PersistentVolume(metadata=ObjectMeta(name="pv"))}
+    reference = ObjectReference(namespace="default", name="original", uid=of)
+    spec = PersistentVolumeSpec(claim_ref=reference if of else None)
+    volumes: Any = {"pv": PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec)}
     client: Any = Live(*live)
     return asyncio.run(content_of(client, claim(data_source=source), claims, volumes, plugin))
 
@@ -110,6 +114,13 @@ def test_a_copy_of_a_claim_begins_with_its_volume():
 def test_a_claim_that_is_not_there_or_not_bound_cannot_be_copied(original: PersistentVolumeClaim | None):
     with pytest.raises(InvalidSpec, match="is not there or not bound yet"):
         found(CLAIM, original=original)
+
+
+@pytest.mark.parametrize("of", ["", "uid-other"])
+def test_a_volume_that_the_claim_names_and_does_not_have_is_not_copied(of: str):
+    """A claim may name any volume, also another tenant's; or that was made anew for another claim."""
+    with pytest.raises(InvalidSpec, match="is not there or not bound yet"):
+        found(CLAIM, original=claim("original", volume_name="pv"), of=of)
 
 
 def test_a_volume_of_another_storage_cannot_be_copied():

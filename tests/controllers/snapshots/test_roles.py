@@ -11,12 +11,14 @@ import pytest
 from controller_stage import DriverStage, Play
 from crashes import crashed_under
 from played_driver import NAME, Failing
+from requests_sent import marked
 
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.names import BEING_CREATED
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code
+from mooring.kube.client import WatchEvent
 from mooring.kube.errors import NotFound
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
@@ -39,15 +41,16 @@ class SnapshotHalves(DriverStage):
         self.start()
         for body in DEFINITIONS:
             await self.api.create(CustomResourceDefinition, body)
-        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
-        source = {"csi": {"driver": NAME, "volumeHandle": "v"}}
-        await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+        await self.volume()
         asked = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
             "volumeName": "pv",
         }
-        await self.api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": asked}, "default")
+        claim = await self.api.create(
+            PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": asked}, "default"
+        )
+        await self.reserve("c", claim.uid)
         bound = {"status": {"phase": "Bound"}}
         await self.api.patch(PersistentVolumeClaim, "c", bound, "default", subresource="status")
         of_class = {"metadata": {"name": "fast"}, "driver": NAME, "deletionPolicy": "Delete"}
@@ -55,6 +58,16 @@ class SnapshotHalves(DriverStage):
         source = {"persistentVolumeClaimName": "c"}
         body = {"metadata": {"name": "s"}, "spec": {"source": source, "volumeSnapshotClassName": "fast"}}
         await self.api.create(VolumeSnapshot, body, "default")
+
+    async def volume(self) -> None:
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        source = {"csi": {"driver": NAME, "volumeHandle": "v"}}
+        await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+
+    async def reserve(self, claim: str, uid: str) -> None:
+        """Binds the volume to a claim."""
+        reference = {"namespace": "default", "name": claim, "uid": uid}
+        await self.api.patch(PersistentVolume, "pv", {"spec": {"claimRef": reference}})
 
     async def content(self) -> VolumeSnapshotContent | None:
         found = (await self.api.list(VolumeSnapshotContent)).items
@@ -110,6 +123,39 @@ def test_a_snapshot_gets_ready_and_goes(play: Play):
         await stage.ask()
         assert await stage.content() is None
         assert await stage.snapshot() is None
+
+    play(story)
+
+
+def test_of_a_volume_that_was_made_anew_for_another_claim_no_snapshot_is_taken(play: Play):
+    """The claim names it, and is shown as bound, until the binder says that it has lost its volume."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        await stage.volume()
+        for other in (None, "other"):
+            if other:
+                await stage.reserve(other, "another-claim")
+            await stage.ask()
+            assert await stage.content() is None
+
+    play(story)
+
+
+def test_a_snapshot_is_taken_once_its_claims_volume_is_known(play: Play):
+    async def story(stage: SnapshotHalves) -> None:
+        volume = await stage.api.get(PersistentVolume, "pv")
+        await stage.fill(stage.first, VolumeSnapshot, PersistentVolumeClaim, VolumeSnapshotClass)
+        await stage.first.reconcile("default/s")
+        assert await stage.content() is None
+        await marked(stage.first)
+        stage.first.cache(PersistentVolume).apply(
+            WatchEvent("ADDED", volume, volume.metadata.resource_version)
+        )
+        assert await marked(stage.first) == ["default/s"]
+        await stage.first.reconcile("default/s")
+        assert await stage.content() is not None
 
     play(story)
 

@@ -383,7 +383,7 @@ def test_other_content_than_the_claims_source_is_objected_to(
     copied = create_autospec(SnapshottableVolumePlugin, instance=True)
     copied.can_support.return_value = True
     copied.get_volume_name.return_value = "disk-1"
-    claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume()}
+    claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to="u")}
     given_claim = claim(**{field: source})
     assert bool([*provisionings.of_content(answer, None, given_claim, claims, volumes, copied)]) == objected
 
@@ -392,7 +392,15 @@ def test_a_copy_of_what_is_on_another_storage_is_objected_to():
     copied = create_autospec(SnapshottableVolumePlugin, instance=True)
     copied.can_support.return_value = False
     copied.get_volume_name.return_value = "disk-1"
-    claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume()}
+    claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to="u")}
+    assert [*provisionings.of_content(DISK_1, None, claim(data_source=COPY), claims, volumes, copied)]
+
+
+@pytest.mark.parametrize("to", [None, "", "other"])
+def test_a_copy_of_a_volume_that_is_not_the_claims_is_objected_to(to: str | None):
+    copied = create_autospec(SnapshottableVolumePlugin, instance=True)
+    copied.get_volume_name.return_value = "disk-1"
+    claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to=to)}
     assert [*provisionings.of_content(DISK_1, None, claim(data_source=COPY), claims, volumes, copied)]
 
 

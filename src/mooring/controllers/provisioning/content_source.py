@@ -10,6 +10,7 @@ from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import GROUP, VolumeSnapshot, VolumeSnapshotContent
+from mooring.volumes.claims import is_volume_of
 from mooring.volumes.errors import InvalidSpec
 from mooring.volumes.interfaces import ContentSource, ProvisionableVolumePlugin, SnapshottableVolumePlugin
 from mooring.volumes.spec import VolumeSpec
@@ -55,7 +56,7 @@ def _clone(
     plugin: SnapshottableVolumePlugin,
 ) -> ContentSource:
     pv = volumes.get(original.spec.volume_name) if original is not None else None
-    if pv is None:
+    if original is None or pv is None or not is_volume_of(pv, original):
         raise InvalidSpec(
             f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet"
         )

@@ -28,6 +28,7 @@ from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
+from mooring.volumes.claims import is_volume_of
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
@@ -53,11 +54,15 @@ class SnapshotController(Controller[str]):
         self._classes = self.watch(
             VolumeSnapshotClass, lambda _: [each.key for each in self._snapshots.items()]
         )
-        self._claims = self.watch(
-            PersistentVolumeClaim,
-            lambda claim: [each.key for each in self._snapshots.by_index("claim", claim.key)],
-        )
-        self._volumes = self.watch(PersistentVolume)
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: self._of_claim(claim.key))
+        self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
+
+    def _of_claim(self, key: str) -> list[str]:
+        return [each.key for each in self._snapshots.by_index("claim", key)]
+
+    def _of_volume(self, pv: PersistentVolume) -> list[str]:
+        reference = pv.spec.claim_ref
+        return self._of_claim(f"{reference.namespace}/{reference.name}") if reference is not None else []
 
     async def reconcile(self, key: str) -> None:
         """Takes one snapshot a step further, until nothing is left to do."""
@@ -113,8 +118,10 @@ class SnapshotController(Controller[str]):
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
         pv = self._volumes.get(claim.spec.volume_name)
-        of_volume = self._driver_and_handle(snapshot, pv) if pv is not None else None
-        if pv is None or of_volume is None:
+        if pv is None or not is_volume_of(pv, claim):
+            return False  # the claim's volume, or that it is lost, marks the snapshot
+        of_volume = self._driver_and_handle(snapshot, pv)
+        if of_volume is None:
             return False
         driver, handle = of_volume
         of_class = class_of(snapshot, self._classes.items(), driver)
