@@ -83,7 +83,9 @@ class StorageStage(FencingStage):
             "iscsi": source,
         }
         await self.api.create(PersistentVolume, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
-        volume = recorded or f"{first}:3260:{iqn}:{lun}"
+        await self.attach(node, name, recorded or f"{first}:3260:{iqn}:{lun}")
+
+    async def attach(self, node: Node, name: str, volume: str) -> None:
         made = await self.attachment(node, name)
         await self.api.revise(made, {"metadata": {"annotations": {VOLUME_NAME: volume, NODE_UID: node.uid}}})
 

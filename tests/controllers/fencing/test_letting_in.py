@@ -11,7 +11,7 @@ import pytest
 from crashes import ended_at
 from hypothesis import given
 from hypothesis import strategies as st
-from storage_stage import PlayedSessions, StorageStage
+from storage_stage import IQN, PlayedSessions, StorageStage
 
 from mooring.controllers.fencing import releasing
 from mooring.controllers.fencing.keys import FenceKey
@@ -96,6 +96,33 @@ def test_a_node_that_has_unmounted_is_let_in_without_a_new_boot(storage: Any):
         assert (fence.status.reason, fence.spec.unfence) == ("LetIn", False)
         assert fence.status.let_in_at
         assert device.let_in == 1
+
+    storage(story)
+
+
+def test_the_fence_of_a_boot_that_was_fenced_before_has_orders_and_storage_fences_of_its_own(storage: Any):
+    """The former one's record was deleted, and its StorageFences are not collected yet."""
+
+    async def story(stage: StorageStage) -> None:
+        device = await shut_out(stage)
+        await detached(stage)
+        node = await stage.back()
+        former = await let_in(stage)
+        async with stage.running(Client(role(stage.server, "fencing"))):
+            await stage.api.delete(NodeFence, former.name)
+
+            async def gone() -> bool:
+                return await stage.fence("a") is None
+
+            await stage.until(gone)
+            await stage.attach(node, "shut", f"10.0.0.1:3260:{IQN}:1")
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_released("shut")
+        anew = await stage.fence("a")
+        assert anew is not None
+        assert (anew.name == former.name, anew.uid == former.uid) == (True, False)
+        assert len({order.token for order in device.given}) == 2
 
     storage(story)
 

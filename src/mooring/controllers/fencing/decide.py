@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from mooring.controllers.fencing.decisions import Action, Begin, FenceDecision, NodeDecision, do
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS, PEERS_ASKED, PEERS_MISSING, SEEN_BY_STORAGE
 from mooring.controllers.fencing.in_force import in_force
-from mooring.controllers.fencing.ladder import Step, doubtful, is_asked_for, next_step
+from mooring.controllers.fencing.ladder import Step, doubtful, is_asked_for, name_for_tokens, next_step
 from mooring.controllers.fencing.letting_in import LOOK_S, decide_letting_in
 from mooring.controllers.fencing.names import FINALIZER
 from mooring.controllers.fencing.same_boot import is_another_machine, is_same_boot, may_run_still, name_taken
@@ -186,7 +186,7 @@ def _climb(
     if not ladder:
         message = f"no FencePolicy with a ladder covers {where}: {_advice(target, node)}"
         return do(Action.WAIT, Phase.AWAITING_PERSON, Reason("NoLadder", message))
-    step = next_step(ladder, status.attempts, status.round, fence.name)
+    step = next_step(ladder, status.attempts, status.round, name_for_tokens(fence))
     if step is not None and not status.round_ended_at:
         last = status.attempts[-1] if status.attempts else None
         before = f"; before it, {last.mechanism}: {last.message}" if last is not None and last.outcome else ""
@@ -201,7 +201,7 @@ def _climb(
     if left > 0:
         reason = Reason(last.reason or "LadderEnded", message)
         return FenceDecision(Action.WAIT, reason, Phase.AWAITING_PERSON, after=left)
-    again = next_step(ladder, (), status.round + 1, fence.name)
+    again = next_step(ladder, (), status.round + 1, name_for_tokens(fence))
     return FenceDecision(
         Action.ORDER,
         Reason("FencingAgain", f"{where}: the ladder is begun again"),

@@ -75,10 +75,18 @@ def times_of(fence: NodeFence) -> list[str]:
     return [each for each in (status.round_ended_at, status.verified_at, status.released_at, *orders) if each]
 
 
+def name_for_tokens(fence: NodeFence) -> str:
+    """One that no other fence has. A fence of the same boot has the name of a former one whose record was
+    deleted; under a token of that one's a mechanism may answer what it has done then, and StorageFences that
+    are not collected yet would be taken for its own."""
+    return f"{fence.name}-{fence.uid}"
+
+
 def next_step(
     ladder: Sequence[Rung], attempts: Sequence[FenceAttempt], round_: int, name: str
 ) -> Step | None:
-    """The next order of this round; None if its ladder is at its end. `name` is the fence's, for tokens."""
+    """The next order of this round; None if its ladder is at its end. `name`: of the fence, for tokens
+    (`name_for_tokens`)."""
     mine = [each for each in attempts if each.round == round_]
     if not mine:
         return _step(ladder, round_, 0, 1, name)
