@@ -11,6 +11,7 @@ from mooring.controllers.attachdetach.release import may_release
 from mooring.controllers.attachdetach.state import Attachment
 from mooring.controllers.fencing.gone import ABSENCE_S
 from mooring.controllers.fencing.names import FINALIZER, fence_name
+from mooring.kube.client import WatchEvent
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, NodeFence
 from mooring.volumes.node_fences import Phase
@@ -90,6 +91,25 @@ def test_it_is_not_fenced_before_an_agent_that_is_alive_had_the_time_to_register
             await stage.until_phase("a", Phase.CANCELLED)
             await asyncio.sleep(ABSENCE_S * 3)
         assert not stage.machines.off
+
+    fencing(story)
+
+
+def test_a_node_that_was_there_for_a_moment_has_all_of_that_time_again(fencing: Any):
+    """Between two looks: what is read of a node that is gone may take seconds."""
+
+    async def story(stage: FencingStage) -> None:
+        node = await stage.node("a")
+        controller = stage.controller()
+        looks, known = controller._looks, controller.cache(Node)
+        assert looks.absent_for("a") == 0
+        await asyncio.sleep(ABSENCE_S - 5)
+        assert looks.absent_for("a") == ABSENCE_S - 5
+        for change in ("ADDED", "DELETED"):
+            known.apply(WatchEvent(change, node, node.metadata.resource_version))
+        assert looks.absent_for("a") == 0
+        await asyncio.sleep(5)
+        assert looks.absent_for("a") == 5
 
     fencing(story)
 

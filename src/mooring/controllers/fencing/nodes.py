@@ -65,6 +65,12 @@ class Nodes:
         self._log = log
         self._absent_since: dict[str, float] = {}
         """Node -> since when (the loop's time) this process has seen none of that name."""
+        nodes.add_handler(self._seen)
+
+    def _seen(self, old: Node | None, new: Node | None) -> None:
+        """One that is there, if only between two looks, may go anew."""
+        if new is not None:
+            self._absent_since.pop(new.name, None)
 
     async def look(self, name: str) -> None:
         """Does what is to be done about the node of that name."""
@@ -75,7 +81,6 @@ class Nodes:
             self._observer.forget(name)
             await self._look_at_absent(name)
             return
-        self._absent_since.pop(name, None)
         node = await self._keep(node)
         if is_asked(node):
             live = await self._take_up_request(node)

@@ -230,7 +230,8 @@ def of_content(
         return
     original = claims.get(f"{claim.namespace}/{source['name']}")
     pv = volumes.get(original.spec.volume_name) if original is not None else None
-    if pv is not None and (pv.spec.claim_ref is None or pv.spec.claim_ref.uid != original.uid):
+    reference = pv.spec.claim_ref if pv is not None else None
+    if original is not None and (reference is None or reference.uid != original.uid):
         yield f"claim {claim.key} is to be a copy of {source['name']}, and becomes one of another's volume"
     spec = VolumeSpec.of_persistent_volume(pv) if pv is not None else None
     if spec is None or not plugin.can_support(spec) or plugin.get_volume_name(spec) != answer.volume:
