@@ -25,6 +25,12 @@ OTHER = Condition(type="ModifyingVolume", status="True")
 REFERENCE = ObjectReference(namespace="default", name="c", uid="claim")
 
 
+MADE_ANEW = PersistentVolume(
+    metadata=ObjectMeta(name="pv", uid="made anew"),
+    spec=PersistentVolumeSpec(capacity={"storage": "2Gi"}, claim_ref=REFERENCE),
+)
+
+
 class Storage:
     """A volume of 2 GiB and its claim, as they are read live, and a plugin that grows file systems."""
 
@@ -44,6 +50,8 @@ class Storage:
         self.written: list[Any] = []
         self.failure: Exception | None = None
         self.refusal: Exception | None = None
+        self.is_another_disk = True
+        """That of a PersistentVolume that was made anew."""
 
     async def find(self, kind: type[Any], *name: str) -> Any:
         self.asked.append((kind.__name__, *name))
@@ -54,6 +62,9 @@ class Storage:
         if self.refusal is not None:
             raise self.refusal
         self.written.append((read, change, subresource))
+
+    def get_volume_name(self, spec: VolumeSpec) -> str:
+        return f"disk {spec.persistent_volume and spec.persistent_volume.uid if self.is_another_disk else 1}"
 
     async def expand_fs(self, spec: VolumeSpec, path: str) -> None:
         self.grown.append((spec.persistent_volume, path))
@@ -84,6 +95,7 @@ async def test_a_file_system_grows_to_what_the_volume_is_now_and_the_claim_says_
     [
         {PersistentVolume: None},
         {PersistentVolume: PersistentVolume(metadata=ObjectMeta(name="pv"))},
+        {PersistentVolume: MADE_ANEW},
         {PersistentVolumeClaim: None},
         {
             PersistentVolumeClaim: PersistentVolumeClaim(
@@ -97,13 +109,26 @@ async def test_a_file_system_grows_to_what_the_volume_is_now_and_the_claim_says_
             )
         },
     ],
-    ids=["no volume", "no claim of the volume", "no claim", "another claim of the name", "it does not ask"],
+    ids=[
+        "no volume",
+        "no claim of the volume",
+        "another volume of the name",
+        "no claim",
+        "another claim of the name",
+        "it does not ask",
+    ],
 )
 async def test_nothing_grows_unless_the_volumes_own_claim_asks_for_it(changes: dict[type, Any]) -> None:
     storage = Storage()
     storage.objects |= changes
     assert await storage.grow() is None
     assert (storage.grown, storage.written) == ([], [])
+
+
+async def test_a_file_system_grows_though_its_volume_was_made_anew_for_the_same_disk() -> None:
+    storage = Storage()
+    storage.objects[PersistentVolume], storage.is_another_disk = MADE_ANEW, False
+    assert await storage.grow() == "2Gi"
 
 
 async def test_a_file_system_that_did_not_grow_leaves_the_claim_as_it_is() -> None:

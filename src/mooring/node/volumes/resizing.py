@@ -32,7 +32,7 @@ async def grow_file_system(
 ) -> str | None:
     """The new size if the file system was to grow and has; None if no claim asks for it."""
     pv = await client.find(PersistentVolume, spec.name)
-    if pv is None or pv.spec.claim_ref is None:
+    if pv is None or pv.spec.claim_ref is None or _is_another(pv, spec, plugin):
         return None
     reference = pv.spec.claim_ref
     claim = await client.find(PersistentVolumeClaim, reference.name, reference.namespace)
@@ -52,6 +52,14 @@ async def grow_file_system(
     size = str(pv.spec.capacity.get("storage", ""))
     log.info("file system grown", volume=spec.name, claim=claim.key, size=size, path=device_mount_path)
     return size
+
+
+def _is_another(pv: PersistentVolume, mounted: VolumeSpec, plugin: NodeExpandableVolumePlugin) -> bool:
+    """Whether the PersistentVolume was made anew for another disk than is mounted: its claim would be told
+    that it has grown."""
+    if mounted.persistent_volume is not None and pv.uid == mounted.persistent_volume.uid:
+        return False
+    return plugin.get_volume_name(VolumeSpec.of_persistent_volume(pv)) != plugin.get_volume_name(mounted)
 
 
 async def _tell_if_infeasible(client: Client, claim: PersistentVolumeClaim, error: Exception) -> None:
