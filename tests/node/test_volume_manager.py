@@ -102,8 +102,72 @@ def test_without_an_api_server_only_an_agent_that_attaches_takes_volumes_to_atta
         if refused:
             with pytest.raises(InvalidSpec, match="volume data, again: without an API server"):
                 manager.want(pod("v"), {"data": disk(), "again": disk()})
+            assert not manager.state("v").wanted, "it would start without"
         else:
             manager.want(pod("v"), {"data": disk(), "again": disk()})
+
+    run(story())
+
+
+def made_anew(uid: str, **spec: Any) -> VolumeSpec:
+    """A volume of the same name, whose PersistentVolume is another one."""
+    former = disk(**spec)
+    assert former.persistent_volume is not None
+    metadata = replace(former.persistent_volume.metadata, uid=uid)
+    return VolumeSpec.of_persistent_volume(replace(former.persistent_volume, metadata=metadata))
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["named by the storage", "named by its object"])
+def test_what_is_left_of_a_volume_named_by_its_object_is_let_go_before_it_is_given_to_another_pod(
+    run: Run, stage: ManagedVolumes, named: bool
+) -> None:
+    """Its PersistentVolume may have been made anew, for another directory of the node."""
+
+    async def story() -> None:
+        stage.disk.is_named_by_object = lambda: named
+        await stage.mounted("u")
+        stage.machine.failures["unmount-device"] = OSError("busy")
+        stage.manager.release("u")
+        await asyncio.sleep(5)
+        if named:
+            with pytest.raises(VolumeError, match="as former pods had it"):
+                stage.manager.want(pod("v"), {"data": made_anew("anew")})
+            assert not stage.manager.state("v").wanted
+            del stage.machine.failures["unmount-device"]
+            await asyncio.sleep(60)
+        stage.manager.want(pod("v"), {"data": made_anew("anew")})
+        await asyncio.sleep(5)
+        assert stage.manager.state("v").mounted
+        assert stage.machine.journal.count("mount-device /dev/d1") == 2
+
+    run(story())
+
+
+def test_a_pod_of_another_persistent_volume_of_that_name_waits_for_those_of_the_former(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        stage.disk.is_named_by_object = lambda: True
+        await stage.mounted("u")
+        stage.manager.want(pod("w"), {"data": disk()})
+        with pytest.raises(VolumeError, match="as former pods had it"):
+            stage.manager.want(pod("v"), {"data": made_anew("anew")})
+        stage.manager.want(pod("u"), {"data": disk()})
+
+    run(story())
+
+
+def test_what_was_mounted_is_not_given_to_a_pod_that_wants_it_as_a_device(
+    run: Run, stage: ManagedVolumes
+) -> None:
+    async def story() -> None:
+        await stage.mounted("u")
+        device = made_anew("anew", volume_mode="Block")
+        with pytest.raises(VolumeError, match="as former pods had it"):
+            stage.manager.want(pod("v"), {"data": device})
+        stage.manager.release("u")
+        await asyncio.sleep(5)
+        assert stage.machine.mounts == set()
 
     run(story())
 

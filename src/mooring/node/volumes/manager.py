@@ -158,20 +158,30 @@ class VolumeManager:
         """The pod shall have these volumes, by their names in the pod. Raises `VolumeError` if no plugin has
         one."""
         names = {name: self._plugins.unique_volume_name(spec, pod.uid) for name, spec in specs.items()}
-        self._known.wanting(pod.uid)
-        for unique_name in dict.fromkeys(names.values()):
-            own = tuple(name for name, other in names.items() if other == unique_name)
-            read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
-            # There is one mount for all of its names: to be written if by any it is.
-            spec = specs[min(own, key=lambda name: name in read_only)]
-            known = self._known.volumes.get(unique_name)
-            volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
-            self._can_be_attached(volume, own)
-            self._known.want(volume, Want(pod, own, spec, _now(), read_only))
+        wishes = [self._wish(pod, each, names, specs) for each in dict.fromkeys(names.values())]
+        self._known.wanting(pod.uid)  # nothing of it is refused any more
+        for volume, want in wishes:
+            unique_name = volume.record.unique_name
+            self._known.want(volume, want)
             volume.rouse(pod.uid)
             self._evictions.look_at(volume)
-            self._content.follow(pod, spec, unique_name, self._operations.grows(spec))
+            self._content.follow(pod, want.spec, unique_name, self._operations.grows(want.spec))
             self._queue.add(unique_name)
+
+    def _wish(
+        self, pod: Pod, unique_name: str, names: Mapping[str, str], specs: Mapping[str, VolumeSpec]
+    ) -> tuple[WantedVolume, Want]:
+        """The volume of that unique name, as the pod wants it. Raises VolumeError if it cannot have it."""
+        own = tuple(name for name, other in names.items() if other == unique_name)
+        read_only = frozenset(name for name in own if self._operations.is_read_only(specs[name], pod))
+        # There is one mount for all of its names: to be written if by any it is.
+        spec = specs[min(own, key=lambda name: name in read_only)]
+        known = self._known.volumes.get(unique_name)
+        if known is not None:
+            self._operations.refuse_former(known, spec, pod.uid)
+        volume = known or WantedVolume(self._operations.empty_record(unique_name, spec))
+        self._can_be_attached(volume, own)
+        return volume, Want(pod, own, spec, _now(), read_only)
 
     def _can_be_attached(self, volume: WantedVolume, names: Sequence[str]) -> None:
         if self._alone and not self._attaches and volume.record.attachable:

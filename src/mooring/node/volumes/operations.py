@@ -62,6 +62,19 @@ class Operations:
             block=spec.block,
         )
 
+    def refuse_former(self, volume: WantedVolume, spec: VolumeSpec, pod_uid: str) -> None:
+        """Raises VolumeError while the volume is on this node as that of a PersistentVolume which has been
+        made anew since, as a device instead of a file system, or for other storage: it is let go first."""
+        others = [want.spec.persistent_volume for uid, want in volume.wants.items() if uid != pod_uid]
+        uid = spec.persistent_volume.uid if spec.persistent_volume is not None else ""
+        left = volume.record.device is not None and not (volume.wants or pod_uid in volume.adopted)
+        another = left or any(each is not None and each.uid != uid for each in others)
+        named = self._plugins.find_plugin_by_spec(spec).is_named_by_object()
+        if volume.record.block != spec.block or (named and another):
+            raise VolumeError(
+                f"volume {spec.name} is still on this node as former pods had it: it is let go first"
+            )
+
     def is_read_only(self, spec: VolumeSpec, pod: Pod) -> bool:
         """Whether the pod's containers may only read the volume. Its mount on the node alone does not see to
         that: a driver makes it read-only in a second step, which no other mount namespace is told of."""

@@ -140,6 +140,11 @@ class VolumePlugin(ABC):
         """Whether `set_up` is called repeatedly for a mounted volume, to update its content."""
         return False
 
+    def is_named_by_object(self) -> bool:
+        """Whether `get_volume_name` is the PersistentVolume's own name, which does not say what is behind it:
+        one that was made anew may be of other storage."""
+        return False
+
     def one_at_a_time(self) -> bool:
         """Whether what serves the volumes takes one call for a volume after the other, also for several
         pods."""

@@ -79,6 +79,9 @@ class LocalPlugin(
         _source(spec)
         return spec.name
 
+    def is_named_by_object(self) -> bool:
+        return True
+
     def can_support(self, spec: VolumeSpec) -> bool:
         return spec.persistent_volume is not None and spec.persistent_volume.spec.local is not None
 
