@@ -21,7 +21,7 @@ from mooring.csi.errors import Code
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import CSINode, PersistentVolume, VolumeAttachment
-from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused
+from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused, VolumeError
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 
 RECORD = volume_attachment_name(CSI_PLUGIN, f"{NAME}^v", "n")
@@ -55,6 +55,17 @@ class CsiAttacherStage(DriverStage):
         if registered:
             await self.register("i-1")
         await self.want()
+
+    async def make_anew(self) -> None:
+        """The PersistentVolume, for another disk."""
+        volume = await self.api.get(PersistentVolume, "pv")
+        await self.api.revise(volume, {"metadata": {"finalizers": None}}, any_version=True)
+        await self.api.delete(PersistentVolume, "pv")
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        another = {"driver": NAME, "volumeHandle": "another"}
+        await self.api.create(
+            PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, "csi": another}}
+        )
 
     async def register(self, node_id: str) -> None:
         spec = {"drivers": [{"name": NAME, "nodeID": node_id, "topologyKeys": None}]}
@@ -107,6 +118,38 @@ def test_what_is_to_be_reclaimed_is_attached_nowhere_though_the_cache_shows_its_
         with pytest.raises(NotAsked, match="claim of PersistentVolume pv is gone"):
             await stage.reconciled()
         assert stage.storage.calls == []
+
+    play(story)
+
+
+def test_another_disk_than_the_attachment_is_about_is_not_attached(play: Play):
+    """Nor would it be told from that one's own attachment, and be detached from under its pod."""
+
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.make_anew()
+        with pytest.raises(VolumeError, match="made anew for another disk"):
+            await stage.reconciled()
+        assert stage.storage.methods() == []
+        record = await stage.record()
+        assert record.status.attach_error is not None
+        assert not record.metadata.annotations
+
+    play(story)
+
+
+def test_what_is_attached_stays_so_though_its_volume_was_made_anew_for_another_disk(play: Play):
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        await stage.make_anew()
+        stage.storage.published["another"].add("i-2")
+        stage.controller.cache(VolumeAttachment).accept(await stage.record())
+        await stage.controller.reconcile(VERIFY)
+        assert (await stage.record()).status.attached
+        await stage.api.delete(VolumeAttachment, RECORD)
+        assert await stage.reconciled() is None
+        assert stage.storage.published == {"v": set(), "another": {"i-2"}}
 
     play(story)
 

@@ -60,7 +60,7 @@ def attachment(*, name: str = "", **annotations: str) -> VolumeAttachment:
 def definitions(live: Live, cached: PersistentVolume | None = None) -> tuple[Definitions, Any]:
     plugin = create_autospec(AttachableVolumePlugin, instance=True)
     plugin.get_plugin_name.return_value = DRIVER
-    plugin.get_volume_name.return_value = "v"
+    plugin.get_volume_name.side_effect = lambda spec: spec.persistent_volume.spec.csi.volume_handle
     plugins: Any = create_autospec(object)
     plugins.find_attachable_plugin_by_name = lambda name: plugin
     client: Any = live
@@ -92,6 +92,20 @@ def test_only_a_volume_without_a_lock_is_taken_from_the_cache(
     spec = asyncio.run(found.spec(record))
     assert spec.persistent_volume == volume()
     assert live.asked == asked
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize(
+    "record",
+    [attachment(), attachment(name="upstreams", **{VOLUME_NAME: NAME})],
+    ids=["by its name", "by what is stored on it"],
+)
+def test_a_volume_that_was_made_anew_for_another_disk_is_not_what_the_attachment_is_about(
+    record: VolumeAttachment, live: bool
+):
+    found, _ = definitions(Live(volume("another")), volume("another"))
+    with pytest.raises(VolumeError, match="was made anew for another disk"):
+        asyncio.run(found.spec(record, live=live))
 
 
 def test_what_was_stored_before_the_attach_is_enough_for_the_detach():

@@ -2,7 +2,8 @@
 
 The PersistentVolumes of CSI volumes come from a cache: there may be thousands, and the name of the
 VolumeAttachment (a hash of driver, handle and node) tells whether the cached one is meant. A PersistentVolume
-that was deleted and created again under the same name has another handle, and so another VolumeAttachment.
+that was deleted and created again under the same name for another disk has another VolumeAttachment, and does
+not define the former's volume.
 Everything else is read live, and so is each PersistentVolume with a lock.
 """
 
@@ -27,6 +28,7 @@ from mooring.volumes.names import (
     PLUGIN,
     VOLUME_NAME,
     csi_volume_name,
+    is_made_of_handle,
     volume_attachment_name,
 )
 from mooring.volumes.plugin_manager import PluginManager
@@ -65,7 +67,7 @@ class Definitions:
 
     async def spec(self, record: VolumeAttachment, *, live: bool = False) -> VolumeSpec:
         """Returns the volume's spec; with `live`, as the API server has it now. Raises VolumeError if the
-        volume is not defined any more."""
+        volume is not defined any more: its PersistentVolume is gone, or is another disk's by now."""
         if (inline := _inline(record)) is not None:
             return inline
         name = record.spec.source.persistent_volume_name or ""
@@ -75,7 +77,30 @@ class Definitions:
         found = await self._client.find(PersistentVolume, name)
         if found is None:
             raise VolumeError(f"PersistentVolume {name} does not exist (any more)")
-        return VolumeSpec.of_persistent_volume(found)
+        spec = VolumeSpec.of_persistent_volume(found)
+        if self._is_another(record, spec):
+            raise VolumeError(
+                f"PersistentVolume {name} was made anew for another disk than VolumeAttachment {record.name} is about"
+            )
+        return spec
+
+    def _is_another(self, record: VolumeAttachment, spec: VolumeSpec) -> bool:
+        """Whether the PersistentVolume is of another disk than the VolumeAttachment was made for: by what is
+        stored on that, or by its name where that is made of the disk's. Of others nothing tells."""
+        noted = record.metadata.annotations.get(VOLUME_NAME)
+        if noted is not None:
+            return noted != self._name(record, spec)
+        if not is_made_of_handle(record.name):
+            return False
+        return record.name != volume_attachment_name(
+            CSI_PLUGIN, self._name(record, spec), record.spec.node_name
+        )
+
+    def _name(self, record: VolumeAttachment, spec: VolumeSpec) -> str:
+        """The volume's name, as it is stored on VolumeAttachments. Raises VolumeError."""
+        plugin = self.plugin(record)
+        name = plugin.get_volume_name(spec)
+        return name if record.spec.attacher == ATTACHER else csi_volume_name(plugin.get_plugin_name(), name)
 
     async def validity_s(self, record: VolumeAttachment) -> float:
         """How long a request about the volume may be outstanding, in seconds. To a CSI driver all may be so
@@ -107,10 +132,7 @@ class Definitions:
             if VOLUME_NAME not in notes:
                 raise
             return notes[VOLUME_NAME], plugin.detacher_of(notes, None)
-        name = notes.get(VOLUME_NAME) or csi_volume_name(
-            plugin.get_plugin_name(), plugin.get_volume_name(spec)
-        )
-        return name, plugin.detacher_of(notes, spec)
+        return notes.get(VOLUME_NAME) or self._name(record, spec), plugin.detacher_of(notes, spec)
 
 
 def _is_of(record: VolumeAttachment, cached: PersistentVolume) -> bool:
