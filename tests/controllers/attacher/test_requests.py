@@ -538,6 +538,17 @@ def test_a_record_of_the_locks_epoch_is_carried_out(play: Play):
     play(story)
 
 
+async def to_be_attached(stage: ControllerStage, name: str) -> None:
+    stage.array.disks.add(name)
+    source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": name}}}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+    await stage.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
+    annotations = {"mooring.dev/plugin": "example.com/disk", "mooring.dev/volume-name": name}
+    spec = {"attacher": "plugins.mooring.dev", "nodeName": "n", "source": {"persistentVolumeName": name}}
+    body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    await stage.api.create(VolumeAttachment, body)
+
+
 def test_the_slots_of_a_driver_are_handed_on_in_turn():
     woken: list[str] = []
     slots = Slots({"slow": 1}, woken.append)
@@ -553,24 +564,47 @@ def test_the_slots_of_a_driver_are_handed_on_in_turn():
     assert woken == ["b", "c"]
 
 
+def test_a_key_that_needs_its_slot_no_more_keeps_no_other_waiting():
+    woken: list[str] = []
+    slots = Slots({"slow": 1}, woken.append)
+    assert [slots.take("slow", key) for key in "abc"] == [True, False, False]
+    slots.free("slow")
+    slots.pass_on("a")
+    assert woken == ["b"]
+    slots.pass_on("b")
+    assert woken == ["b", "c"]
+    assert slots.take("slow", "c")
+    slots.pass_on("c")
+    slots.free("slow")
+    assert woken == ["b", "c"]
+
+
+def test_a_volume_waits_for_its_slot_no_longer_when_the_one_before_it_is_wanted_no_more(play: Play):
+    """Its VolumeAttachment, for which nothing was asked yet, was deleted while it waited."""
+
+    async def story(stage: ControllerStage):
+        stage.array.attach_s = 5.0
+        options = AttacherOptions(concurrency={"example.com/disk": 1}, verify_period_s=0)
+        attacher = stage.make(AttacherController, plugins=stage.plugins(), options=options)
+        for name in "abc":
+            await to_be_attached(stage, name)
+        running = asyncio.create_task(attacher.run())
+        await asyncio.sleep(2)
+        await stage.api.delete(VolumeAttachment, "c")  # whose turn is next: "b" was woken, in vain, before
+        await asyncio.sleep(30)
+        assert stage.array.history == [("attach", "a", "n"), ("attach", "b", "n")]
+        running.cancel()
+
+    play(story)
+
+
 def test_a_slow_driver_has_no_more_requests_at_once_than_it_may(play: Play):
     async def story(stage: ControllerStage):
         stage.array.attach_s = 5.0
         options = AttacherOptions(concurrency={"example.com/disk": 2}, verify_period_s=0)
         attacher = stage.make(AttacherController, plugins=stage.plugins(), options=options)
         for name in "abcde":
-            stage.array.disks.add(name)
-            source = {"flexVolume": {"driver": "example.com/disk", "options": {"disk": name}}}
-            spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
-            await stage.api.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
-            annotations = {"mooring.dev/plugin": "example.com/disk", "mooring.dev/volume-name": name}
-            metadata = {"name": name, "annotations": annotations}
-            spec = {
-                "attacher": "plugins.mooring.dev",
-                "nodeName": "n",
-                "source": {"persistentVolumeName": name},
-            }
-            await stage.api.create(VolumeAttachment, {"metadata": metadata, "spec": spec})
+            await to_be_attached(stage, name)
         running = asyncio.create_task(attacher.run())
         await asyncio.sleep(30)
         running.cancel()

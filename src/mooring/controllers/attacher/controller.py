@@ -130,7 +130,7 @@ class AttacherController(Controller[Key]):
             self.queue.add_after(VERIFY, self._options.verify_period_s)
 
     async def reconcile(self, key: Key) -> None:
-        """Takes one VolumeAttachment a step further, until nothing is left to do."""
+        """Takes one VolumeAttachment as far as it goes now."""
         if isinstance(key, VerifyKey):
             await self._verify()
             self.queue.add_after(VERIFY, self._options.verify_period_s)
@@ -138,6 +138,13 @@ class AttacherController(Controller[Key]):
         if isinstance(key, VolumeKey):
             await self._release_volume(key.name)
             return
+        try:
+            await self._take_further(key)
+        finally:
+            self._slots.pass_on(key)
+
+    async def _take_further(self, key: str) -> None:
+        """Takes one VolumeAttachment a step further, until nothing is left to do."""
         record, stored = self._records.get(key), False
         while record is not None:
             decision = decide(record, stored=stored, ours=self._ours)

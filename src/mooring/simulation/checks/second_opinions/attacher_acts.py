@@ -77,12 +77,22 @@ def worked(answer: Exception | None, before: None, asked: AttacherController, ke
     others = len(queue["_working"].keys() - {key})
     if sum(taken.values()) > others:
         yield f"{key}: {dict(taken)} slots are taken, by {others} others"
+    yield from _free_slots(slots)
     if answer is not None or is_brought_up(asked.queue, key):
         return
     if isinstance(key, VerifyKey):
         yield "nothing has it verified again what is attached"
     elif isinstance(key, str) and not any(key in keys for keys in waiting.values()):
         yield from _left(asked, key)
+
+
+def _free_slots(slots: Slots) -> Iterator[str]:
+    """Where a slot is free, no key waits without another one that was woken for it."""
+    woken, otherwise = set(vars(slots)["_turns"].values()), vars(slots)["_otherwise"]
+    for driver, keys in vars(slots)["_waiting"].items():
+        limit = vars(slots)["_limits"].get(driver, otherwise)
+        if keys and vars(slots)["_taken"].get(driver, 0) < limit and driver not in woken:
+            yield f"{list(keys)} wait for a slot of {driver} that is free"
 
 
 def started(answer: None, asked: AttacherController) -> Iterator[str]:
