@@ -140,5 +140,19 @@ def test_a_port_may_have_a_name() -> None:
         port_of(container, {"port": "none"})
 
 
+@pytest.mark.parametrize(
+    "handler",
+    [
+        {"http_get": {"port": 1, "httpHeaders": [{"value": "x"}]}},
+        {"http_get": {"port": 1, "httpHeaders": ["x"]}},
+        {"tcp_socket": {"port": 70000}},
+        {"sleep": {"seconds": None}},
+    ],
+)
+async def test_what_can_be_no_handler_is_a_failure(handler: dict[str, Any]) -> None:
+    """A probe that ended would end those beside it, and nothing would say so: a static pod is not checked."""
+    assert not (await outcome(**handler)).success
+
+
 async def test_sleep_is_a_success() -> None:
     assert (await outcome(sleep={"seconds": 0})).success

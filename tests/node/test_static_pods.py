@@ -71,6 +71,27 @@ def test_a_folder_is_read_but_for_hidden_files_and_one_bad_file_spoils_no_other(
     assert read_folder(tmp_path / "none", "n") == ({}, [])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({**manifest(), "metadata": None}),
+        json.dumps({**manifest(), "spec": "none"}),
+        json.dumps(manifest(containers=["main"])),
+        json.dumps(manifest(volumes=["v"])),
+        json.dumps(manifest(containers=[{"name": "m", "env": [{"valueFrom": "x"}]}])),
+        "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {since: 2026-13-01}}}",
+        "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {2026-01-01: x}}}",
+        "[" * 5000,
+    ],
+)
+def test_a_manifest_of_another_shape_spoils_no_other(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    (tmp_path / "b.yaml").write_text(json.dumps(manifest("b")))
+    pods, problems = read_folder(tmp_path, "n")
+    assert list(pods) == ["default/b-n"]
+    assert ["a.yaml" in str(each) for each in problems] == [True]
+
+
 def mirror(of: StaticPod | None, *, deleting: bool = False) -> Pod:
     hashed = of.hash if of else "another"
     return Pod(

@@ -44,7 +44,10 @@ class StaticPod:
 
 
 def read_folder(folder: Path, node_name: str) -> tuple[dict[str, StaticPod], list[BadManifest]]:
-    """The pods by "namespace/name", and what could not be read. Hidden files are not looked at."""
+    """The pods by "namespace/name", and what could not be read. Hidden files are not looked at.
+
+    Whatever is wrong with one file is a problem of that file: a field of another type than the API has, say,
+    is found where it is used."""
     pods: dict[str, StaticPod] = {}
     problems: list[BadManifest] = []
     for path in sorted(folder.iterdir() if folder.is_dir() else ()):
@@ -58,6 +61,8 @@ def read_folder(folder: Path, node_name: str) -> tuple[dict[str, StaticPod], lis
                 pods[found.pod.key] = found
         except BadManifest as problem:
             problems.append(problem)
+        except Exception as error:
+            problems.append(BadManifest(f"{path}: {type(error).__name__}: {error}"))
     return pods, problems
 
 
