@@ -11,6 +11,7 @@ from played_driver import NAME, Storage, plugin
 
 from mooring.apiserver import Server
 from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden
 from mooring.simulation.parts.array_plugin import Array, ArrayPlugin
 from mooring.simulation.parts.faulty_transport import faulty_client
 from mooring.volumes.host import ControllerVolumeHost
@@ -19,6 +20,18 @@ from mooring.volumes.plugin_manager import PluginManager
 
 Play = Callable[..., Any]
 """Plays a story, a coroutine function of a stage; see the fixture `play` of tests/controllers."""
+
+
+def refuse_deletions(client: Client, *names: str) -> None:
+    """Has an admission webhook, say, protect the objects of these names from deletion."""
+    delete = client.delete
+
+    async def guarded(kind: type[Any], name: str, *about: Any, **conditions: Any) -> None:
+        if name in names:
+            raise Forbidden(f"admission webhook denied the request: {name} is protected", status=403)
+        await delete(kind, name, *about, **conditions)
+
+    client.delete = guarded  # type: ignore[method-assign]
 
 
 class ControllerStage:

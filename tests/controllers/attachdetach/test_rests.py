@@ -128,6 +128,30 @@ def test_what_was_decided_on_something_old_does_not_rest(
     assert len(tries(run, now, monkeypatch, error, decision(Action.DETACH))) > 20
 
 
+@pytest.mark.parametrize("error", [ServerError("", status=500), Forbidden("", status=403)])
+def test_what_is_refused_about_one_node_keeps_no_other_waiting(
+    run: Run, now: Any, monkeypatch: Patch, error: Exception
+):
+    """Its backoff and its rest end at the same times: it would be tried, and fail, before the other for
+    ever."""
+
+    async def story() -> None:
+        made, done = controller(now), list[str]()
+        decided(made, monkeypatch, decision(Action.DETACH), decision(Action.ATTACH, "n1"))
+
+        async def carry_out(volume: str, tried: VolumeDecision, state: Any) -> None:
+            if tried.node == "n0":
+                raise error
+            done.append(tried.node)
+
+        monkeypatch.setattr(made, "_carry_out", carry_out)
+        with pytest.raises(type(error)):
+            await made.reconcile(VOLUME)
+        assert done == ["n1"]
+
+    run(story())
+
+
 def granting(run: Run, now: Any, monkeypatch: Patch, *others: VolumeDecision) -> list[float]:
     """When the lock is granted in a minute in which that and the others are decided all the time."""
     given: list[float] = []

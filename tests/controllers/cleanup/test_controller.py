@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from controller_stage import ControllerStage, Play
+from controller_stage import ControllerStage, Play, refuse_deletions
 from virtual_server import started
 from waiting import until
 
 from mooring.controllers.cleanup.controller import CleanupController, Collector
 from mooring.controllers.cleanup.kinds import discover
 from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden, ServerError
 from mooring.kube.keys import NamespaceKey
 from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, Secret
 
@@ -201,6 +202,59 @@ def test_a_namespace_says_what_it_still_holds_and_for_which_node_it_waits(play: 
         }
         await api.delete(Pod, "web-0", "team", grace_period_seconds=0)
         await until(gone(api, Namespace, "team", ""))
+
+    play(story)
+
+
+def test_what_may_not_be_deleted_in_a_namespace_keeps_nothing_else_there(play: Play) -> None:
+    """A webhook protects it; and of another kind not even a list is to be had. Both are said to be left."""
+
+    async def story(api: Client) -> None:
+        listed, hidden = api.list, True
+
+        async def list_(kind: Any, *about: Any, **how: Any) -> Any:
+            if hidden and kind.RESOURCE.plural == "endpoints" and about:
+                raise ServerError("its API server does not answer", status=503)
+            return await listed(kind, *about, **how)
+
+        await api.create(Namespace, {"metadata": {"name": "team"}})
+        for name in ("a", "b"):
+            await api.create(ConfigMap, {"metadata": {"name": name}}, "team")
+        await api.create(Secret, {"metadata": {"name": "s"}}, "team")
+        refuse_deletions(api, "a")
+        api.list = list_  # type: ignore[method-assign]
+        await api.delete(Namespace, "team")
+        await asyncio.sleep(20)
+        assert await api.find(ConfigMap, "b", "team") is None
+        assert await api.find(Secret, "s", "team") is None
+        said = said_by(await api.get(Namespace, "team"))
+        assert "configmaps. has" in said["NamespaceContentRemaining"][1]
+        hidden = False
+        await api.delete_collection(ConfigMap, "team")
+        await until(gone(api, Namespace, "team", ""), seconds=300)
+
+    play(story)
+
+
+def test_an_orphan_that_may_not_be_written_keeps_no_other_from_its_release(play: Play) -> None:
+    async def story(api: Client) -> None:
+        owner = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
+        for name in ("a", "b"):
+            metadata = {"name": name, "ownerReferences": [names(owner)]}
+            await api.create(Secret, {"metadata": metadata}, "default")
+        await asyncio.sleep(1)
+        revise = api.revise
+
+        async def guarded(obj: Any, patch: Any, **how: Any) -> Any:
+            if obj.name == "a":
+                raise Forbidden("denied", status=403)
+            return await revise(obj, patch, **how)
+
+        api.revise = guarded  # type: ignore[method-assign]
+        await api.delete(ConfigMap, "owner", "default", propagation_policy="Orphan")
+        await asyncio.sleep(5)
+        left = [bool(each.metadata.owner_references) for each in (await api.list(Secret, "default")).items]
+        assert left == [True, False]
 
     play(story)
 

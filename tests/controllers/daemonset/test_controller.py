@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from controller_stage import ControllerStage, Play
+import pytest
+from controller_stage import ControllerStage, Play, refuse_deletions
 
-from mooring.controllers.daemonset.controller import DaemonSetController
+from mooring.controllers.daemonset.controller import MOST_REFUSED, DaemonSetController
 from mooring.controllers.scheduling.controller import SchedulingController
+from mooring.kube.errors import Forbidden
 from mooring.kube.objects import ControllerRevision, DaemonSet, Event, Node, Pod
 from mooring.simulation.parts.faulty_transport import request
 
@@ -162,5 +164,56 @@ def test_an_update_takes_no_pod_down_beside_one_that_became_unready_while_anothe
         await step
         left = {each.name for each in (await stage.api.list(Pod)).items if not each.deleting}
         assert left >= {"a", "b"}
+
+    play(story)
+
+
+def test_what_is_refused_on_one_node_keeps_no_other_waiting(play: Play):
+    """A pod that may not be deleted where it is not to run, and one that may not be made."""
+
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_node(stage, "a")
+        await add_node(stage, "b")
+        await add_set(stage)
+        first = (await pods(stage))["a"].name
+        refuse_deletions(stage.api, first)
+        taint = {"key": "example.com/out", "effect": "NoExecute"}
+        await stage.api.patch(Node, "a", {"spec": {"taints": [taint]}})
+        create = stage.api.create
+
+        async def guarded(kind: Any, body: Any, *about: Any) -> Any:
+            if kind is Pod and '"c"' in str(body["spec"]["affinity"]).replace("'", '"'):
+                raise Forbidden("denied on this node", status=403)
+            return await create(kind, body, *about)
+
+        stage.api.create = guarded  # type: ignore[method-assign]
+        for name in ("c", "d"):
+            await add_node(stage, name)
+        assert set(await pods(stage)) == {"a", "b", "d"}
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_creations_that_are_all_refused_are_not_all_tried(play: Play):
+    async def story(stage: ControllerStage):
+        for number in range(20):
+            await add_node(stage, f"n-{number}")
+        await add_set(stage)
+        controller, tried = stage.make(DaemonSetController), list[str]()
+        create = stage.api.create
+
+        async def refused(kind: Any, body: Any, *about: Any) -> Any:
+            if kind is not Pod:
+                return await create(kind, body, *about)
+            tried.append("pod")
+            raise Forbidden("exceeded quota", status=403)
+
+        stage.api.create = refused  # type: ignore[method-assign]
+        await stage.fill(controller, DaemonSet, Node)
+        with pytest.raises(Forbidden):
+            await controller.reconcile("default/d")
+        assert len(tried) == MOST_REFUSED
 
     play(story)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from controller_stage import refuse_deletions
 from crashes import ended_at
 from played_mechanism import Manner
 from storage_stage import IN_STATEFUL_SET, IQN, REQUEST, StorageStage
@@ -14,6 +15,7 @@ from mooring.controllers.fencing.keys import FenceKey
 from mooring.controllers.fencing.removing import remove
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import (
     Event,
@@ -379,6 +381,23 @@ def test_the_pods_of_another_boot_stay_however_late_it_is_seen(storage: Any):
 
         assert await removed_of("boot-1") == []
         assert await removed_of("boot-2") == ["default/web-0"]
+
+    storage(story)
+
+
+def test_a_pod_that_may_not_be_removed_keeps_no_other_from_going(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.lun(node, "shut")
+        await stage.claim("shut")
+        for name in ("web-0", "web-1"):
+            await stage.pod("shut", name=name)
+        await stage.silent("a")
+        refuse_deletions(stage.api, "web-0")
+        target = FenceTarget(node_name="a", node_uid=node.uid, boot_id="boot-1")
+        with pytest.raises(Forbidden):
+            await remove(stage.api, target, {"shut": "pv-shut"}, stage.controller().recorder, stage.now)
+        assert await stage.pods() == ["web-0"]
 
     storage(story)
 

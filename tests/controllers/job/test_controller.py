@@ -8,7 +8,7 @@ from itertools import count, takewhile
 from typing import Any
 
 import pytest
-from controller_stage import ControllerStage, Play
+from controller_stage import ControllerStage, Play, refuse_deletions
 
 from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.job.controller import JobController
@@ -184,6 +184,21 @@ def test_a_suspended_job_has_no_pods_and_its_deadline_begins_anew(play: Play):
         assert conditions(found) == {"Suspended": ("False", "JobResumed")}
         assert sum(not pod.deleting for pod in await pods(stage)) == 1
         assert {"Suspended", "Resumed"} <= await reasons(stage)
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_a_pod_that_may_not_be_deleted_keeps_no_other_of_a_suspended_job(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_job(stage, parallelism=3, completions=3)
+        await asyncio.sleep(2)
+        guarded = [pod.name for pod in await pods(stage)][:2]
+        refuse_deletions(stage.api, *guarded)
+        await stage.api.patch(Job, "j", {"spec": {"suspend": True}}, "default")
+        await asyncio.sleep(5)
+        assert sorted(pod.name for pod in await pods(stage) if not pod.deleting) == sorted(guarded)
         assert not any(task.done() for task in working)
 
     play(story)

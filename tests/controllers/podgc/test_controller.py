@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from controller_stage import ControllerStage, Play
+from controller_stage import ControllerStage, Play, refuse_deletions
 
 from mooring.controllers.fencing.kinds import FENCING_KINDS
 from mooring.controllers.podgc.controller import PodGCController
@@ -110,6 +110,27 @@ def test_of_too_many_pods_that_have_ended_the_oldest_go(play: Play):
             await stage.api.patch(Pod, name, phase, "default", subresource="status")
             await asyncio.sleep(2)
         assert {pod.name for pod in (await stage.api.list(Pod, "default")).items} == {"a", "c", "d"}
+        assert not working.done()
+
+    play(story)
+
+
+def test_one_that_may_not_be_removed_keeps_no_other_from_going(play: Play):
+    """Neither one of those that are too many, nor one whose node is out of service."""
+
+    async def story(stage: ControllerStage):
+        await doomed(stage)
+        await stage.api.patch(Pod, "p", {"status": {"phase": "Failed"}}, "default", subresource="status")
+        for name in ("a", "b", "c"):
+            spec = {"containers": [{"name": "c", "image": "i"}]}
+            await stage.api.create(Pod, {"metadata": {"name": name}, "spec": spec}, "default")
+            ended = {"status": {"phase": "Succeeded"}}
+            await stage.api.patch(Pod, name, ended, "default", subresource="status")
+            await asyncio.sleep(2)
+        refuse_deletions(stage.api, "a")
+        working = asyncio.create_task(stage.make(PodGCController, most_ended=1).run())
+        await asyncio.sleep(60)
+        assert {pod.name for pod in (await stage.api.list(Pod, "default")).items} == {"a", "c"}
         assert not working.done()
 
     play(story)

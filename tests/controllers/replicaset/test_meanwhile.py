@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from controller_stage import ControllerStage, Play
+from controller_stage import ControllerStage, Play, refuse_deletions
 
 from mooring.controllers.replicaset.controller import ReplicaSetController
 from mooring.controllers.replicaset.decide import decide
 from mooring.controllers.replicaset.deployment import DeploymentController
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Forbidden
 from mooring.kube.objects import Deployment, Pod, ReplicaSet
 from mooring.simulation.parts.faulty_transport import request
 
@@ -43,6 +43,25 @@ def test_no_pod_is_surplus_any_more_when_another_began_to_end_meanwhile(play: Pl
         held.release()
         await step
         assert sum(not each.deleting for each in (await stage.api.list(Pod)).items) == 2
+
+    play(story)
+
+
+def test_a_surplus_pod_that_may_not_be_deleted_keeps_no_other(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {**SPEC, "replicas": 3}
+        await stage.api.create(ReplicaSet, {"metadata": {"name": "r"}, "spec": spec}, "default")
+        controller = stage.make(ReplicaSetController)
+        await stage.fill(controller, ReplicaSet)
+        await controller.reconcile("default/r")
+        await stage.api.patch(ReplicaSet, "r", {"spec": {"replicas": 0}}, "default")
+        await stage.fill(controller, ReplicaSet, Pod)
+        owned = controller.cache(Pod).items()
+        first = next(each.pod for each in decide(controller.cache(ReplicaSet).items()[0], owned) if each.pod)
+        refuse_deletions(stage.api, first.name)
+        with pytest.raises(Forbidden):
+            await controller.reconcile("default/r")
+        assert [each.name for each in (await stage.api.list(Pod)).items] == [first.name]
 
     play(story)
 

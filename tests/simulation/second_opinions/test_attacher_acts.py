@@ -105,7 +105,7 @@ class Attacher:
         self.queue: WorkQueue[Any] = WorkQueue()
         self._ours = {ATTACHER: OURS, "csi.example.com": OURS}
         self._records = self._cache = {"va": cached} if cached is not None else {}
-        self._slots: Any = Parts(_taken={}, _waiting={})
+        self._slots: Any = Parts(_taken={}, _waiting={}, _turns={}, _limits={"csi": 0}, _otherwise=1)
         self._let_go = {"uid"} if let_go else set[str]()
         self._answered = set[str]()
         self._ages = RequestAges()
@@ -161,6 +161,18 @@ def test_a_verification_that_is_the_last_and_a_slot_that_is_kept_are_objected_to
     keeps = Attacher()
     keeps._slots._taken["csi"] = 1
     assert objected(attacher_acts.worked, NO, None, keeps, "va")
+
+
+@pytest.mark.parametrize(
+    ("limit", "turns", "wrong"), [(1, {}, True), (1, {"vb": "csi"}, False), (0, {}, False)]
+)
+def test_a_slot_that_is_free_while_a_key_waits_for_it_is_objected_to(
+    limit: int, turns: dict[str, str], wrong: bool
+):
+    asked = Attacher()
+    slots = asked._slots
+    slots._waiting["csi"], slots._limits["csi"], slots._turns = deque(["va"]), limit, turns
+    assert objected(attacher_acts.worked, NO, None, asked, "vc") == wrong
 
 
 @pytest.mark.parametrize(("due", "wrong"), [(None, True), (60.0, False), (61.0, True)])

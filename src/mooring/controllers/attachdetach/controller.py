@@ -40,6 +40,7 @@ from mooring.controllers.attachdetach.state import (
 )
 from mooring.controllers.attachdetach.sweep import SWEEP, SWEEP_S, Sweep, SweepKey
 from mooring.controllers.attachdetach.timer_ages import TimerAges
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -169,11 +170,7 @@ class AttachDetachController(Controller[Key]):
             again = self._observation.note(state, decisions)
             self.queue.add_after(key, again) if again else None
             return
-        for decision in decisions:
-            self._send_events(decision, state)
-            await self._try(key, decision, state)
-            if decision.after:
-                self.look_again(key, decision.after + SOON_S)
+        await one_by_one(decisions, lambda decision: self._act(key, decision, state))
         if all(decision.action is not Action.GRANT for decision in decisions):
             self._settling.pop(key, None)
         if (rests := self._in_vain.get(key)) is not None:
@@ -182,6 +179,13 @@ class AttachDetachController(Controller[Key]):
                 self._in_vain.pop(key)
         for told in (self._last_events, self._waiting_since):
             _keep_only(told, key, {decision.node for decision in decisions})
+
+    async def _act(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
+        """What is refused about one node keeps no other that wants or has the volume waiting."""
+        self._send_events(decision, state)
+        await self._try(volume, decision, state)
+        if decision.after:
+            self.look_again(volume, decision.after + SOON_S)
 
     def missed(self, volume: str) -> VolumeDecision | None:
         """What is to be written about the volume though no change and no timer has said so; None: nothing."""

@@ -16,9 +16,10 @@ import msgspec
 from mooring.controllers.cleanup.decide import FOREGROUND, Action, Owner, decide
 from mooring.controllers.cleanup.emptiness import Left, conditions
 from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import ApiError, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.keys import NamespaceKey
 from mooring.kube.objects import Namespace, Node, Object, OwnerReference, Pod, Resource
@@ -201,10 +202,12 @@ class Collector(Controller[Key]):
                 yield f"{name}:{dependent.key}", _reference_to(dependent, item.uid)
 
     async def _release_dependents(self, item: Object) -> None:
-        for cache in self._caches.values():
-            for dependent in cache.by_index("owner", item.uid):
-                kept = [each for each in dependent.metadata.owner_references if each.uid != item.uid]
-                await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(kept)})
+        async def release(dependent: Object) -> None:
+            kept = [each for each in dependent.metadata.owner_references if each.uid != item.uid]
+            await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(kept)})
+
+        caches = self._caches.values()
+        await one_by_one([each for cache in caches for each in cache.by_index("owner", item.uid)], release)
 
     async def _delete(self, kind: type[Object], item: Object, *, foreground: bool) -> None:
         await self.client.delete(
@@ -224,7 +227,13 @@ class Collector(Controller[Key]):
     async def _reconcile_namespace(self, namespace: Namespace | None) -> None:
         if namespace is None or not namespace.deleting:
             return
-        left = await self._empty(namespace)
+        left: list[Left] = []
+        try:
+            await self._empty(namespace, left)
+        except ApiError:
+            if left:
+                await self._tell(namespace, left)
+            raise
         if left:
             await self._tell(namespace, left)
             # deletions mark the namespace again; kinds that are not watched need the backoff
@@ -248,22 +257,25 @@ class Collector(Controller[Key]):
             return None
         return live if live["metadata"]["uid"] == namespace.uid else None
 
-    async def _empty(self, namespace: Namespace) -> list[Left]:
-        """Deletes what is in the namespace; what is still there. Nothing if it is gone."""
-        left: list[Left] = []
-        for resource in self._resources:
-            if not resource.namespaced:
-                continue
-            items = await self._held(resource, namespace.name)
-            kept = [each for each in items if not each.deleting]
-            if kept and await self._live(namespace) is None:
-                return []
-            for item in kept:
-                await self._delete(metadata_kind(resource), item, foreground=False)
-            left += [
-                (resource, each) for each in (await self._held(resource, namespace.name) if kept else items)
-            ]
-        return left
+    async def _empty(self, namespace: Namespace, left: list[Left]) -> None:
+        """Deletes what is in the namespace; adds what is still there to `left`. What is refused of one
+        object, or of one kind (its API server does not answer), keeps no other from being deleted."""
+        kinds = (each for each in self._resources if each.namespaced)
+        await one_by_one(kinds, lambda kind: self._empty_of(kind, namespace, left))
+
+    async def _empty_of(self, resource: Resource, namespace: Namespace, left: list[Left]) -> None:
+        """Nothing is done, or left, if the namespace is gone."""
+        items = await self._held(resource, namespace.name)
+        kept = [each for each in items if not each.deleting]
+        if kept and await self._live(namespace) is None:
+            return
+        kind = metadata_kind(resource)
+        try:
+            await one_by_one(kept, lambda item: self._delete(kind, item, foreground=False))
+        except ApiError:
+            left += [(resource, each) for each in items]
+            raise
+        left += [(resource, each) for each in (await self._held(resource, namespace.name) if kept else items)]
 
     async def _held(self, resource: Resource, namespace: str) -> Sequence[Object]:
         """What there is of the kind; nothing if that has just gone."""

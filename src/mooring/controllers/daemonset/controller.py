@@ -17,6 +17,7 @@ from mooring.controllers.daemonset.decide import decide, status
 from mooring.controllers.daemonset.placement import node_of, pod_body
 from mooring.controllers.daemonset.pod_decision import FAILED, SUCCEEDED, Action, PodDecision
 from mooring.kube.adoption import Adopter, orphaned_in
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
@@ -30,6 +31,8 @@ from mooring.kube.times import Now
 MOST_AT_ONCE = 250
 """Pods created or deleted without a pause; the rest follows when their watch events come (upstream's
 burstReplicas)."""
+MOST_REFUSED = 5
+"""After so many creations that were refused one after the other, no more are tried for now."""
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 900.0
 """Seconds for which a failed pod stays before it is replaced, doubled with each that fails on its node."""
 
@@ -76,16 +79,27 @@ class DaemonSetController(Controller[str]):
     async def _carry_out(
         self, daemon_set: DaemonSet, decisions: Sequence[PodDecision], revision: str
     ) -> None:
-        for decision in decisions:
+        """What is refused on one node keeps no other waiting. Creations may all be refused for one reason:
+        after some in a row no more are tried."""
+        refused = 0
+
+        async def carry_out(decision: PodDecision) -> None:
+            nonlocal refused
             match decision.action:
+                case Action.CREATE if refused >= MOST_REFUSED:
+                    pass
                 case Action.CREATE:
+                    refused += 1
                     await self._create(daemon_set, decision.node, revision)
+                    refused = 0
                 case Action.DELETE:
                     assert decision.pod is not None, f"{decision.action} without a pod"
                     if not self._waits(daemon_set, decision):
                         await self._delete(daemon_set, decision.pod, decision)
                 case _:
                     assert_never(decision.action)
+
+        await one_by_one(decisions, carry_out)
 
     def _waits(self, daemon_set: DaemonSet, decision: PodDecision) -> bool:
         """Whether a failed pod stays for now."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mooring.controllers.fencing.same_boot import is_same_boot
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.disruption import disruption
 from mooring.kube.errors import Conflict, NotFound
@@ -69,13 +70,18 @@ async def remove(
         return []
     shut = set(volumes.values())
     pods = (await client.list(Pod, field_selector=f"spec.nodeName={node.name}")).items
-    return [
-        pod.key
-        for pod in pods
-        if may_go(pod)
-        and await _is_shut_out(client, pod, shut)
-        and await _removed(client, pod, node, recorder, now)
-    ]
+    removed = list[str]()
+
+    async def look(pod: Pod) -> None:
+        if (
+            may_go(pod)
+            and await _is_shut_out(client, pod, shut)
+            and await _removed(client, pod, node, recorder, now)
+        ):
+            removed.append(pod.key)
+
+    await one_by_one(pods, look)
+    return removed
 
 
 async def _is_shut_out(client: Client, pod: Pod, shut: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ of that job.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, groupby
 from random import Random
 from typing import NamedTuple, assert_never
 
@@ -19,6 +19,7 @@ from mooring.controllers.job.pod_body import pod_body, pod_name
 from mooring.controllers.job.status import next_status, patch_of
 from mooring.controllers.job.view import TRACKING, View, condition_of, finished, tracked
 from mooring.kube.adoption import Adopter, orphaned_in
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError, NotFound
@@ -78,8 +79,7 @@ class JobController(Controller[Key]):
         if plan.wait_s is not None:
             self.look_again(Key("Job", job.key), plan.wait_s)
         try:
-            for decision in plan.decisions:
-                await self._carry_out(job, decision, pods)
+            await one_by_one(_by_pod(plan.decisions), lambda each: self._carry_out_all(job, each, pods))
         finally:
             await self._update_status(View(job, list(pods.values())), backoff)
 
@@ -101,6 +101,10 @@ class JobController(Controller[Key]):
             ended = [pod for pod in view.pods if pod.status.phase == "Succeeded"]
             found = Backoff().after(ended, (pod for pod in view.pods if view.failed(pod)))
         return found.seen_at(self.now())
+
+    async def _carry_out_all(self, job: Job, decisions: Sequence[PodDecision], pods: dict[str, Pod]) -> None:
+        for decision in decisions:
+            await self._carry_out(job, decision, pods)
 
     async def _carry_out(self, job: Job, decision: PodDecision, pods: dict[str, Pod]) -> None:
         pod = decision.pod
@@ -255,6 +259,12 @@ class JobController(Controller[Key]):
             return [Key("Job", each) for each in _job_of(pod)]
         lost = [Key("Pod", pod.key)] if tracked(pod) else []
         return [*lost, *(Key("Job", each.key) for each in self._candidates(pod))]
+
+
+def _by_pod(decisions: Sequence[PodDecision]) -> list[list[PodDecision]]:
+    """What is refused of one pod keeps no other waiting, and the rest of its own. Creations are all alike."""
+    groups = groupby(decisions, lambda each: each.pod.uid if each.pod is not None else "")
+    return [list(group) for _, group in groups]
 
 
 def _job_of(pod: Pod) -> list[str]:

@@ -21,6 +21,7 @@ from mooring.controllers.podgc.decide import (
     fence_about,
     surplus,
 )
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
@@ -89,11 +90,19 @@ class PodGCController(Controller[str]):
 
     async def reconcile(self, key: str) -> None:
         """Removes one pod if that is permitted, and the oldest of the ended ones if they are too many."""
+        await one_by_one((self._remove_oldest, self._remove_lost), lambda part: part(key))
+
+    async def _remove_oldest(self, key: str) -> None:
+        """Those that may be removed anyway have keys of their own."""
         pod = self._pods.get(key)
         if pod is not None and pod.finished and self._too_many_ended():
-            for each in surplus(self._pods.by_index("ended", "yes"), self._most_ended):
-                await self._remove(each, _TOO_MANY)
-                pod = None if each.key == key else pod
+            oldest = surplus(self._pods.by_index("ended", "yes"), self._most_ended)
+            others = [each for each in oldest if not self._may_be_removed(each)]
+            await one_by_one(others, lambda each: self._remove(each, _TOO_MANY))
+
+    async def _remove_lost(self, key: str) -> None:
+        """Removes the pod if that is permitted."""
+        pod = self._pods.get(key)
         if pod is None or not self._may_be_removed(pod):
             self._orphans.pop(key, None)
             return

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, assert_never
 from mooring.controllers.replicaset.decide import Action, Owner, PodDecision, counts, decide, selector_of
 from mooring.controllers.replicaset.short_lived import ShortLived
 from mooring.kube.adoption import Adopter, orphaned_in
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import ApiError
@@ -53,10 +54,12 @@ class ReplicaSetController(Controller[str]):
             await self._update_status(owner)
 
     async def _carry_out(self, owner: Owner, decisions: Sequence[PodDecision]) -> None:
+        """What is refused of one deletion keeps no other pod; creations are all alike."""
         created = 0
         rest = self._short_lived.left(owner.key, asyncio.get_running_loop().time())
         if rest > 0:
             self.queue.add_after(owner.key, rest)
+        surplus = list[Pod]()
         for decision in decisions:
             match decision.action:
                 case Action.CREATE if rest > 0:
@@ -66,10 +69,14 @@ class ReplicaSetController(Controller[str]):
                     if created <= MOST_AT_ONCE:
                         await self._create(owner)
                 case Action.DELETE:
-                    if self._has_surplus(owner):
-                        await self._delete(owner, _pod_of(decision))
+                    surplus.append(_pod_of(decision))
                 case _:
                     assert_never(decision.action)
+        await one_by_one(surplus, lambda pod: self._delete_surplus(owner, pod))
+
+    async def _delete_surplus(self, owner: Owner, pod: Pod) -> None:
+        if self._has_surplus(owner):
+            await self._delete(owner, pod)
 
     def _has_surplus(self, owner: Owner) -> bool:
         """Whether there are more pods than wanted still: the deletion before may have taken seconds."""
