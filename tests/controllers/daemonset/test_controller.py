@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from controller_stage import ControllerStage, Play, refuse_deletions
 
 from mooring.controllers.daemonset.controller import MOST_REFUSED, DaemonSetController
 from mooring.controllers.scheduling.controller import SchedulingController
-from mooring.kube.errors import Forbidden
+from mooring.kube.errors import Forbidden, NotFound
 from mooring.kube.objects import ControllerRevision, DaemonSet, Event, Node, Pod
 from mooring.simulation.parts.faulty_transport import request
 
@@ -215,5 +216,29 @@ def test_creations_that_are_all_refused_are_not_all_tried(play: Play):
         with pytest.raises(Forbidden):
             await controller.reconcile("default/d")
         assert len(tried) == MOST_REFUSED
+
+    play(story)
+
+
+def test_failed_pods_that_wait_take_no_turn_of_those_that_are_missing(play: Play, monkeypatch: Any):
+    monkeypatch.setattr("mooring.controllers.daemonset.controller.MOST_AT_ONCE", 1)
+
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_node(stage, "a")
+        await add_set(stage)
+        for _ in range(20):  # each that fails waits longer to be replaced
+            await asyncio.sleep(1)
+            for pod in (await stage.api.list(Pod, "default")).items:
+                with contextlib.suppress(NotFound):
+                    if pod.deleting:
+                        await stage.api.delete(Pod, pod.name, "default", grace_period_seconds=0)
+                    elif not pod.finished:
+                        failed = {"status": {"phase": "Failed"}}
+                        await stage.api.patch(Pod, pod.name, failed, "default", subresource="status")
+        assert (await pods(stage))["a"].finished
+        await add_node(stage, "b")
+        assert "b" in await pods(stage)
+        assert not any(task.done() for task in working)
 
     play(story)

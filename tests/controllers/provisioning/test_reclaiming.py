@@ -18,6 +18,7 @@ from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.simulation.checks.memory import remembered
+from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
 
 VOLUME = VolumeKey("pv")
@@ -205,6 +206,20 @@ def test_all_volumes_are_asked_for_only_where_a_person_may_have_named_one_twice(
         before = len(stage.wire.sent)
         await controller.reconcile(VOLUME)
         assert "GET /api/v1/persistentvolumes" not in stage.wire.sent[before:]
+        assert stage.array.disks == set()
+
+    play(story)
+
+
+def test_a_volume_that_cannot_be_understood_keeps_no_other_from_being_deleted(play: Play):
+    """It names no disk. An iscsi volume, say, whose portal is a name, is no better."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage, by="")
+        source = {"flexVolume": {"driver": DISK}}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "odd"}, "spec": spec})
+        await controller.reconcile(VOLUME)
         assert stage.array.disks == set()
 
     play(story)

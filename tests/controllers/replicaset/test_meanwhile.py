@@ -131,6 +131,24 @@ async def have_available(stage: ControllerStage, name: str, replicas: int, avail
     return await stage.api.patch(ReplicaSet, name, status, "default", subresource="status")
 
 
+def test_a_replica_set_whose_revision_is_no_number_keeps_no_rollout_waiting(play: Play):
+    async def story(stage: ControllerStage):
+        spec = {**SPEC, "template": edition("new"), "revisionHistoryLimit": 1}
+        owner = await stage.api.create(Deployment, {"metadata": {"name": "r"}, "spec": spec}, "default")
+        for name in ("a", "new"):
+            await replica_set(stage, name, owner, 0)
+            revision = {"metadata": {"annotations": {"deployment.kubernetes.io/revision": "first"}}}
+            await stage.api.patch(ReplicaSet, name, revision, "default")
+        controller = stage.make(DeploymentController)
+        await stage.fill(controller, Deployment, ReplicaSet)
+        await controller.reconcile("default/r")
+        found = {each.name: each for each in (await stage.api.list(ReplicaSet)).items}
+        assert found["new"].metadata.annotations["deployment.kubernetes.io/revision"] == "1"
+        assert found["new"].spec.replicas == 2
+
+    play(story)
+
+
 def test_a_rollout_takes_no_pod_down_beside_one_that_became_unavailable_meanwhile(play: Play):
     """maxUnavailable is 1. The answer to the write of the new set's annotations may be seconds away."""
 

@@ -98,6 +98,14 @@ def test_a_resize_in_the_middle_is_shared_out_by_size():
     assert wanted["old"] > wanted["new"] > 5
 
 
+def test_a_set_whose_size_is_annotated_with_no_number_is_resized_by_what_is_there():
+    sizes = [{DESIRED: "4", MAX: "5"}, {DESIRED: "4", MAX: "many"}, {DESIRED: "4", MAX: "9" * 5000}]
+    for size in sizes:
+        old, new = replica_set("old", 2, **size), replica_set("new", 2, **size)
+        found = next_replicas(deployment(8, "25%", 0), new, [old], 2)
+        assert sum(found.values()) == 10
+
+
 def test_the_template_of_a_replica_set_is_known_in_spite_of_its_hash():
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}
     hashed = {

@@ -7,7 +7,8 @@ asked without end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from random import Random
 from typing import assert_never
 
@@ -71,13 +72,14 @@ class DaemonSetController(Controller[str]):
         ours = self._pods.by_index("owner", daemon_set.uid)  # as they are now: to adopt takes time
         decisions = decide(daemon_set, list(self._nodes.items()), ours, revision, self.now())
         try:
-            await self._carry_out(daemon_set, decisions[:MOST_AT_ONCE], revision)
+            due = (each for each in decisions if not self._waits(daemon_set, each))
+            await self._carry_out(daemon_set, islice(due, MOST_AT_ONCE), revision)
         finally:
             await self._update_status(daemon_set, revision)
         await self._delete_old_revisions(daemon_set, name)
 
     async def _carry_out(
-        self, daemon_set: DaemonSet, decisions: Sequence[PodDecision], revision: str
+        self, daemon_set: DaemonSet, decisions: Iterable[PodDecision], revision: str
     ) -> None:
         """What is refused on one node keeps no other waiting. Creations may all be refused for one reason:
         after some in a row no more are tried."""
@@ -94,8 +96,7 @@ class DaemonSetController(Controller[str]):
                     refused = 0
                 case Action.DELETE:
                     assert decision.pod is not None, f"{decision.action} without a pod"
-                    if not self._waits(daemon_set, decision):
-                        await self._delete(daemon_set, decision.pod, decision)
+                    await self._delete(daemon_set, decision.pod, decision)
                 case _:
                     assert_never(decision.action)
 

@@ -31,7 +31,7 @@ from mooring.kube.objects import (
 from mooring.kube.reason import Reason
 from mooring.volumes.attachability import Attachability
 from mooring.volumes.claims import not_of_successor, users_of_claim
-from mooring.volumes.errors import DeletedVolumeInUse, PluginError
+from mooring.volumes.errors import DeletedVolumeInUse, VolumeError
 from mooring.volumes.matching import unbound
 from mooring.volumes.migration import csi_source, to_csi
 from mooring.volumes.plugin_manager import PluginManager
@@ -147,6 +147,8 @@ class Reclaimer:
         if made_by(pv):
             return []
         mine = self._storage_of(pv)
+        if mine is None:
+            return []  # what cannot be understood is not deleted: that says why
         others = (each for each in (await self._client.list(PersistentVolume)).items if each.uid != pv.uid)
         return [
             f"named by PersistentVolume {each.name}, too" for each in others if self._storage_of(each) == mine
@@ -157,7 +159,7 @@ class Reclaimer:
         try:
             plugin = self._plugins.find_plugin_by_spec(spec)
             return plugin.get_plugin_name(), plugin.get_volume_name(spec)
-        except PluginError:  # of no plugin of this process
+        except VolumeError:  # of no plugin of this process, or one that cannot be understood
             return None
 
     async def _recycle_in_storage(self, pv: PersistentVolume) -> None:

@@ -16,6 +16,7 @@ from mooring.controllers.replicaset.rollout import (
     bounds,
     first_replicas,
     next_replicas,
+    number_of,
     same_template,
 )
 from mooring.controllers.replicaset.rollout_status import conditions, counts
@@ -146,7 +147,7 @@ class DeploymentController(Controller[str]):
 
     def _annotations(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[str, str]:
         own = {key: text for key, text in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
-        revision = 1 + max((int(each.metadata.annotations.get(REVISION, "0")) for each in old), default=0)
+        revision = 1 + max((number_of(each, REVISION) for each in old), default=0)
         return {**own, REVISION: str(revision), **_sizes(deployment)}
 
     async def _up_to_date(self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> None:
@@ -154,7 +155,7 @@ class DeploymentController(Controller[str]):
         to becomes the newest revision."""
         wanted = {k: v for k, v in self._annotations(deployment, old).items() if k not in (DESIRED, MAX)}
         held = new.metadata.annotations
-        if int(held.get(REVISION, "0")) >= int(wanted[REVISION]):
+        if number_of(new, REVISION) >= int(wanted[REVISION]):
             wanted.pop(REVISION)
         body: dict[str, Any] = {}
         if not wanted.items() <= held.items():
@@ -185,9 +186,7 @@ class DeploymentController(Controller[str]):
         idle = [s for s in old if not s.spec.replicas and not s.status.replicas and not s.deleting]
         idle = [s for s in idle if s.status.observed_generation >= s.metadata.generation]
         surplus = len(old) - deployment.spec.revision_history_limit
-        for each in sorted(idle, key=lambda s: int(s.metadata.annotations.get(REVISION, "0")))[
-            : max(surplus, 0)
-        ]:
+        for each in sorted(idle, key=lambda s: number_of(s, REVISION))[: max(surplus, 0)]:
             await self.client.delete(ReplicaSet, each.name, each.namespace, uid=each.uid)
 
     async def _update_status(self, deployment: Deployment) -> None:

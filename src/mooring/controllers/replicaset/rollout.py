@@ -114,6 +114,13 @@ def _shrunk(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Replic
     return wanted
 
 
+def number_of(replica_set: ReplicaSet, annotation: str) -> int:
+    """What the annotation says; 0 if that is no number: users may write it. Upstream leaves such a set out,
+    too."""
+    text = replica_set.metadata.annotations.get(annotation, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+
+
 def _oldest_first(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
     return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.name))
 
@@ -142,7 +149,7 @@ def _proportional(
     for each in sorted(active, key=lambda each: (each.spec.replicas, each.metadata.creation_timestamp or ""))[
         ::-1
     ]:
-        before = int(each.metadata.annotations.get(MAX) or total)
+        before = number_of(each, MAX) or total
         share = round(each.spec.replicas * most / before) - each.spec.replicas if before else 0
         share = max(min(share, left), 0) if left >= 0 else min(max(share, left), 0)
         wanted[each.name] = max(each.spec.replicas + share, 0)
