@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from mooring.kube.objects import Pod
+from mooring.kube.client import Client
+from mooring.kube.errors import Forbidden
+from mooring.kube.objects import Pod, Secret
 from mooring.kube.objects.pods import Probe
 from mooring.node.pods.probing import Tally
 
@@ -204,6 +206,32 @@ def test_a_container_that_cannot_be_made_keeps_none_after_it_from_being_started(
         await stage.start()
         await stage.create_pod(containers=[MISSING, MAIN])
         await stage.until(lambda: "start main 0" in stage.machine.journal)
+
+    play(story)
+
+
+def test_a_container_whose_secret_may_not_be_read_keeps_none_after_it_from_being_started(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = Client.find
+
+    async def guarded(client: Client, kind: Any, *about: Any) -> Any:
+        if kind is Secret:
+            raise Forbidden("secrets is forbidden", status=403)
+        return await find(client, kind, *about)
+
+    monkeypatch.setattr(Client, "find", guarded)
+    reference = {"name": "MODE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "mode"}}}
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod(containers=[{**MISSING, "env": [reference]}, MAIN])
+        await stage.until(lambda: "start main 0" in stage.machine.journal)
+        (of_missing,) = [
+            each for each in (await stage.pod()).status.container_statuses if each.name == MISSING["name"]
+        ]
+        assert of_missing.state.waiting is not None
+        assert "secrets is forbidden" in of_missing.state.waiting.message
 
     play(story)
 

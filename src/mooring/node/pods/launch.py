@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Forbidden
+from mooring.kube.errors import Forbidden, KubeError
 from mooring.kube.events import Recorder
 from mooring.kube.objects import (
     ConfigMap,
@@ -173,16 +173,21 @@ class PodLauncher:
         self, pod: Pod, facts: Facts, name: str, problems: dict[str, Reason], may_start: Callable[[], bool]
     ) -> None:
         """Asks the runtime for the container's next attempt, unless it is `Overtaken`: to make it ready takes
-        time."""
+        time. Raises PodProblem for whatever keeps this container from being made, also that a Secret may not
+        be read, or an image cannot; what the API server does not answer is no problem of the pod's."""
         container, attempt = next(entry for entry in startable(facts) if entry[0].name == name)
-        await self._prepare(pod, (container,), problems)
         try:
+            await self._prepare(pod, (container,), problems)
             spec = await self._container_spec(pod, facts, container, attempt)
             await prepare_sub_paths(pod, spec, facts.volumes.mounted)
             if not may_start():
                 raise Overtaken(f"container {name} of pod {pod.key}")
             await self._runtime.start_container(pod.uid, spec)
-        except (ContainerConfigProblem, RuntimeFailure) as error:
+        except (PodProblem, Overtaken):
+            raise
+        except Exception as error:
+            if isinstance(error, KubeError) and not isinstance(error, Forbidden):
+                raise
             reason = error.reason if isinstance(error, ContainerConfigProblem) else "RunContainerError"
             problems[name] = Reason(reason, str(error))
             self._warn(pod, "Failed", f"Error: {error}")
