@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mooring.kube.errors import Conflict, Unreachable
+from mooring.kube.client import Client
+from mooring.kube.errors import Conflict, Forbidden, Unreachable
 from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.readiness import ready_since
 from mooring.kube.transport import Request
@@ -377,6 +378,31 @@ def test_what_was_decided_of_a_pod_while_its_node_was_absent_comes_too_late_when
                 await stage.api.revise(read, {"status": {"phase": ended}}, subresource="status")
         await asyncio.sleep(60)
         assert (await stage.api.get(Pod, "web-0", "default")).status.phase == "Running"
+
+    play(story)
+
+
+def test_a_pod_whose_status_may_not_be_written_does_not_keep_its_node_from_being_registered(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stage: Any) -> None:
+        await stage.start()
+        for name in ("web-0", "web-1"):
+            await stage.create_pod(name)
+        for name in ("web-0", "web-1"):
+            await stage.until(lambda name=name: running(stage, name))
+        revise, vouched = Client.revise, set[str]()
+
+        async def guarded(client: Client, obj: Any, patch: Any, **how: Any) -> Any:
+            if isinstance(obj, Pod) and obj.name == "web-0":
+                raise Forbidden("an admission webhook denied the request", status=403)
+            vouched.add(obj.name)
+            return await revise(client, obj, patch, **how)
+
+        monkeypatch.setattr(Client, "revise", guarded)
+        await stage.api.delete(Node, NODE)
+        await stage.until(lambda: stage.api.find(Node, NODE))
+        assert "web-1" in vouched
 
     play(story)
 

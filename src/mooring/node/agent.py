@@ -29,7 +29,7 @@ import structlog
 
 from mooring.kube import metrics
 from mooring.kube.client import Client
-from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Event, Node, Pod, Secret
@@ -246,8 +246,15 @@ class Agent:
         here = await self._client.list(Pod, field_selector=field_equals("spec.nodeName", self._options.name))
         for pod in here.items:
             if pod.uid in running and not pod.finished:
-                with contextlib.suppress(NotFound, Conflict):  # it is gone, and another one may have its name
+                try:
                     self._pods.accept(await self._vouch_for(pod))
+                except (NotFound, Conflict):
+                    pass  # it is gone, and another one may have its name
+                except (
+                    Forbidden,
+                    Invalid,
+                ) as error:  # without a Node all of its pods would be lost for this one
+                    log.warning("pod not vouched for", pod=pod.key, error=str(error))
 
     async def _vouch_for(self, pod: Pod) -> Pod:
         status = {"conditions": [{"type": "Ready", "lastProbeTime": format_time(self._now())}]}
