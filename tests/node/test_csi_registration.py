@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mooring.kube.client import Client
 from mooring.kube.objects import CSINode, Node
 from mooring.kube.transport import InProcess
 from mooring.node.csi.csinode import CSINodeWriter, missing_labels
-from mooring.node.csi.folder import RegistrationFolder
+from mooring.node.csi.folder import TIMEOUT_S, RegistrationFolder
 from mooring.volumes.errors import VolumeError
 
 ZONE = "topology.example.com/zone"
@@ -102,6 +103,19 @@ async def test_a_driver_that_cannot_be_registered_is_tried_again(tmp_path: Path)
             await until(lambda: watch.registered != {})
 
     await watched(tmp_path, story)
+
+
+async def test_a_socket_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path):
+    silent = tmp_path / "a-reg.sock"
+
+    async def story(watch: WatchedFolder) -> None:
+        async with registering("b.example.com", "/run/b.sock", tmp_path):
+            await until(lambda: "b.example.com" in watch.registered, seconds=TIMEOUT_S / 2)
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(silent))
+        listening.listen()
+        await watched(tmp_path, story)
 
 
 async def test_what_is_no_socket_is_not_looked_at(tmp_path: Path):

@@ -110,17 +110,19 @@ class NodeDrivers:
         while True:
             self._again.clear()
             missing = [driver for driver in self._drivers if driver.name not in self._published]
-            for driver in missing:
-                try:
-                    await self._publish(driver)
-                except (VolumeError, KubeError) as error:
-                    self._log_trouble(driver.name, str(error))
+            await asyncio.gather(*map(self._try_to_publish, missing))
             left = any(driver.name not in self._published for driver in missing)
             try:
                 async with asyncio.timeout(RETRY_S if left else None):
                     await self._again.wait()
             except TimeoutError:
                 continue
+
+    async def _try_to_publish(self, driver: Driver) -> None:
+        try:
+            await self._publish(driver)
+        except (VolumeError, KubeError) as error:
+            self._log_trouble(driver.name, str(error))
 
     def _log_trouble(self, driver: str, error: str) -> None:
         """In the log, and in an event of the Node when it is something new."""

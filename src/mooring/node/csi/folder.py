@@ -2,7 +2,8 @@
 
 A driver (or the registrar beside it) listens on a socket in `<root>/plugins_registry` and serves
 `Registration`. A socket that appears there is asked for its driver; when the socket is gone, so is the
-driver. Guarantee: a socket that is replaced, even under its name, is asked anew.
+driver. Guarantees: a socket that is replaced, even under its name, is asked anew; one that does not answer
+keeps no other that is there from being asked.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ class RegistrationFolder:
         there = sockets(self._folder)
         for path in [path for path in sorted(self._known.keys() | self._names) if self._is_gone(path, there)]:
             await self._gone(path)
-        for path, identity in there.items():
-            if path not in self._known and await self._ask(path):
-                self._known[path] = identity
+        fresh = [path for path in there if path not in self._known]
+        dealt_with = await asyncio.gather(*map(self._ask, fresh))
+        self._known |= {path: there[path] for path, done in zip(fresh, dealt_with, strict=True) if done}
         return there.keys() != self._known.keys()
 
     def _is_gone(self, path: Path, there: Mapping[Path, Identity]) -> bool:
