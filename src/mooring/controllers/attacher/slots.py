@@ -20,9 +20,7 @@ class Slots:
         self._wake = wake
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._waiting: defaultdict[str, deque[str]] = defaultdict(deque)
-        self._turns: dict[
-            str, str
-        ] = {}  # a key that was woken, and has not been worked on since -> its driver
+        self._turns: dict[str, str] = {}  # key that was woken, and not worked on since -> its driver
 
     def take(self, driver: str, key: str) -> bool:
         """Takes a slot and returns whether there was one; if not, the key is woken when there is."""
