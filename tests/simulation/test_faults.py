@@ -445,3 +445,11 @@ def test_while_upstreams_controller_is_at_work_ours_is_not_and_the_workload_is_w
     outcome = play(0, TWO_PODS_OF_CSI, plan=UPSTREAM[:1], lines=True)
     assert outcome.violations == []
     assert len(lines(outcome, "truth.started")) == 4
+
+
+def test_users_go_on_with_what_a_request_without_an_answer_has_made():
+    """Found by the simulation (seed 74318 of the swarm): the namespace was there when the API server's disk
+    worked again, and its user waited for the name to become free."""
+    scenario = Scenario(nodes=2, sets={"log": 1}, workloads={"log": "tenant"}, minutes=14)
+    plan = (PlanStep(60, "delete-namespace", "log"), PlanStep(60.45, "fail-store", "server", 20))
+    assert play(0, scenario, plan=plan).violations == []

@@ -391,19 +391,24 @@ class Users:
         await self.create_when_gone(PersistentVolume, volume_again(self._kind(maker_of(volume)), volume))
 
     async def create_when_gone(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
-        """When its name is free: what users have to delete for that, they delete."""
+        """When its name is free: what users have to delete for that, they delete. What is there after a
+        request that had no answer is what that has made."""
+        former, asked = set[str](), False
         for _ in range(AS_LONG_AS_IT_TAKES):
-            try:
-                await self.api.create(kind, body, namespace)
-                return
-            except KubeError:
-                with suppress(KubeError):
-                    await self._make_way(kind, body["metadata"]["name"], namespace)
-                await asyncio.sleep(SOON_S)
+            with suppress(KubeError):
+                found = await self.api.find(kind, body["metadata"]["name"], namespace)
+                if found is None:
+                    asked = True
+                    await self.api.create(kind, body, namespace)
+                    return
+                if asked and found.uid not in former:
+                    return
+                former.add(found.uid)
+                await self._make_way(found)
+            await asyncio.sleep(SOON_S)
 
-    async def _make_way(self, kind: type[Object], name: str, namespace: str) -> None:
+    async def _make_way(self, found: Object) -> None:
         """Deletes what keeps the name, and no controller would."""
-        found = await self.api.find(kind, name, namespace)
         if isinstance(found, PersistentVolume):
             await self._delete_released(found)
         elif isinstance(found, PersistentVolumeClaim) and found.deleting:
