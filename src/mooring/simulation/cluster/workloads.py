@@ -120,6 +120,8 @@ def volume_body(
 
 def volume_again(kind: str, disk: str) -> Body:
     """The PersistentVolume of a disk that was made by hand for a workload of this kind, as it was."""
+    if kind in RECYCLED:
+        return volume_body(disk, policy="Recycle")
     if kind not in NAMED:
         return volume_body(disk)
     claim = f"data-{maker_of(disk)}" if kind == "reserved" else None
