@@ -210,6 +210,25 @@ def test_what_an_order_of_unknown_outcome_has_shut_out_is_let_in_when_it_answers
     fencing(story)
 
 
+def test_an_order_that_a_dead_controller_gave_may_have_struck_though_its_successor_can_give_none(
+    fencing: Any,
+):
+    """A Secret that cannot be read for a moment, say: that nothing was ordered now says nothing of before."""
+
+    async def story(stage: Any):
+        stage.bmc.scope = Scope.STORAGE
+        await ordered(stage, Manner.LOST_ANSWER)
+        stage.bmc.wrong = ["its Secret cannot be read"]
+        async with stage.running():
+            await stage.until_phase("a", "AwaitingPerson")
+            stage.bmc.wrong = []
+            await stage.report("a")
+            await stage.until_phase("a", "Cancelled")
+        assert stage.machines.off == set()
+
+    fencing(story)
+
+
 def test_in_the_same_boot_it_is_let_in_where_nothing_was_released_on_it(fencing: Any):
     async def story(stage: Any):
         await lost(stage)

@@ -133,6 +133,12 @@ def test_what_counts(answer: Answer, looks: dict[str, State], wanted: int, seen:
     assert judge(answer, confirmations, wanted=wanted, seen_open=seen).outcome is outcome
 
 
+def test_what_an_order_is_refused_that_was_given_before_says_nothing_of_that():
+    refused = Answer(Outcome.NOT_FENCED, "NotUsable", "no")
+    assert judge(refused, {}, wanted=0, seen_open=True, again=True).outcome is Outcome.UNKNOWN
+    assert judge(OFF, {}, wanted=0, seen_open=True, again=True).outcome is Outcome.FENCED
+
+
 @given(
     st.sampled_from(list(Outcome)),
     st.sampled_from(list(State)),

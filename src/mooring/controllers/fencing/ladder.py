@@ -109,13 +109,20 @@ def _step(ladder: Sequence[Rung], round_: int, rung: int, try_: int, name: str) 
 
 
 def judge(
-    answer: Answer, confirmations: Mapping[str, Look], *, wanted: int, seen_open: bool, doubted: bool = False
+    answer: Answer,
+    confirmations: Mapping[str, Look],
+    *,
+    wanted: int,
+    seen_open: bool,
+    doubted: bool = False,
+    again: bool = False,
 ) -> Judged:
     """What the answer is worth. `confirmations`: by mechanism, what it said after the answer. `wanted`: from
     how many mechanisms a word was asked for. `seen_open`: the mechanism had seen the machine on in this
-    boot."""
+    boot. `again`: the order was given before, perhaps: that it has no effect now says nothing of then."""
     if answer.outcome is not Outcome.FENCED:
-        return Judged(answer.outcome, Reason(answer.code, answer.message))
+        outcome = Outcome.UNKNOWN if again else answer.outcome
+        return Judged(outcome, Reason(answer.code, answer.message))
     against = sorted(name for name, look in confirmations.items() if look.state is State.OPEN)
     if against:
         said = "; ".join(f"{name}: {confirmations[name].message}" for name in against)

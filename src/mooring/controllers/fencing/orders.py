@@ -109,6 +109,7 @@ class Orders:
             wanted=len(step.confirm_with),
             seen_open=_seen_open(target, self._mechanisms.get(step.mechanism), step.mechanism),
             doubted=step.mechanism in fence.status.contradicted,
+            again=step.again,
         )
         after = await self._client.find(Node, target.node_name)
         if after is not None:
