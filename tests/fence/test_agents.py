@@ -135,6 +135,14 @@ async def test_an_agent_that_hangs_is_unknown_and_its_helpers_are_ended(play: Pl
     assert contract.offspring() == []
 
 
+async def test_an_agent_that_cannot_be_started_any_more_may_have_carried_its_order_out(play: Play):
+    """As where the machine has no memory left for one more process."""
+    directory = play("[ $action = off ] && echo off > {directory}/state && chmod -x $0; exit 1")
+    answer = await fence()
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "NotInstalled")
+    assert (directory / "state").read_text() == "off\n"
+
+
 async def test_a_secret_that_the_agent_says_aloud_is_not_said_again(play: Play):
     play("sed s/^/given:/ {directory}/given >&2; exit 1")
     answer = await fence()

@@ -151,6 +151,21 @@ async def test_what_ec2_refuses_has_no_effect(cloud: ServedCloud):
     assert instance(cloud)["State"]["Name"] == "running"
 
 
+async def test_what_ec2_refuses_after_an_order_that_it_did_not_answer_may_have_happened(cloud: ServedCloud):
+    lost = {"action": "StopInstances", "after": True, "times": 1}
+    refused = {"action": "StopInstances", "after": True, "code": "UnauthorizedOperation", "status": 403}
+    settings(cloud, faults=[lost, refused])
+    answer = await fence(cloud)
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "Refused")
+    assert instance(cloud)["State"]["Name"] in ("stopping", "stopped")
+
+
+@pytest.mark.parametrize("code", ["InternalFailure", "ServiceUnavailable", "InternalError"])
+async def test_an_order_at_which_ec2_itself_fails_is_given_again(cloud: ServedCloud, code: str):
+    settings(cloud, faults=[{"action": "StopInstances", "code": code, "status": 500, "times": 1}])
+    assert (await fence(cloud)).outcome is Outcome.FENCED
+
+
 async def test_an_instance_that_is_not_found_is_unknown(cloud: ServedCloud):
     given = order(cloud)
     target = replace(given.target, provider_id="aws:///us-east-1a/i-0123456789abcdef0")

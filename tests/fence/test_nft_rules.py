@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.fence.interface import Order, Target, Volume
+from mooring.fence import programs
+from mooring.fence.interface import Order, Outcome, Target, Volume
 from mooring.fence.network import rules
 from mooring.fence.network.nft import Nft, fence_of
 from mooring.fence.network.rules import BadFence, Fence
+from mooring.fence.programs import Ended, ProgramMissing
 
 MAC = "02:00:00:00:00:01"
 TARGET = Target("node-1", "uid", "boot", addresses=("10.88.1.1",), macs=(MAC,))
@@ -164,3 +166,27 @@ def test_a_volume_is_covered_where_nothing_but_what_is_cut_leads_to_its_server(
 @given(st.text(), st.text())
 def test_whatever_a_server_and_a_network_are_called_is_judged(server: str, reaches: str):
     assert isinstance(Nft().covers(order(reaches=reaches), Volume("v", server)), bool)
+
+
+@pytest.mark.parametrize(
+    ("loading", "outcome"),
+    [
+        (Ended(1, errors="Error: syntax error"), Outcome.NOT_FENCED),
+        (Ended(-9), Outcome.UNKNOWN),  # the kernel's OOM killer, say: by then they may have been loaded
+        (Ended(None), Outcome.UNKNOWN),
+        (ProgramMissing("nft cannot be executed: Cannot allocate memory"), Outcome.UNKNOWN),
+    ],
+)
+async def test_only_an_nft_that_says_no_has_loaded_nothing(
+    monkeypatch: pytest.MonkeyPatch, loading: Ended | ProgramMissing, outcome: Outcome
+):
+    monkeypatch.setattr(programs, "missing", lambda needed: [])
+
+    async def run(words: list[str], **options: Any) -> Ended:
+        if not options.get("given"):
+            return Ended(0, "[]" if "-j" in words else "")
+        if isinstance(loading, ProgramMissing):
+            raise loading
+        return loading
+
+    assert (await Nft(run).fence(order())).outcome is outcome

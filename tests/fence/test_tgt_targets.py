@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.fence import programs
-from mooring.fence.interface import Order, State, Target, Volume
-from mooring.fence.programs import Ended
+from mooring.fence.interface import Order, Outcome, State, Target, Volume
+from mooring.fence.programs import Ended, ProgramMissing
 from mooring.fence.storage.clients import BadClient, client_of, uncovered
 from mooring.fence.storage.iscsi_tgt import IscsiTgt
 from mooring.fence.storage.tgt_targets import Nexus, Served, entries_of, lets_in, parse, sessions_of, traffic
@@ -172,3 +172,18 @@ async def test_the_names_among_a_machines_entries_are_its_own_and_others_are_not
 def test_a_volume_is_covered_by_the_targets_name_and_its_portal(name: str, server: str, covered: bool):
     order = Order(Target("n", "u", "b"), "t", {"target": "iqn.x:a", "portals": "10.0.0.1:3260,10.0.0.2:3260"})
     assert IscsiTgt().covers(order, Volume(name, server)) == covered
+
+
+async def test_a_tgtadm_that_cannot_be_started_any_more_may_have_shut_it_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(programs, "missing", lambda needed: [])
+
+    async def run(words: list[str], **options: object) -> Ended:
+        if "show" not in words:
+            raise ProgramMissing("tgtadm cannot be executed: Cannot allocate memory")
+        return Ended(0, SHOWN, "")
+
+    target = Target("n", "u", "b", addresses=("10.88.1.1",), initiators=("iqn.x:n1",))
+    answer = await IscsiTgt(run).fence(
+        Order(target, "t", {"target": "iqn.x:a", "acl": "10.88.1.0/24,iqn.x:n1"})
+    )
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, "NotInstalled")

@@ -179,8 +179,8 @@ class _Session:
                 return Answer(Outcome.NOT_FENCED, "WrongTarget", message)
             before = decide.look_of(self._agent, await self._do("status", self._deadline.left(LOOK_SHARE)))
             return await self._switch(action, wanted, before.state, identity)
-        except ProgramMissing as error:
-            return Answer(Outcome.NOT_FENCED, "NotInstalled", str(error))
+        except ProgramMissing as error:  # it was there a moment ago, and may have been told
+            return Answer(Outcome.UNKNOWN, "NotInstalled", str(error))
         except NoIdentity as error:
             message = f"nothing was ordered, as it does not say whose it is: {error}"
             return Answer(Outcome.UNKNOWN, "Silent", self._clean(message))

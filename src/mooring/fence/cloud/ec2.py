@@ -24,8 +24,8 @@ from mooring.fence.programs import Deadline
 
 PAUSE_S = 1.0
 CALL_S = 10.0
-BUSY = {"RequestLimitExceeded", "Throttling", "IncorrectInstanceState", "InternalError", "Unavailable"}
-"""Codes after which the order is given again."""
+BUSY = {"RequestLimitExceeded", "Throttling", "IncorrectInstanceState"}
+"""Codes of a refusal after which the order is given again."""
 
 
 class Ec2:
@@ -144,22 +144,25 @@ class _Session:
         before, found = await self.look()
         if found is None:
             return Answer(Outcome.UNKNOWN, before.code, before.message)
+        said = ""
         while found is None or found.state != "running":
             try:
                 await self._call("start_instances", InstanceIds=[self._instance.id])
             except ClientError as error:
-                if _code(error) not in BUSY:
+                said = f": {self._clean(error)}"
+                if not (_code(error) in BUSY or _may_have_happened(error)):
                     return Answer(Outcome.UNKNOWN, "Refused", self._clean(error))
             except (BotoCoreError, TimeoutError):
                 pass  # the next look tells
             if not await self._deadline.pause(PAUSE_S):
-                return Answer(Outcome.UNKNOWN, "NotStarted", "it is not running yet")
+                return Answer(Outcome.UNKNOWN, "NotStarted", f"it is not running yet{said}")
             _, found = await self.look()
         return Answer(Outcome.UNFENCED, "Running", f"{found.id} is running", {"readAt": moment()})
 
     async def _until(self, action: str, more: dict[str, Any], wanted: State, before: State) -> Answer:
-        """Orders it until EC2 has answered, and looks until it shows."""
-        ordered, answered, what = moment(), "", "EC2 did not answer the order"
+        """Orders it until EC2 has answered, and looks until it shows. What is refused after an order that was
+        not answered says nothing of that one."""
+        ordered, answered, what, unanswered = moment(), "", "EC2 did not answer the order", False
         look = Look(State.UNKNOWN, "NotOrdered", "")
         while True:
             try:
@@ -168,10 +171,12 @@ class _Session:
                     answered, what = moment(), f"{action} was answered"
             except ClientError as error:
                 what = self._clean(error)
-                if _code(error) not in BUSY:
-                    return Answer(Outcome.NOT_FENCED, "Refused", what, before=before)
+                unanswered = unanswered or _may_have_happened(error)
+                if not (_code(error) in BUSY or _may_have_happened(error)):
+                    outcome = Outcome.UNKNOWN if unanswered else Outcome.NOT_FENCED
+                    return Answer(outcome, "Refused", what, before=before)
             except (BotoCoreError, TimeoutError) as error:
-                what = self._clean(error)
+                what, unanswered = self._clean(error), True
             if answered:
                 look, _ = await self.look()
                 if look.state is wanted:
@@ -216,3 +221,9 @@ class _Session:
 
 def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _may_have_happened(error: ClientError) -> bool:
+    """Whether EC2 itself failed (HTTP 5xx), which says nothing of what it has done."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return _code(error) not in BUSY and status >= 500

@@ -97,9 +97,7 @@ class Nft:
             return Answer(Outcome.NOT_FENCED, "BadParameter", "; ".join(wrong))
         try:
             return await _Session(order, self._run).shut()
-        except ProgramMissing as error:
-            return Answer(Outcome.NOT_FENCED, "NotInstalled", str(error))
-        except _Failed as error:
+        except (_Failed, ProgramMissing) as error:  # it was there a moment ago: the rules may be loaded
             return Answer(Outcome.UNKNOWN, "Failed", str(error))
 
     async def unfence(self, order: Order) -> Answer:
@@ -191,7 +189,7 @@ class _Session:
         if before.state is not State.SHUT:
             text = rules.ruleset(self._name, self._order.target.node, self._fence)
             loaded = await self._do("nft", "-f", "-", given=text)
-            if loaded.status is None:
+            if loaded.status is None or loaded.status < 0:
                 raise _Failed(f"nft {loaded.words()}: the rules may have been loaded")
             if loaded.status:
                 return Answer(

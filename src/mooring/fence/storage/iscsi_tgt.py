@@ -117,10 +117,8 @@ class IscsiTgt:
             return Answer(Outcome.NOT_FENCED, "BadParameter", "; ".join(wrong))
         try:
             return await _Session(order, self._run).shut()
-        except ProgramMissing as error:
-            return Answer(Outcome.NOT_FENCED, "NotInstalled", str(error))
-        except _Failed as error:
-            return Answer(Outcome.UNKNOWN, error.code, str(error))
+        except (_Failed, ProgramMissing) as error:  # tgtadm was there a moment ago, and may have been told
+            return Answer(Outcome.UNKNOWN, getattr(error, "code", "NotInstalled"), str(error))
 
     async def unfence(self, order: Order) -> Answer:
         """See `Mechanism`."""
