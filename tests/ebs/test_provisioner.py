@@ -231,6 +231,21 @@ def test_a_full_account_is_told_unless_the_volume_is_there(run: Run, code: str) 
     run(story())
 
 
+@pytest.mark.parametrize("code", ["VolumeLimitExceeded", "UnauthorizedOperation"])
+def test_a_refusal_after_a_request_without_an_answer_is_none(run: Run, code: str) -> None:
+    """The volume that made the account full may be this one, which EC2 does not show yet."""
+
+    async def story() -> None:
+        ec2 = ec2_that(CreateVolume=[Ec2Unreachable("no answer"), Ec2Error(code, "full")])
+        made = provisioner(ec2)
+        with pytest.raises(Ec2Unreachable, match="full"):
+            await made.create(wanted())
+        ec2.named = lambda at: [volume()]
+        assert (await made.create(wanted())).id == ID
+
+    run(story())
+
+
 @pytest.mark.parametrize("answer", ["VolumeLimitExceeded", "IdempotentParameterMismatch"])
 def test_another_volume_of_the_name_is_refused_whenever_it_shows(run: Run, answer: str) -> None:
     async def story() -> None:

@@ -25,7 +25,8 @@ a process that was frozen must not make once more what another one has made, and
 and was requested with other parameters: it is compared like any volume that is found.
 
 EC2 answers VolumeLimitExceeded even for a token whose volume exists (upstream issue 2512), so the name is
-then looked up again.
+then looked up again. After a request without an answer no refusal is final: the volume may be there, and not
+be shown yet.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from mooring.ebs.topology import Place
 TOKENS = 200
 """How many volumes of one name may vanish while EC2 remembers their tokens, about twelve hours."""
 SEND_TRIES = 3
+MISMATCH = "IdempotentParameterMismatch"
 
 _log = structlog.get_logger(__name__)
 _ALIVE = frozenset({"creating", "available", "in-use", "error"})
@@ -131,13 +133,18 @@ class Provisioner:
         )
 
     async def _send(self, action: str, request: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
-        """Sends the request, and again if there was no answer: the client token makes that idempotent."""
+        """Sends the request, and again if there was no answer: the client token makes that idempotent. A
+        refusal then says nothing of the request before; a token that does not match is looked into."""
         for attempt in itertools.count(1):
             try:
                 return await self._api.call(action, request)
             except Ec2Unreachable:
                 if attempt == SEND_TRIES:
                     raise
+            except Ec2Error as error:
+                if attempt == 1 or error.code == MISMATCH:
+                    raise
+                raise Ec2Unreachable(f"{action}: there was no answer, and then {error}") from error
             finally:
                 self._settling.note(_create(wanted.name))
             await sleep(attempt)
@@ -146,7 +153,7 @@ class Provisioner:
     async def _instead(self, error: Ec2Error, wanted: Wanted) -> Volume | None:
         """After a refusal: the existing volume of the name, or None if another token is needed. Raises any
         other error."""
-        if error.code == "IdempotentParameterMismatch":
+        if error.code == MISMATCH:
             if "deleted" in error.message:
                 return None
             await self._settling.settle(_create(wanted.name))
