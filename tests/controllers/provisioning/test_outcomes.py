@@ -18,8 +18,9 @@ from mooring.kube.errors import Unreachable
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.memory import remembered
+from mooring.simulation.parts.array_plugin import DISK
 from mooring.simulation.parts.faulty_transport import request
-from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageFull, StorageRefused
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageFull, StorageRefused
 from mooring.volumes.matching import SELECTED_NODE
 
 CLAIM = ClaimKey("default/c")
@@ -89,6 +90,72 @@ def test_a_claim_that_is_deleted_goes_if_nothing_can_have_been_made_for_it(
         await stage.api.delete(PersistentVolumeClaim, "c", "default")
         await stage.fill(controller, PersistentVolumeClaim)
         assert (BEGUN not in (await tried(stage, controller, error)).metadata.finalizers) is ends
+
+    play(story)
+
+
+async def cannot_ask(stage: ControllerStage, controller: Any) -> None:
+    """The class is such by now that the storage cannot be asked."""
+    body = {"metadata": {"name": "disk"}, "provisioner": DISK, "mountOptions": ["noatime"]}
+    await stage.api.delete(StorageClass, "disk")
+    controller.cache(StorageClass).accept(await stage.api.create(StorageClass, body))
+    with pytest.raises(InvalidSpec, match="mount options"):
+        await controller.reconcile(CLAIM)
+
+
+def test_a_claim_stays_while_a_disk_may_be_there_though_the_storage_cannot_be_asked(play: Play):
+    """That what is to be asked for is wrong by now says nothing of the try before."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        await tried(stage, controller, OutcomeUnknown("lost"))
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        await stage.fill(controller, PersistentVolumeClaim)
+        await cannot_ask(stage, controller)
+        assert BEGUN in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
+        assert await events(stage, controller) == [("Warning", "ProvisioningFailed")] * 2
+
+    play(story)
+
+
+async def begun_and_deleted_with_its_source(stage: ControllerStage) -> Any:
+    source = {"kind": "PersistentVolumeClaim", "name": "gone"}
+    controller, _ = await waiting_claim(stage, dataSource=source)
+    held = {"metadata": {"finalizers": [BEGUN]}}
+    await stage.api.patch(PersistentVolumeClaim, "c", held, "default")
+    await stage.api.delete(PersistentVolumeClaim, "c", "default")
+    await stage.fill(controller, PersistentVolumeClaim)
+    return controller
+
+
+def test_what_may_be_there_for_a_claim_that_went_with_its_source_is_found_by_its_name(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await begun_and_deleted_with_its_source(stage)
+        await controller.reconcile(CLAIM)
+        assert {each.name for each in (await stage.api.list(PersistentVolume)).items} == stage.array.disks
+        assert len(stage.array.disks) == 1
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
+def test_nothing_is_made_for_a_claim_that_went_with_its_source_where_nothing_can_be_there(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await begun_and_deleted_with_its_source(stage)
+        controller._certain.add(controller.cache(PersistentVolumeClaim).get("default/c").uid)
+        with pytest.raises(InvalidSpec):
+            await controller.reconcile(CLAIM)
+        assert stage.array.disks == set()
+        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
+
+    play(story)
+
+
+def test_a_claim_for_which_the_storage_was_never_asked_is_not_held(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        await cannot_ask(stage, controller)
+        assert BEGUN not in (await stage.api.get(PersistentVolumeClaim, "c", "default")).metadata.finalizers
 
     play(story)
 

@@ -7,6 +7,7 @@ the next try finds whatever was interrupted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any, assert_never, cast
 
@@ -48,6 +49,7 @@ from mooring.volumes.errors import (
     StorageRefused,
 )
 from mooring.volumes.interfaces import (
+    ContentSource,
     ModifiableVolumePlugin,
     ProvisionableVolumePlugin,
     Provisioner,
@@ -173,7 +175,7 @@ class ProvisioningController(Controller[Key]):
             case ClaimAction.PROVISION:
                 assert storage_class is not None
                 self._begun_by[claim.uid] = storage_class
-                await self._provision(await self._begin(claim), storage_class)
+                await self._provision(claim, storage_class)
             case ClaimAction.FINISH:
                 await self._end(claim)
             case ClaimAction.ASK:
@@ -206,42 +208,81 @@ class ProvisioningController(Controller[Key]):
         return answer
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
-        made = await self._make(claim, storage_class)
-        await self._create(claim, made)
+        plugin, options = await self._prepare(claim, storage_class)
+        claim = await self._begin(claim)
+        await self._create(claim, await self._make(claim, storage_class, plugin, options))
         await self._end(claim)
 
-    async def _make(self, claim: PersistentVolumeClaim, written: StorageClass) -> PersistentVolume:
-        driver, storage_class = driver_of(written.provisioner), written
+    async def _prepare(
+        self, claim: PersistentVolumeClaim, written: StorageClass
+    ) -> tuple[ProvisionableVolumePlugin, VolumeOptions]:
+        """What the storage is to be asked for. What is wrong with that is no word of the storage: it says
+        nothing of an earlier try, and before the first one nothing has begun."""
+        driver = driver_of(written.provisioner)
         try:
             storage_class = class_to_csi(written)
             plugin = self._plugins.find_provisionable_plugin_by_name(driver)
             if storage_class.mount_options and not plugin.supports_mount_option():
                 raise InvalidSpec(f"plugin {driver} has no mount options: remove them from the class")
-            options = VolumeOptions(
+            content, attributes = await self._content_and_attributes(claim, plugin)
+            return plugin, VolumeOptions(
                 pv_name=volume_name(claim),
                 claim=claim,
                 reclaim_policy=storage_class.reclaim_policy,
                 mount_options=storage_class.mount_options,
                 parameters=storage_class.parameters,
-                content=await content_of(self.client, claim, self._claims, self._volumes, plugin),
-                selected_node=await self._selected_node(claim, storage_class),
+                content=content,
                 allowed_topologies=storage_class.allowed_topologies,
-                attributes=await self._attributes(claim, plugin),
+                attributes=attributes,
             )
-            return await self._ask(claim, plugin.new_provisioner(options))
         except KubeError:
             raise
         except Exception as error:
-            if isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(
-                claim, storage_class
-            ):
-                await self._choose_another_node(claim)
-            elif self._is_nothing_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
-                await self._end(claim)
-            self.recorder.once(
-                claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
-            )
+            await self._failed(claim, written, NotAsked(str(error)))
             raise
+
+    async def _content_and_attributes(
+        self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin
+    ) -> tuple[ContentSource | None, Mapping[str, str]]:
+        """What a volume is to hold, and to be like. Of a claim that is being deleted, a volume that may be
+        there is only to be found, so that it can be deleted: by its name alone, if its snapshot or its
+        VolumeAttributesClass has gone with the claim."""
+        try:
+            content = await content_of(self.client, claim, self._claims, self._volumes, plugin)
+            return content, await self._attributes(claim, plugin)
+        except InvalidSpec:
+            if not claim.deleting or claim.uid in self._certain:
+                raise
+            return None, {}
+
+    async def _make(
+        self,
+        claim: PersistentVolumeClaim,
+        storage_class: StorageClass,
+        plugin: ProvisionableVolumePlugin,
+        options: VolumeOptions,
+    ) -> PersistentVolume:
+        try:
+            node = await self._selected_node(claim, storage_class)
+            asked = replace(options, claim=claim, selected_node=node)
+            return await self._ask(claim, plugin.new_provisioner(asked))
+        except KubeError:
+            raise
+        except Exception as error:
+            await self._failed(claim, storage_class, error)
+            raise
+
+    async def _failed(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, error: Exception
+    ) -> None:
+        """Gives a claim back to the scheduler, or lets it go, if nothing is there for it; and says why."""
+        if isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(claim, storage_class):
+            await self._choose_another_node(claim)
+        elif self._is_nothing_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
+            await self._end(claim)
+        self.recorder.once(
+            claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
+        )
 
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: Provisioner) -> PersistentVolume:
         """Asks the storage. From then on something may be there, also if the volume is made, and cannot be

@@ -130,7 +130,9 @@ def of_selected_node(
         yield f"claim {claim.key} is made anywhere, and node {name} is selected"
 
 
-def untouched_before(asked: Any, claim: PersistentVolumeClaim, written: StorageClass) -> bool:
+def untouched_before(
+    asked: Any, claim: PersistentVolumeClaim, written: StorageClass, *prepared: object
+) -> bool:
     """Asked before the try: what is known of a claim is gone when it has been let go."""
     return _is_untouched(asked, claim)
 
@@ -141,6 +143,7 @@ def of_a_failure(
     asked: Any,
     claim: PersistentVolumeClaim,
     written: StorageClass,
+    *prepared: object,
 ) -> Iterator[str]:
     """A claim for which nothing is there is let go if it wants nothing any more, and given back to the
     scheduler if its node cannot have it."""

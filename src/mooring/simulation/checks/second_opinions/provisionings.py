@@ -152,7 +152,11 @@ def of_deletable(answer: bool | None, asked: Any, pv: PersistentVolume) -> Itera
 
 
 def of_made(
-    answer: PersistentVolume, asked: Any, claim: PersistentVolumeClaim, written: StorageClass
+    answer: PersistentVolume,
+    asked: Any,
+    claim: PersistentVolumeClaim,
+    written: StorageClass,
+    *prepared: object,
 ) -> Iterator[str]:
     """A volume that is made has what the claim asks for, and what its class says. A raw device is not
     mounted, so its class's mount options say nothing of it."""
