@@ -11,7 +11,7 @@ from played_driver import NAME
 from mooring.controllers.modification.controller import ModificationController
 from mooring.csi.errors import Code
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
-from mooring.volumes.errors import StorageRefused
+from mooring.volumes.errors import OutcomeUnknown, StorageRefused
 
 
 class ModifierStage(DriverStage):
@@ -37,6 +37,10 @@ class ModifierStage(DriverStage):
             "claimRef": {"namespace": "default", "name": "c", "uid": made.uid},
         }
         await self.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": volume})
+
+    async def wants(self, of_class: str) -> None:
+        patch = {"spec": {"volumeAttributesClassName": of_class}}
+        await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
 
     async def step(self) -> PersistentVolumeClaim:
         await self.fill(self.controller, PersistentVolumeClaim, PersistentVolume)
@@ -79,5 +83,36 @@ def test_what_the_storage_refuses_is_infeasible_and_tried_again(play: Play):
         assert claim.status.modify_volume_status.status == "Infeasible"
         await stage.step()
         assert stage.storage.attributes == {"v": {"iops": "9"}}
+
+    play(story)
+
+
+def test_a_claim_that_returns_to_its_class_while_a_change_is_not_answered_is_changed_back(play: Play):
+    """The change that it does not want any more may have been made, or may be yet."""
+
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        for _ in range(3):
+            await stage.step()
+        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
+        stage.controller.cache(VolumeAttributesClass).accept(
+            await stage.api.create(VolumeAttributesClass, silver)
+        )
+        await stage.wants("silver")
+        await stage.step()
+        how = stage.storage.failing["ControllerModifyVolume"]
+        how.errors, how.after = [Code.DEADLINE_EXCEEDED], True
+        with pytest.raises(OutcomeUnknown):
+            await stage.step()
+        assert stage.storage.attributes == {"v": {"iops": "5"}}
+        await stage.wants("gold")
+        how.errors, how.after = [Code.FAILED_PRECONDITION], False
+        with pytest.raises(StorageRefused):
+            await stage.step()
+        done = (await stage.step()).status
+        assert stage.storage.attributes == {"v": {"iops": "9"}}
+        assert (done.current_volume_attributes_class_name, done.modify_volume_status) == ("gold", None)
+        await stage.step()
+        assert stage.storage.methods() == ["ControllerModifyVolume"] * 4
 
     play(story)

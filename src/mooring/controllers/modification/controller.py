@@ -75,8 +75,7 @@ class ModificationController(Controller[str]):
                 assert isinstance(plugin, ModifiableVolumePlugin)
                 await self._modify(claim, pv, plugin, wanted)
             case Action.FINISH:
-                await self._finish(claim)
-                self.recorder.event(claim, "Normal", *reason)
+                await self._finish(claim, reason)
             case _:
                 assert_never(decision.action)
 
@@ -97,6 +96,9 @@ class ModificationController(Controller[str]):
         plugin: ModifiableVolumePlugin,
         wanted: VolumeAttributesClass,
     ) -> None:
+        returns = (
+            pv.spec.volume_attributes_class_name == wanted.name
+        )  # its status says what may have been made
         try:
             await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
         except KubeError:
@@ -105,13 +107,15 @@ class ModificationController(Controller[str]):
             self.recorder.once(
                 claim, "Warning", Reason("VolumeModifyFailed", f"the volume was not changed: {error}")
             )
-            if isinstance(error, (InvalidSpec, StorageRefused)):
+            if isinstance(error, (InvalidSpec, StorageRefused)) and not returns:
                 await self._under_way(claim, "Infeasible")
             raise
-        patch = {"spec": {"volumeAttributesClassName": wanted.name}}
-        self._volumes.accept(await self.client.revise(pv, patch))
+        if not returns:
+            patch = {"spec": {"volumeAttributesClassName": wanted.name}}
+            self._volumes.accept(await self.client.revise(pv, patch))
         self.log.info("Modified", claim=claim.key, volume=pv.name, attributes=wanted.name)
-        self.queue.add(claim.key)
+        done = f"its volume has the attributes of {wanted.name}"
+        await self._finish(claim, Reason("VolumeModifySuccessful", done))
 
     async def _under_way(self, claim: PersistentVolumeClaim, status: str) -> None:
         target = claim.spec.volume_attributes_class_name
@@ -120,9 +124,10 @@ class ModificationController(Controller[str]):
         if held is None or (held.target_volume_attributes_class_name, held.status) != (target, status):
             await self._status(claim, {"modifyVolumeStatus": wanted})
 
-    async def _finish(self, claim: PersistentVolumeClaim) -> None:
+    async def _finish(self, claim: PersistentVolumeClaim, reason: Reason) -> None:
         current = claim.spec.volume_attributes_class_name
         await self._status(claim, {"currentVolumeAttributesClassName": current, "modifyVolumeStatus": None})
+        self.recorder.event(claim, "Normal", *reason)
 
     async def _status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
         self._claims.accept(await self.client.revise(claim, {"status": status}, subresource="status"))

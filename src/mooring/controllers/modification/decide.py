@@ -1,7 +1,9 @@
 """What to do about a claim that asks for another VolumeAttributesClass than its volume has. Pure.
 
 The order is upstream's: the claim's status names the target before the storage is asked; afterwards the
-PersistentVolume and the claim's status name what is true. Deciding again completes any prefix.
+PersistentVolume and the claim's status name what is true. Deciding again completes any prefix. A change that
+the status names may have been made until the storage has carried another one out: so a claim that returns to
+the class that its volume has is not believed to have it still.
 """
 
 from __future__ import annotations
@@ -43,9 +45,15 @@ def decide(
     if not name or claim.status.phase != "Bound" or claim.deleting or pv.deleting:
         return Decision(Action.SETTLED, Reason("NothingWanted", "it asks for no attributes"))
     status = claim.status
+    target = (
+        status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
+    )
+    can_ask = can_modify and wanted is not None and wanted.driver_name == driver
     if status.current_volume_attributes_class_name == name and pv.spec.volume_attributes_class_name == name:
         if status.modify_volume_status is None:
             return Decision(Action.SETTLED, Reason("Modified", f"its volume has the attributes of {name}"))
+        if target != name and can_ask:
+            return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume may have those of {target}"))
         return Decision(
             Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
         )
@@ -65,9 +73,6 @@ def decide(
         return Decision(
             Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
         )
-    target = (
-        status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
-    )
     if target != name:
         return Decision(Action.BEGIN, Reason("VolumeModify", f"its volume gets the attributes of {name}"))
     return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume gets the attributes of {name}"))
