@@ -96,9 +96,8 @@ class ModificationController(Controller[str]):
         plugin: ModifiableVolumePlugin,
         wanted: VolumeAttributesClass,
     ) -> None:
-        returns = (
-            pv.spec.volume_attributes_class_name == wanted.name
-        )  # its status says what may have been made
+        # If it returns to the class that its volume has, its status goes on saying what may have been made.
+        returns = pv.spec.volume_attributes_class_name == wanted.name
         try:
             await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
         except KubeError:
