@@ -514,6 +514,26 @@ def test_an_attach_that_was_asked_for_before_is_waited_out_until_a_detach_has_en
     run(story())
 
 
+def test_an_attach_without_an_answer_is_waited_out_though_ec2_says_that_nothing_is_attached(run) -> None:
+    """It may be carried out just after that, and stay attached when who asked for it has let it go."""
+
+    async def story() -> None:
+        nothing = Ec2Error("IncorrectState", f"Volume '{VOLUME}' is in the 'available' state.")
+        played = ec2_that(
+            lambda at: on("attached") if at >= 4 and len(played.calls) < 3 else volume(),
+            AttachVolume=[Ec2Unreachable("no answer")],
+            DetachVolume=[nothing, None],
+        )
+        asked = attacher(played)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await asked.attach(VOLUME, NODE, False)
+        await asked.detach(VOLUME, NODE)
+        assert [action for _, action, _ in played.calls] == ["AttachVolume", "DetachVolume", "DetachVolume"]
+
+    run(story())
+
+
 def test_what_ec2_goes_on_showing_when_a_detach_has_ended_is_not_attached(run) -> None:
     async def story() -> None:
         ended = float("inf")

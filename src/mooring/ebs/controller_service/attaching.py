@@ -263,7 +263,9 @@ class Attacher:
                     under_way.saw(attachment.state, attachment.device, requested_at)
                     waits_for(shown(volume, node))
                 is_due = self._is_request_due(volume_id, attachment, is_requested, requested_at)
-                if is_due and await self._request_detach(volume_id, node):
+                is_gone = is_due and await self._request_detach(volume_id, node)
+                # An AttachVolume without an answer may be carried out still: then descriptions tell.
+                if is_gone and not self._settling.is_recent(_attach(volume_id)):
                     return
                 is_requested = True
                 await sleep(poll_pause_s(self._describe.batching, polls))
