@@ -63,5 +63,6 @@ class DriverStage(ControllerStage):
         self.storage = storage or Storage()
 
     def driver(self, client: Client | None = None, **options: Any) -> PluginManager:
-        host = ControllerVolumeHost(self.now, {CSI_PLUGIN: {NAME: "here"}}, client or self.api)
+        given = client or self.api
+        host = ControllerVolumeHost(self.now, {CSI_PLUGIN: {NAME: "here"}}, given, given.check_leading)
         return PluginManager([plugin(self.storage, **options)], host)

@@ -64,7 +64,9 @@ class Settings:
 
     def plugins(self, client: Client) -> PluginManager:
         """The volume plugins, initialised for a controller, which may read what that one may."""
-        return load_plugins(ControllerVolumeHost(self.now, self.plugin_settings, client))
+        return load_plugins(
+            ControllerVolumeHost(self.now, self.plugin_settings, client, client.check_leading)
+        )
 
 
 Factory = Callable[[Client, Settings], Controller[Any]]

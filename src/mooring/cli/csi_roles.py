@@ -223,7 +223,8 @@ def _plugins(client: Client, role: Role, driver: str) -> PluginManager:
 
     settings = {driver: role.address, "timeout": str(role.timeout_s)}
     plugin = CSIPlugin(extra_metadata=role.extra_metadata)
-    plugins = PluginManager([plugin], ControllerVolumeHost(wall_clock, {CSI_PLUGIN: settings}, client))
+    host = ControllerVolumeHost(wall_clock, {CSI_PLUGIN: settings}, client, client.check_leading)
+    plugins = PluginManager([plugin], host)
     observe = sidecar_metrics(REGISTRY).observer(driver)
     plugin.drivers_here.observers.append(lambda _, exchange: observe(exchange))
     return plugins

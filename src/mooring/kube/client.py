@@ -136,7 +136,8 @@ class Client:
         return Client(transport, watch_s=self._watch_s, leads=leads)
 
     def check_leading(self) -> None:
-        """Before anything is done that is no write through this client. Raises NotLeading."""
+        """Before anything is done that is no write through this client, as a request to a storage is:
+        immediately before, for the process may be paused wherever it waits. Raises NotLeading."""
         if self.leads is not None and not self.leads():
             raise errors.NotLeading("the Lease is not held any more; its present holder does the work")
 

@@ -60,7 +60,8 @@ class _Settings(Settings):
 
     def plugins(self, client: Client) -> PluginManager:
         assert self.array is not None
-        return of_controllers(self.array, ControllerVolumeHost(self.now, self.plugin_settings, client))
+        host = ControllerVolumeHost(self.now, self.plugin_settings, client, client.check_leading)
+        return of_controllers(self.array, host)
 
 
 class PlayedCluster(Cluster):

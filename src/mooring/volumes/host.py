@@ -56,8 +56,8 @@ class AccountToken:
 
 
 class VolumeHost(Protocol):
-    """Given to each plugin's `init`. On a controller only `settings`, `now` and `objects`
-    work; the rest raises PluginError."""
+    """Given to each plugin's `init`. On a controller only `settings`, `now`, `objects` and
+    `check_leading` work; the rest raises PluginError."""
 
     @property
     def node_name(self) -> str:
@@ -76,6 +76,11 @@ class VolumeHost(Protocol):
     def objects(self) -> ObjectReader:
         """Reads the API server with this process's rights. Raises PluginError if this
         process does not read for plugins."""
+        ...
+
+    def check_leading(self) -> None:
+        """Before a request is sent to a storage. Raises what the API client raises on a controller that has
+        lost its Lease."""
         ...
 
     @property
@@ -140,6 +145,9 @@ class NodeVolumeHost:
     def objects(self) -> ObjectReader:
         return _given(self.reader)
 
+    def check_leading(self) -> None:
+        """No Lease is needed on a node."""
+
     def settings(self, plugin: str) -> Mapping[str, str]:
         return self.plugin_settings.get(plugin, {})
 
@@ -172,15 +180,20 @@ class NodeVolumeHost:
 
 @dataclass(frozen=True)
 class ControllerVolumeHost:
-    """The host of a controller: no node, no directories, no mounts."""
+    """The host of a controller: no node, no directories, no mounts. `leads`: raises where it has lost its
+    Lease."""
 
     now: Callable[[], datetime]
     plugin_settings: Settings = field(default_factory=dict[str, Mapping[str, str]])
     reader: ObjectReader | None = None
+    leads: Callable[[], None] = lambda: None
 
     @property
     def objects(self) -> ObjectReader:
         return _given(self.reader)
+
+    def check_leading(self) -> None:
+        self.leads()
 
     @property
     def node_name(self) -> str:

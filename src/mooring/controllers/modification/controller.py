@@ -98,6 +98,7 @@ class ModificationController(Controller[str]):
     ) -> None:
         # If it returns to the class that its volume has, its status goes on saying what may have been made.
         returns = pv.spec.volume_attributes_class_name == wanted.name
+        self.client.check_leading()
         try:
             await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
         except KubeError:

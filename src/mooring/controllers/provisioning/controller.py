@@ -287,6 +287,7 @@ class ProvisioningController(Controller[Key]):
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: Provisioner) -> PersistentVolume:
         """Asks the storage. From then on something may be there, also if the volume is made, and cannot be
         stored: only an error that certainly had no effect leaves what was certain before."""
+        self.client.check_leading()
         try:
             made = await provisioner.provision()
         except CERTAIN:

@@ -120,6 +120,7 @@ class Reclaimer:
                 raise DeletedVolumeInUse(pv.name, users=others)
             if not await self._is_marked(pv):  # the reads took time
                 return False
+            self._client.check_leading()
             await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))

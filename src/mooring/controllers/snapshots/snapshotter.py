@@ -75,6 +75,7 @@ class SnapshotterController(Controller[str]):
                     return await self._answered(content)
                 case Action.DELETE:
                     options = SnapshotOptions(secret=deletion_secret(content))
+                    self.client.check_leading()
                     await plugin.delete_snapshot(handle_of(content) or "", options)
                     await self._release(content)
                 case Action.RELEASE:
@@ -115,6 +116,7 @@ class SnapshotterController(Controller[str]):
         asked_before = BEING_CREATED in content.metadata.annotations
         content = await self._store_intent(content)
         name = snapshot_name(content.spec.volume_snapshot_ref.uid)
+        self.client.check_leading()
         try:
             return content, await plugin.create_snapshot(
                 content.spec.source.volume_handle or "", name, options

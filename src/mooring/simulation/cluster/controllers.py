@@ -154,6 +154,6 @@ def make_controller(
     }
     given: dict[str, Any] = {"now": now, "random": random} | options.get(name, {})
     if name in WITH_PLUGINS:
-        given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client))
+        given["plugins"] = make_plugins(ControllerVolumeHost(now, reader=client, leads=client.check_leading))
     made: Controller[Any] = BY_NAME[name](client, **given)
     return made

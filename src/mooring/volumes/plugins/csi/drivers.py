@@ -54,17 +54,27 @@ NodeAbility = csi.NodeServiceCapability.RPC
 PluginAbility = csi.PluginCapability.Service
 
 
-class Driver:
-    """One driver. `timeout_s` is what a call may take."""
+def _always() -> None:
+    """Calls may be made at any time."""
 
-    def __init__(self, name: str, client: Client, timeout_s: float) -> None:
+
+class Driver:
+    """One driver. `timeout_s` is what a call may take; `may_call` raises if none may be made any more."""
+
+    def __init__(
+        self, name: str, client: Client, timeout_s: float, may_call: Callable[[], None] = _always
+    ) -> None:
         self.name = name
         self.client = client
         self._timeout_s = timeout_s
+        self._may_call = may_call
         self._able: dict[str, frozenset[int]] = {}
 
     async def call(self, rpc: Rpc[Request, Reply], request: Request) -> Reply:
-        """Raises StorageRefused, NotAsked, OutcomeUnknown."""
+        """Raises StorageRefused, NotAsked, OutcomeUnknown. A controller asks nothing once its Lease is over:
+        a Secret, or what the driver can do, may have been read before for as long as the process was paused.
+        """
+        self._may_call()
         try:
             return await self.client.call(rpc, request, self._timeout_s)
         except CsiError as error:
@@ -107,10 +117,17 @@ class Driver:
 class Drivers:
     """All drivers of this process. Drivers are added, removed and replaced while it runs."""
 
-    def __init__(self, connect: Connect, timeout_s: float, spoil: Spoil | None = None) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        timeout_s: float,
+        spoil: Spoil | None = None,
+        may_call: Callable[[], None] = _always,
+    ) -> None:
         self._connect = connect
         self._timeout_s = timeout_s
         self._spoil = spoil
+        self._may_call = may_call
         self._drivers: dict[str, Driver] = {}
         self.observers: list[CallObserver] = []
         """Called after each call of a driver. May be added to at any time."""
@@ -121,7 +138,10 @@ class Drivers:
         settings = host.settings(CSI_PLUGIN)
         faults = [parse_fault(each) for each in settings.get(FAULTS, "").split()]
         made = cls(
-            connect, float(settings.get(TIMEOUT, timeout_s)), _faulty(faults, settings.get(FAULT_FILE))
+            connect,
+            float(settings.get(TIMEOUT, timeout_s)),
+            _faulty(faults, settings.get(FAULT_FILE)),
+            host.check_leading,
         )
         if trace := settings.get(TRACE):
             made.observers.append(tracer(Path(trace), host.node_name or "controller", host.now))
@@ -142,7 +162,7 @@ class Drivers:
 
         channel = self._connect(address)
         client = Client(self._spoil(name, channel) if self._spoil else channel, [observe])
-        driver = self._drivers[name] = Driver(name, client, self._timeout_s)
+        driver = self._drivers[name] = Driver(name, client, self._timeout_s, self._may_call)
         return driver
 
     def remove(self, name: str) -> None:
