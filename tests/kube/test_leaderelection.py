@@ -240,6 +240,28 @@ def test_a_lease_that_is_deleted_is_made_again_by_its_leader(play: Play):
     play(story)
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_a_lease_that_is_deleted_is_not_taken_while_its_holder_may_lead(play: Play, released: bool):
+    async def story(api: Any):
+        first = Candidate(api, "a")
+        await asyncio.sleep(1)
+        second = Candidate(api, "b")
+        await asyncio.sleep(30)
+        if released:
+            await first.end()
+        first.wire.down = True
+        await api.admin.delete(Lease, NAME, "kube-system")
+        for _ in range(180):
+            await asyncio.sleep(0.1)
+            assert not (first.leads and second.leads)
+            if released and second.leads:
+                break
+        assert second.leads
+        assert clock() < 36 or not released
+
+    play(story)
+
+
 def test_the_stamps_of_another_clock_decide_nothing(play: Play):
     """A foreign holder whose clock is a year late keeps the lease for as long as its record changes."""
 

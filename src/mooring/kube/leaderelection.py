@@ -6,7 +6,8 @@ Guarantees:
 - *A candidate waits until the holder has stopped*: it takes a lease only when it has watched one record
   unchanged for that record's leaseDurationSeconds on its own clock, or when the lease was released. A holder
   of ours says in the record when it will have stopped by itself; after that time, and a quarter more for
-  clocks that run apart, it need not be waited for. Stamps of other clocks decide nothing.
+  clocks that run apart, it need not be waited for. Stamps of other clocks decide nothing. A lease that is
+  deleted is not released: its holder is waited for all the same (client-go's candidates are not so patient).
 - *A leader stops before its lease can be taken*: its time counts from the moment before its last successful
   renewal was sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent
   any more, even if the event loop was blocked meanwhile or the work ignores its cancellation. (A write in
@@ -123,6 +124,7 @@ class LeaderElector:
         self._lease: Lease | None = None  # the record as last seen
         self._seen_at = 0.0  # when that record was first seen
         self._deadline = 0.0  # until then this candidate leads
+        self._deleted_until = 0.0  # until then another may lead whose record is gone
 
     @property
     def leading(self) -> bool:
@@ -238,6 +240,8 @@ class LeaderElector:
         if not self._ours(self._lease):
             await self._look()
         lease = self._lease
+        if lease is None and asyncio.get_running_loop().time() < self._deleted_until:
+            return False
         if lease is None:
             metadata = {"name": self.name, "namespace": self._namespace, **self._promise()}
             body = {"metadata": metadata, "spec": self._record(None)}
@@ -261,6 +265,8 @@ class LeaderElector:
         return self._seen_at + min(lease.spec.lease_duration_seconds or 0.0, _stops_after(lease) * APART)
 
     def _observe(self, lease: Lease | None) -> None:
+        if lease is None and self._lease is not None and not self._ours(self._lease):
+            self._deleted_until = self._held_until(self._lease) if self._valid(self._lease) else 0.0
         if lease is None or self._lease is None or lease.spec != self._lease.spec:
             self._seen_at = asyncio.get_running_loop().time()
         self._lease = lease
