@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from mooring.install.components import Settings, objects
 from mooring.install.resources import RESOURCES
 from mooring.install.uninstall import Refused, read, uninstall
 from mooring.kube.client import Client
-from mooring.kube.objects import PersistentVolume
+from mooring.kube.objects import Lease, PersistentVolume
 from mooring.kube.objects.fencing import FencePolicy
 from mooring.kube.transport import InProcess
 
@@ -57,6 +58,34 @@ def test_they_are_once_a_person_says_that_nothing_runs(play: Callable[[Any], Non
         await uninstall(client, said.append, nothing_runs=True)
         assert said == ["persistentvolumes/pv: our marks are off"]
         assert (await read(client)).objects[0].metadata.annotations == {}
+
+    play(work)
+
+
+def test_none_is_while_a_controller_may_work_whose_renewal_is_late(play: Callable[[Any], None]):
+    async def work(client: Client) -> None:
+        await client.create(PersistentVolume, VOLUME)
+        spec = {"holderIdentity": "elsewhere", "leaseDurationSeconds": 15}
+        body = {"metadata": {"name": "mooring-attachdetach"}, "spec": spec}
+        lease = await client.create(Lease, body, "kube-system")
+        ending = asyncio.create_task(uninstall(client, lambda line: None, nothing_runs=True))
+        await asyncio.sleep(9)
+        await client.revise(lease, {"spec": {"renewTime": "2030-01-01T00:00:09.000000Z"}})
+        with pytest.raises(Refused, match="is renewed by elsewhere"):
+            await ending
+        assert (await client.get(PersistentVolume, "pv")).metadata.annotations == MARK
+
+    play(work)
+
+
+def test_they_are_once_the_lease_of_a_controller_that_was_killed_is_over(play: Callable[[Any], None]):
+    async def work(client: Client) -> None:
+        await client.create(PersistentVolume, VOLUME)
+        body = {"metadata": {"name": "mooring-attachdetach"}, "spec": {"holderIdentity": "killed"}}
+        await client.create(Lease, body, "kube-system")
+        await uninstall(client, lambda line: None, nothing_runs=True)
+        assert (await read(client)).objects[0].metadata.annotations == {}
+        assert (await client.list(Lease)).items == []
 
     play(work)
 

@@ -33,6 +33,8 @@ Say = Callable[[str], None]
 MARKED: tuple[type[Object], ...] = (PersistentVolume, VolumeAttachment, Node, PersistentVolumeClaim, Pod)
 WORKLOADS = ("Deployment", "DaemonSet")
 ATTEMPTS = 5
+LEASE_S = 15.0
+"""How long a Lease lasts that does not say it."""
 _KIND_OF_FENCES = "CustomResourceDefinition"
 _FAILED = "InstanceDeletionFailed"
 _REMINDER = "mooring.dev/uninstall-seconds-left"
@@ -182,12 +184,17 @@ async def _ended(client: Client, namespace: str, selector: str, patience_s: floa
 
 
 async def _given_up(client: Client, name: str) -> None:
-    """Deletes the Lease of a controller that has ended; one that is renewed belongs to one that has not."""
+    """Deletes the Lease of a controller that has ended; one that is renewed belongs to one that has not. A
+    renewal may be late for as long as the Lease lasts: until then its holder works."""
     first = await client.find(Lease, name, "kube-system")
     if first is None:
         return
-    if first.spec.holder_identity:
-        await asyncio.sleep(3)
+    loop = asyncio.get_running_loop()
+    until = (
+        loop.time() + (first.spec.lease_duration_seconds or LEASE_S) if first.spec.holder_identity else 0.0
+    )
+    while loop.time() < until:
+        await asyncio.sleep(1)
         second = await client.find(Lease, name, "kube-system")
         if second is not None and second.metadata.resource_version != first.metadata.resource_version:
             raise Refused(
