@@ -14,7 +14,7 @@ import pytest
 from played_ec2 import Answer, Looks, PlayedEc2
 
 from mooring.csi.driver import progress
-from mooring.csi.driver.progress import UnderWay
+from mooring.csi.driver.progress import UnderWay, due_in
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.attaching import Attacher
 from mooring.ebs.controller_service.detaches import PendingDetaches
@@ -395,6 +395,24 @@ def test_all_data_is_waited_for_once_and_before_the_first_request(run) -> None:
         assert last == first
         assert len(before) < 20
         assert all(at < 100 for at in before)
+
+    run(story())
+
+
+def test_nothing_is_attached_for_a_caller_that_has_gone_while_the_data_was_waited_for(run) -> None:
+    """It may have lost its lease. Who leads now calls another driver, which knows of no attach under way."""
+
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: on("attached") if ec2.calls else volume())
+        ec2.initialized_at = 100.0
+        attaching = attacher(ec2)
+        with due_in(15), pytest.raises(CsiError, match="not all data") as told:
+            await attaching.attach(VOLUME, NODE, True)
+        assert told.value.code is Code.ABORTED
+        await asyncio.sleep(100)
+        assert ec2.calls == []
+        with due_in(15):  # who asks again is answered
+            assert await attaching.attach(VOLUME, NODE, True) == FIRST
 
     run(story())
 

@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 import structlog
 
-from mooring.csi.driver.progress import waits_for
+from mooring.csi.driver.progress import is_overdue, waits_for
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.attachment_steps import STUCK_S, Step, next_step, shown
 from mooring.ebs.controller_service.detaches import PendingDetaches
@@ -149,9 +149,13 @@ class Attacher:
         )
 
     async def _initialized(self, volume_id: str) -> None:
+        """Waits for the volume's data, which may take hours. Nothing is attached for a caller that has gone
+        meanwhile: what leads now, with a driver of its own, may have detached it, and know of no attach."""
         for polls in itertools.count():
             if await self._describe.initialized(volume_id):
                 return
+            if is_overdue():
+                raise CsiError(Code.ABORTED, f"not all data of volume {volume_id} is there yet: try again")
             await sleep(poll_pause_s(batching=False, polls=polls))
 
     async def _request_attach(self, volume: Volume, node: str, work: _Attaching) -> None:
