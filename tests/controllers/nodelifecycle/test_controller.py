@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from controller_stage import ControllerStage, Play
 
-from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
+from mooring.controllers.nodelifecycle.controller import LEASES, NodeLifecycleController
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import NodeKey, PodKey
-from mooring.kube.objects import Node, Pod
+from mooring.kube.objects import Lease, Node, Pod
 from mooring.kube.times import format_time
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.names import STATUS_WRITE
+
+READY = {"type": "Ready", "status": "True"}
 
 
 def test_pods_of_a_silent_node_lose_their_readiness_also_when_somebody_else_declared_it_silent(play: Play):
@@ -54,6 +56,29 @@ def test_a_report_is_a_sign_of_life_also_at_a_time_that_its_clock_has_shown_befo
         await asyncio.sleep(1)
         assert (await stage.api.get(Node, "n")).ready == "True"
         task.cancel()
+
+    play(story)
+
+
+def test_no_node_is_silent_because_its_controller_was_paused(play: Play):
+    """Its cache is as old as the pause: no watch runs here."""
+
+    async def story(stage: ControllerStage):
+        await stage.api.create(Node, {"metadata": {"name": "n"}})
+        await stage.api.patch(Node, "n", {"status": {"conditions": [READY]}}, subresource="status")
+        held = {"metadata": {"name": "n"}, "spec": {"renewTime": "2030-01-01T00:00:00.000000Z"}}
+        lease = await stage.api.create(Lease, held, LEASES)
+        controller = stage.make(NodeLifecycleController, grace_period=10.0)
+        await stage.fill(controller, Node, Lease)
+        await controller.reconcile(NodeKey("n"))
+        await asyncio.sleep(60)
+        await stage.api.revise(lease, {"spec": {"renewTime": "2030-01-01T00:01:00.000000Z"}})
+        await controller.reconcile(NodeKey("n"))
+        assert (await stage.api.get(Node, "n")).ready == "True"
+        assert controller.queue.is_delayed(NodeKey("n"))
+        await asyncio.sleep(10)
+        await controller.reconcile(NodeKey("n"))
+        assert (await stage.api.get(Node, "n")).ready == "Unknown"
 
     play(story)
 

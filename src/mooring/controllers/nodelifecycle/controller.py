@@ -16,6 +16,7 @@ import msgspec
 from mooring.controllers.nodelifecycle.decide import (
     Heartbeat,
     NodeAction,
+    NodeDecision,
     PodAction,
     decide_eviction,
     decide_node,
@@ -122,8 +123,10 @@ class NodeLifecycleController(Controller[Key]):
         return held
 
     async def _look_at(self, node: Node) -> None:
-        silence = silent_for(self._note(node), asyncio.get_running_loop().time())
-        decision = decide_node(node, silence, self._grace)
+        decision = self._decide(node)
+        if decision.action is NodeAction.SET_UNKNOWN:
+            await self._read_lease(node)
+            decision = self._decide(node)
         match decision.action:
             case NodeAction.WAIT:
                 self.queue.add_after(NodeKey(node.name), decision.after)
@@ -134,6 +137,17 @@ class NodeLifecycleController(Controller[Key]):
             case _:
                 assert_never(decision.action)
         await self._set_taints(await self._set_labels(node))
+
+    def _decide(self, node: Node) -> NodeDecision:
+        silence = silent_for(self._note(node), asyncio.get_running_loop().time())
+        return decide_node(node, silence, self._grace)
+
+    async def _read_lease(self, node: Node) -> None:
+        """Brings the cache up to date: if this process was paused, or its watch has stood still, all nodes
+        seem to be silent. A status that the cache lacks makes the write fail."""
+        lease = await self.client.find(Lease, node.name, LEASES)
+        if lease is not None:
+            self._leases.accept(lease)
 
     async def _set_labels(self, node: Node) -> Node:
         if labels := former_labels(node):
