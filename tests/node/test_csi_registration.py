@@ -93,6 +93,25 @@ async def test_a_registrar_that_is_started_again_is_asked_again(tmp_path: Path):
     await watched(tmp_path, story)
 
 
+async def test_of_two_sockets_of_a_driver_the_one_that_stays_counts(tmp_path: Path):
+    """A driver is replaced by another version, which listens elsewhere; the former is asked last, as after a
+    start of the agent, and then ends."""
+    (folder := tmp_path / "folder").mkdir()
+
+    async def story(watch: WatchedFolder) -> None:
+        async with registering("a.example.com", "/run/new.sock", folder):
+            await until(lambda: watch.registered == {"a.example.com": "/run/new.sock"})
+            async with registering("a.example.com", "/run/old.sock", tmp_path) as former:
+                former.rename(folder / "old-reg.sock")
+                await until(lambda: watch.registered == {"a.example.com": "/run/old.sock"})
+                (folder / "old-reg.sock").unlink()
+                await until(lambda: watch.registered == {"a.example.com": "/run/new.sock"})
+        await until(lambda: watch.registered == {})
+        assert watch.unregistered == ["a.example.com"]
+
+    await watched(folder, story)
+
+
 async def test_a_driver_that_cannot_be_registered_is_tried_again(tmp_path: Path):
     async def story(watch: WatchedFolder) -> None:
         watch.refuse = "not now"

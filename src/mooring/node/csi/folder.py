@@ -3,7 +3,8 @@
 A driver (or the registrar beside it) listens on a socket in `<root>/plugins_registry` and serves
 `Registration`. A socket that appears there is asked for its driver; when the socket is gone, so is the
 driver. Guarantees: a socket that is replaced, even under its name, is asked anew; one that does not answer
-keeps no other that is there from being asked.
+keeps no other that is there from being asked; of several of one driver, as while it is replaced by another
+version, none that is gone counts.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ class RegistrationFolder:
     async def _gone(self, path: Path) -> None:
         self._known.pop(path, None)
         name = self._names.pop(path, None)
-        if name is not None and name not in self._names.values():
+        others = [other for other, its in self._names.items() if its == name]
+        for other in others:  # its address counts now: the one that is gone may have been asked after it
+            self._known.pop(other, None)
+        if name is not None and not others:
             log.info("CSI driver unregistered", driver=name, socket=str(path))
             await self._unregister(name)
 
