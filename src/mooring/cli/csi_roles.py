@@ -136,15 +136,13 @@ def run(role: Role) -> None:
     from mooring.csi.client import Client as Driver
     from mooring.csi.errors import EndpointError
     from mooring.kube import config
-    from mooring.kube.client import Client
-    from mooring.kube.transport import AtMost
 
     answer_signal()
     try:
         driver = Driver(role.address)
     except EndpointError as error:
         fail(error.message)
-    client = Client(AtMost(config.connect(os.environ, role.kubeconfig).transport, REQUESTS))
+    client = config.connect(os.environ, role.kubeconfig)
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -196,7 +194,8 @@ async def _lead(client: Client, role: Role, driver: str) -> None:
     from mooring.kube.times import wall_clock
 
     def make(given: Client) -> Together:
-        return Together(role.make(given, _plugins(given, role, driver), role.given))
+        sparing = _sparing(given)
+        return Together(role.make(sparing, _plugins(sparing, role, driver), role.given))
 
     log.info("serving", driver=driver, address=role.address)
     if not role.leader_election:
@@ -209,6 +208,15 @@ async def _lead(client: Client, role: Role, driver: str) -> None:
         client, lease, identity=identity, namespace=role.namespace, now=wall_clock, random=random
     )
     await elector.run_candidate(make)
+
+
+def _sparing(client: Client) -> Client:
+    """The same with few requests in flight. The limit is the work's alone, and before the look at the Lease:
+    no renewal waits for a place, and no write is sent that has waited for one until the Lease was over."""
+    from mooring.kube.client import Client
+    from mooring.kube.transport import AtMost
+
+    return Client(AtMost(client.transport, REQUESTS), leads=client.leads)
 
 
 def _plugins(client: Client, role: Role, driver: str) -> PluginManager:
