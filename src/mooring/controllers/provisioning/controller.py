@@ -6,26 +6,22 @@ the next try finds whatever was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
-import msgspec
-
-from mooring.controllers.provisioning.content_source import content_of
 from mooring.controllers.provisioning.decide import (
     BEGUN,
     ClaimAction,
     VolumeAction,
+    body_of,
     decide_claim,
     decide_volume,
-    finalizer_of,
-    made_by,
     volume_name,
     wants_volume,
 )
 from mooring.controllers.provisioning.reclaim import Reclaimer
+from mooring.controllers.provisioning.request import Requests
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError
@@ -36,7 +32,6 @@ from mooring.kube.objects import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
-    VolumeAttributesClass,
 )
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
@@ -49,8 +44,6 @@ from mooring.volumes.errors import (
     StorageRefused,
 )
 from mooring.volumes.interfaces import (
-    ContentSource,
-    ModifiableVolumePlugin,
     ProvisionableVolumePlugin,
     Provisioner,
     VolumeOptions,
@@ -59,9 +52,8 @@ from mooring.volumes.matching import (
     SELECTED_NODE,
     STORAGE_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_reference,
 )
-from mooring.volumes.migration import class_to_csi, driver_of, migrated
+from mooring.volumes.migration import migrated
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
@@ -101,6 +93,7 @@ class ProvisioningController(Controller[Key]):
         self._claims.add_handler(self._claim_changed)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
+        self._requests = Requests(client, plugins, self._claims, self._volumes)
         attachments = self.watch(
             VolumeAttachment,
             _volumes_of,
@@ -214,46 +207,17 @@ class ProvisioningController(Controller[Key]):
         await self._end(claim)
 
     async def _prepare(
-        self, claim: PersistentVolumeClaim, written: StorageClass
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> tuple[ProvisionableVolumePlugin, VolumeOptions]:
-        """What the storage is to be asked for. What is wrong with that is no word of the storage: it says
-        nothing of an earlier try, and before the first one nothing has begun."""
-        driver = driver_of(written.provisioner)
+        """What is wrong with a request is no word of the storage: it says nothing of an earlier try, and
+        before the first one nothing has begun."""
         try:
-            storage_class = class_to_csi(written)
-            plugin = self._plugins.find_provisionable_plugin_by_name(driver)
-            if storage_class.mount_options and not plugin.supports_mount_option():
-                raise InvalidSpec(f"plugin {driver} has no mount options: remove them from the class")
-            content, attributes = await self._content_and_attributes(claim, plugin)
-            return plugin, VolumeOptions(
-                pv_name=volume_name(claim),
-                claim=claim,
-                reclaim_policy=storage_class.reclaim_policy,
-                mount_options=storage_class.mount_options,
-                parameters=storage_class.parameters,
-                content=content,
-                allowed_topologies=storage_class.allowed_topologies,
-                attributes=attributes,
-            )
+            return await self._requests.prepare(claim, storage_class, first=claim.uid in self._certain)
         except KubeError:
             raise
         except Exception as error:
-            await self._failed(claim, written, NotAsked(str(error)))
+            await self._failed(claim, storage_class, NotAsked(str(error)))
             raise
-
-    async def _content_and_attributes(
-        self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin
-    ) -> tuple[ContentSource | None, Mapping[str, str]]:
-        """What a volume is to hold, and to be like. Of a claim that is being deleted, a volume that may be
-        there is only to be found, so that it can be deleted: by its name alone, if its snapshot or its
-        VolumeAttributesClass has gone with the claim."""
-        try:
-            content = await content_of(self.client, claim, self._claims, self._volumes, plugin)
-            return content, await self._attributes(claim, plugin)
-        except InvalidSpec:
-            if not claim.deleting or claim.uid in self._certain:
-                raise
-            return None, {}
 
     async def _make(
         self,
@@ -314,26 +278,6 @@ class ProvisioningController(Controller[Key]):
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
         await self._set_finalizers(claim, finalizers, annotations={SELECTED_NODE: None})
 
-    async def _attributes(
-        self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin
-    ) -> Mapping[str, str]:
-        name, driver = claim.spec.volume_attributes_class_name, plugin.get_plugin_name()
-        if not name:
-            return {}
-        if not isinstance(plugin, ModifiableVolumePlugin):
-            raise InvalidSpec(
-                f"claim {claim.key} asks for VolumeAttributesClass {name}, and volumes of {driver} have no attributes"
-            )
-        of_class = await self.client.find(VolumeAttributesClass, name)
-        if of_class is None or of_class.driver_name != driver:
-            what = (
-                "does not exist"
-                if of_class is None
-                else f"is of driver {of_class.driver_name}, not of {driver}"
-            )
-            raise InvalidSpec(f"VolumeAttributesClass {name} of claim {claim.key} {what}")
-        return of_class.parameters
-
     async def _selected_node(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Node | None:
         """The node that the scheduler has chosen. One that has gone is left for another, as upstream has it
         (ProvisioningReschedule), unless a volume may have been made for it: that is asked for where it was,
@@ -361,17 +305,6 @@ class ProvisioningController(Controller[Key]):
         self.recorder.event(
             claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}"
         )
-
-
-def body_of(made: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
-    """The PersistentVolume of what was made, which is the claim's. Where its disk is to be deleted with it,
-    it is held until that is done."""
-    body = cast("dict[str, Any]", msgspec.to_builtins(made))
-    body["spec"]["claimRef"] = claim_reference(claim)
-    if made.spec.persistent_volume_reclaim_policy == "Delete":
-        held = body["metadata"].get("finalizers", ())
-        body["metadata"]["finalizers"] = [*held, finalizer_of(made_by(made))]
-    return body
 
 
 def _volume_names(record: VolumeAttachment) -> list[str]:

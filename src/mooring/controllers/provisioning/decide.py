@@ -1,4 +1,4 @@
-"""Which claims a volume is made for, and which volumes are reclaimed. Pure.
+"""Which claims a volume is made for, what is written of it, and which volumes are reclaimed. Pure.
 
 A class of a former in-tree provisioner is its CSI driver's, and so are the volumes that it has made.
 
@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 from enum import Enum
+from typing import Any, cast
+
+import msgspec
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -22,6 +25,7 @@ from mooring.volumes.matching import (
     SELECTED_NODE,
     STORAGE_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
+    claim_reference,
 )
 from mooring.volumes.migration import driver_of
 from mooring.volumes.reclaim import MADE, MADE_BY_DRIVER, WITHOUT_CLAIM
@@ -149,3 +153,14 @@ def is_held(pv: PersistentVolume) -> bool:
 def volume_name(claim: PersistentVolumeClaim) -> str:
     """Returns the name of the volume made for a claim: the key that makes provisioning idempotent."""
     return f"pvc-{claim.uid}"
+
+
+def body_of(made: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
+    """The PersistentVolume of what was made, which is the claim's. Where its disk is to be deleted with it,
+    it is held until that is done."""
+    body = cast("dict[str, Any]", msgspec.to_builtins(made))
+    body["spec"]["claimRef"] = claim_reference(claim)
+    if made.spec.persistent_volume_reclaim_policy == "Delete":
+        held = body["metadata"].get("finalizers", ())
+        body["metadata"]["finalizers"] = [*held, finalizer_of(made_by(made))]
+    return body

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.request import Requests
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
@@ -182,7 +183,7 @@ otherwise."""
 
 
 QUESTIONS = (
-    Question(ProvisioningController, "_attributes", of_attributes, refusals=(Exception,)),
+    Question(Requests, "_attributes", of_attributes, refusals=(Exception,)),
     Question(ProvisioningController, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_claim_changed", of_a_change),
     Question(ProvisioningController, "_begin", of_a_beginning),

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mooring.controllers.provisioning import controller
+from mooring.controllers.provisioning import controller, request
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
 from mooring.kube.decision import Decision
@@ -265,7 +265,7 @@ QUESTIONS = (
     Question(controller, "decide_volume", of_volume, near=near_reclaims.OF_RECLAIM),
     Question(controller, "volume_name", of_name),
     Question(controller, "body_of", of_body),
-    Question(controller, "content_of", of_content),
+    Question(request, "content_of", of_content),
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),
     Question(ProvisioningController, "_make", of_made),
