@@ -148,6 +148,52 @@ def test_what_was_made_elsewhere_for_a_claim_that_goes_is_found_and_not_left_beh
     play(story, topology=True)
 
 
+FROM_A_CLAIM = {"dataSource": {"kind": "PersistentVolumeClaim", "name": "original"}}
+ALLOWED = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["east"]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("of_class", "of_claim"),
+    [
+        pytest.param({}, FROM_A_CLAIM, id="its source"),
+        pytest.param({}, {"volumeAttributesClassName": "gold"}, id="its VolumeAttributesClass"),
+        pytest.param(ALLOWED, {}, id="the nodes of its class"),
+    ],
+)
+def test_what_may_be_made_for_a_claim_that_goes_is_found_though_what_it_is_made_of_has_gone(
+    play: Play, of_class: dict[str, Any], of_claim: dict[str, Any]
+):
+    """A former process has asked, and had no answer: that it cannot be asked as before says nothing of that."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class(**of_class)
+        await stage.claim(**of_claim)
+        begun = {"metadata": {"finalizers": [BEGUN]}}
+        await stage.api.patch(PersistentVolumeClaim, "c", begun, "default")
+        with pytest.raises(InvalidSpec):
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        assert await stage.reconciled() is not None
+
+    play(story, topology=True)
+
+
+@pytest.mark.parametrize("of_claim", [FROM_A_CLAIM, {"volumeAttributesClassName": "gold"}])
+def test_a_claim_that_goes_is_let_go_if_nothing_was_asked_for_it(play: Play, of_claim: dict[str, Any]):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim(**of_claim)
+        with pytest.raises(InvalidSpec):
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        with pytest.raises(InvalidSpec):
+            await stage.reconciled()
+        assert not await stage.begun()
+        assert stage.storage.calls == []
+
+    play(story)
+
+
 def test_a_claim_that_vanishes_in_the_middle_leaves_no_volume_behind(play: Play):
     async def story(stage: ProvisionerStage) -> None:
         await stage.storage_class()

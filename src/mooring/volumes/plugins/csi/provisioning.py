@@ -164,13 +164,18 @@ class CSIProvisioner(Provisioner):
         objects = self._host.objects
         nodes = {node.name: node for node in (await objects.list(Node)).items}
         its = {each.name: each for each in (await objects.list(CSINode)).items}
-        return requirement(
-            self._driver.name,
-            [(node, its.get(name)) for name, node in nodes.items()],
-            selected=self._options.selected_node,
-            allowed=self._options.allowed_topologies,
-            claim_uid=self._options.claim.uid,
-        )
+        try:
+            return requirement(
+                self._driver.name,
+                [(node, its.get(name)) for name, node in nodes.items()],
+                selected=self._options.selected_node,
+                allowed=self._options.allowed_topologies,
+                claim_uid=self._options.claim.uid,
+            )
+        except InvalidSpec:
+            if self._options.claim.deleting:
+                return None  # the nodes have gone: what was made is only to be found
+            raise
 
     def _persistent_volume(
         self, volume: csi.Volume, request: csi.CreateVolumeRequest, secrets: Mapping[str, SecretReference]
