@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.controllers.snapshots.decide import Action, class_of, content_name, decide
+from mooring.controllers.snapshots.decide import Action, class_of, content_name, decide, restored_from
 from mooring.kube.objects import PersistentVolumeClaim
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotContent
 from mooring.kube.reason import Reason
@@ -27,7 +27,8 @@ def explain_snapshot(snapshot: VolumeSnapshot, known: Snapshot) -> Cause:
     content = known.snapshot_contents.get(content_name(snapshot))
     source = snapshot.spec.source.persistent_volume_claim_name
     claim = known.claims.get(f"{snapshot.namespace}/{source}") if source else None
-    decision = decide(snapshot, content, claim)
+    restored = [each.key for each in known.claims.values() if snapshot.key in restored_from(each)]
+    decision = decide(snapshot, content, claim, restored)
     if snapshot.deleting:
         return _vanishing(snapshot, content, decision.reason)
     if snapshot.status.ready_to_use and decision.action is not Action.WAIT:

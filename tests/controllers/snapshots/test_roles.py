@@ -15,11 +15,12 @@ from requests_sent import marked
 
 from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.snapshots.controller import SnapshotController
-from mooring.controllers.snapshots.names import BEING_CREATED
+from mooring.controllers.snapshots.names import BEING_CREATED, CLAIM_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
 from mooring.kube.errors import NotFound
+from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
@@ -252,6 +253,100 @@ def test_a_snapshot_that_exists_is_bound_to_the_one_that_names_it(play: Play):
         assert content is not None
         assert content.spec.volume_snapshot_ref.uid == snapshot.uid
         assert content.status.snapshot_handle == "h"
+
+    play(story)
+
+
+async def claim_let_go(stage: SnapshotHalves) -> bool:
+    """Whether the first half keeps the claim c no more, or it is gone."""
+    stage.start()
+    await stage.fill(stage.first, *(informer.kind for informer in stage.first.caches))
+    await stage.first.reconcile(ClaimKey("default/c"))
+    claim = await stage.api.find(PersistentVolumeClaim, "c", "default")
+    return claim is None or CLAIM_FINALIZER not in claim.metadata.finalizers
+
+
+@pytest.mark.parametrize("end", ["it is ready", "it goes"])
+def test_a_claim_stays_until_the_snapshot_of_it_is_taken(play: Play, end: str):
+    """Its volume, with all that is to be kept, would go with it."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        await stage.take()
+        await stage.ask()
+        assert not await claim_let_go(stage)
+        if end == "it goes":
+            await stage.api.delete(VolumeSnapshot, "s", "default")
+        for _ in range(2):
+            await stage.take()
+            await stage.ask()
+        assert await claim_let_go(stage)
+
+    play(story)
+
+
+def test_a_snapshot_that_the_cache_does_not_show_keeps_its_claim(play: Play):
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        stage.start()
+        await stage.fill(stage.first, PersistentVolumeClaim)
+        await stage.first.reconcile(ClaimKey("default/c"))
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert CLAIM_FINALIZER in claim.metadata.finalizers
+
+    play(story)
+
+
+def test_a_claim_is_looked_at_when_its_snapshot_changes(play: Play):
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        await marked(stage.first)
+        snapshot = await stage.snapshot()
+        assert snapshot is not None
+        stage.first.cache(VolumeSnapshot).apply(WatchEvent("DELETED", snapshot, "1000000"))
+        assert {*await marked(stage.first)} == {"default/s", ClaimKey("default/c")}
+
+    play(story)
+
+
+def test_of_a_claim_that_is_being_deleted_a_snapshot_is_taken_while_it_is_there(play: Play):
+    """A pod uses it still. No finalizer can be added then."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        used = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
+        await stage.api.patch(PersistentVolumeClaim, "c", used, "default")
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        await stage.ask()
+        assert await stage.content() is not None
+
+    play(story)
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["", "the cache does not show the claim yet"])
+def test_a_snapshot_stays_until_the_claim_that_is_made_of_it_has_its_volume(play: Play, cached: bool):
+    async def story(stage: SnapshotHalves) -> None:
+        for _ in range(3):
+            await stage.ask()
+            await stage.take()
+        source = {"apiGroup": VolumeSnapshot.RESOURCE.group, "kind": "VolumeSnapshot", "name": "s"}
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        body = {"metadata": {"name": "restored"}, "spec": {**spec, "dataSource": source}}
+        await stage.api.create(PersistentVolumeClaim, body, "default")
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        stage.start()
+        kinds = {informer.kind for informer in stage.first.caches} - {PersistentVolumeClaim}
+        await stage.fill(stage.first, *kinds, *([PersistentVolumeClaim] if cached else []))
+        await stage.first.reconcile("default/s")
+        await stage.take()
+        assert len(stage.storage.snapshots) == 1
+        bound = {"status": {"phase": "Bound"}}
+        await stage.api.patch(PersistentVolumeClaim, "restored", bound, "default", subresource="status")
+        for _ in range(2):
+            await stage.ask()
+            await stage.take()
+        assert stage.storage.snapshots == {}
+        assert await stage.snapshot() is None
 
     play(story)
 

@@ -1,11 +1,13 @@
 """The snapshot controller: creates contents for VolumeSnapshots, and copies their status
-back. A key is a VolumeSnapshot.
+back. A key is a VolumeSnapshot, or a claim.
 
-It asks no storage: that is the work of the snapshotter, ours or upstream's.
+What a copy is made of stays until it is made, as upstream has it: a claim while a snapshot is taken of it, and
+a snapshot while a claim is made of it. It asks no storage: that is the work of the snapshotter, ours or upstream's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any, assert_never
 
@@ -13,17 +15,21 @@ import msgspec
 
 from mooring.controllers.snapshots.decide import (
     FINALIZERS,
+    STILL_RESTORED,
     Action,
     class_of,
     content_body,
     content_name,
     decide,
+    is_being_taken,
+    restored_from,
     status_of,
 )
-from mooring.controllers.snapshots.names import BEING_DELETED, SNAPSHOT_FINALIZER
+from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, SNAPSHOT_FINALIZER
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
+from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.reason import Reason
@@ -41,7 +47,10 @@ _EMPTY_STATUS: dict[str, Any] = {
 }
 
 
-class SnapshotController(Controller[str]):
+Key = str | ClaimKey
+
+
+class SnapshotController(Controller[Key]):
     """The first half: VolumeSnapshots, of plugins' volumes and of every CSI driver's."""
 
     name = "snapshot-controller"
@@ -49,13 +58,21 @@ class SnapshotController(Controller[str]):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        self._snapshots = self.watch(VolumeSnapshot, lambda each: [each.key], indexers={"claim": _source})
+        self._snapshots = self.watch(VolumeSnapshot, _touched_by_snapshot, indexers={"claim": _source})
         self._contents = self.watch(VolumeSnapshotContent, _snapshot_of)
         self._classes = self.watch(
             VolumeSnapshotClass, lambda _: [each.key for each in self._snapshots.items()]
         )
-        self._claims = self.watch(PersistentVolumeClaim, lambda claim: self._of_claim(claim.key))
+        self._claims = self.watch(
+            PersistentVolumeClaim, self._touched_by_claim, indexers={"snapshot": restored_from}
+        )
         self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
+
+    def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterator[Key]:
+        yield from self._of_claim(claim.key)
+        yield from restored_from(claim)
+        if CLAIM_FINALIZER in claim.metadata.finalizers:
+            yield ClaimKey(claim.key)
 
     def _of_claim(self, key: str) -> list[str]:
         return [each.key for each in self._snapshots.by_index("claim", key)]
@@ -64,19 +81,27 @@ class SnapshotController(Controller[str]):
         reference = pv.spec.claim_ref
         return self._of_claim(f"{reference.namespace}/{reference.name}") if reference is not None else []
 
-    async def reconcile(self, key: str) -> None:
-        """Takes one snapshot a step further, until nothing is left to do."""
+    async def reconcile(self, key: Key) -> None:
+        """Takes one snapshot a step further, until nothing is left to do; or lets one claim go."""
+        if isinstance(key, ClaimKey):
+            if (claim := self._claims.get(key.name)) is not None:
+                await self._let_go(claim)
+        else:
+            await self._reconcile_snapshot(key)
+
+    async def _reconcile_snapshot(self, key: str) -> None:
         while (snapshot := self._snapshots.get(key)) is not None:
             content = self._contents.get(content_name(snapshot))
             claim = self._claims.get(
                 f"{snapshot.namespace}/{snapshot.spec.source.persistent_volume_claim_name}"
             )
-            decision = decide(snapshot, content, claim)
+            restored = [each.key for each in self._claims.by_index("snapshot", key)]
+            decision = decide(snapshot, content, claim, restored)
             action, reason = decision.action, decision.reason
             if action is Action.SETTLED:
                 return
             if action is Action.WAIT:
-                if not snapshot.deleting:
+                if not snapshot.deleting or reason.code == STILL_RESTORED:
                     self.recorder.once(snapshot, "Warning", reason)
                 return
             self.log.info(action.value, snapshot=key, reason=reason.message)
@@ -106,7 +131,7 @@ class SnapshotController(Controller[str]):
                 return await self._copy_status(snapshot, content)
             case Action.DELETE_CONTENT:
                 assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to delete"
-                return await self._delete(content)
+                return await self._delete(snapshot, content)
             case Action.RELEASE:
                 finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
                 await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
@@ -129,6 +154,7 @@ class SnapshotController(Controller[str]):
             self.recorder.once(snapshot, "Warning", of_class)
             return False
         snapshot = await self._protect(snapshot)
+        await self._hold(claim)
         body = content_body(snapshot, of_class, handle, pv.spec.volume_mode or "Filesystem")
         try:
             self._contents.accept(await self.client.create(VolumeSnapshotContent, body))
@@ -158,6 +184,27 @@ class SnapshotController(Controller[str]):
         self._snapshots.accept(snapshot)
         return snapshot
 
+    async def _hold(self, claim: PersistentVolumeClaim) -> None:
+        """Stores a finalizer before the content is made: the claim, and so its volume, stays until the
+        snapshot is taken. One that is being deleted takes none any more."""
+        if not claim.deleting and CLAIM_FINALIZER not in claim.metadata.finalizers:
+            await self._set_finalizers(claim, [*claim.metadata.finalizers, CLAIM_FINALIZER])
+
+    async def _let_go(self, claim: PersistentVolumeClaim) -> None:
+        """Lets a claim go that no snapshot is being taken of. The cache may be late, and a finalizer that is
+        removed need not come back, so it is not the last to be asked."""
+        if CLAIM_FINALIZER not in claim.metadata.finalizers:
+            return
+        if any(map(is_being_taken, self._snapshots.by_index("claim", claim.key))):
+            return
+        live = (await self.client.list(VolumeSnapshot, claim.namespace)).items
+        if not any(claim.key in _source(each) and is_being_taken(each) for each in live):
+            rest = [each for each in claim.metadata.finalizers if each != CLAIM_FINALIZER]
+            await self._set_finalizers(claim, rest)
+
+    async def _set_finalizers(self, claim: PersistentVolumeClaim, finalizers: list[str]) -> None:
+        self._claims.accept(await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}}))
+
     async def _copy_status(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
         status = _EMPTY_STATUS | msgspec.to_builtins(status_of(content, snapshot.status))
         answer = await self.client.revise(
@@ -170,10 +217,14 @@ class SnapshotController(Controller[str]):
             )
         return answer.status == status_of(content, answer.status)
 
-    async def _delete(self, content: VolumeSnapshotContent) -> bool:
-        """Marks the content as that of a deleted snapshot and, unless the storage is to keep the
-        snapshot, deletes the content."""
+    async def _delete(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
+        """Marks the content as that of a deleted snapshot and, unless the storage is to keep the snapshot,
+        deletes the content. A claim that is made of it may be newer than the cache."""
         if BEING_DELETED not in content.metadata.annotations:
+            claims = (await self.client.list(PersistentVolumeClaim, snapshot.namespace)).items
+            if restored := [each for each in claims if snapshot.key in restored_from(each)]:
+                self._claims.accept(restored[0])
+                return False  # it marks the snapshot, and so does each change of it
             patch = {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
             content = await self.client.revise(content, patch, any_version=True)
             self._contents.accept(content)
@@ -181,6 +232,11 @@ class SnapshotController(Controller[str]):
             await self.client.delete(VolumeSnapshotContent, content.name, uid=content.uid)
             return False  # its deletion marks the snapshot
         return True
+
+
+def _touched_by_snapshot(snapshot: VolumeSnapshot) -> Iterator[Key]:
+    yield snapshot.key
+    yield from map(ClaimKey, _source(snapshot))
 
 
 def _source(snapshot: VolumeSnapshot) -> list[str]:

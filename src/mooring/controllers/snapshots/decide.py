@@ -7,7 +7,7 @@ is deleted before its snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -25,6 +25,7 @@ from mooring.controllers.snapshots.names import (
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolumeClaim
 from mooring.kube.objects.snapshots import (
+    GROUP,
     SnapshotError,
     VolumeSnapshot,
     VolumeSnapshotClass,
@@ -35,6 +36,8 @@ from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time
 
+STILL_RESTORED = "SnapshotDeletePending"
+"""Upstream's reason for an event on a snapshot that is being deleted, and that a claim is being made of."""
 FINALIZERS = frozenset({SNAPSHOT_FINALIZER, SOURCE_FINALIZER})
 
 
@@ -77,13 +80,31 @@ def class_of(
     return Reason("NoSnapshotClass", f"driver {driver} has {which}: name one in volumeSnapshotClassName")
 
 
+def is_being_taken(snapshot: VolumeSnapshot) -> bool:
+    """Whether the claim that it is taken of has to stay: the storage has not all of it yet. Upstream:
+    `isPVCBeingUsed`."""
+    return not snapshot.status.ready_to_use
+
+
+def restored_from(claim: PersistentVolumeClaim) -> list[str]:
+    """Returns the key of the VolumeSnapshot that the claim's volume is being made of, or is to be: that stays
+    until it is made. Upstream: `isVolumeBeingCreatedFromSnapshot`."""
+    source = claim.spec.data_source_ref or claim.spec.data_source or {}
+    waits = claim.status.phase in ("", "Pending")
+    is_snapshot = (source.get("apiGroup"), source.get("kind")) == (GROUP, "VolumeSnapshot")
+    return [f"{claim.namespace}/{source.get('name')}"] if waits and is_snapshot else []
+
+
 def decide(
-    snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None, claim: PersistentVolumeClaim | None
+    snapshot: VolumeSnapshot,
+    content: VolumeSnapshotContent | None,
+    claim: PersistentVolumeClaim | None,
+    restored: Collection[str] = (),
 ) -> Decision[Action]:
-    """Returns what to do. `content` is the object of `content_name`; `claim` is the
-    snapshot's source, if it names one."""
+    """Returns what to do. `content` is the object of `content_name`; `claim` is the snapshot's source, if it
+    names one; `restored` are the claims that are being made of it."""
     if snapshot.deleting:
-        return _on_its_way_out(snapshot, content)
+        return _on_its_way_out(snapshot, content, restored)
     if content is None:
         return _without_content(snapshot, claim)
     if not _belongs(content, snapshot):
@@ -142,12 +163,17 @@ def _without_content(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | No
     )
 
 
-def _on_its_way_out(snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> Decision[Action]:
+def _on_its_way_out(
+    snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None, restored: Collection[str]
+) -> Decision[Action]:
     if FINALIZERS.isdisjoint(snapshot.metadata.finalizers):
         return Decision(Action.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
     if content is None or not _belongs(content, snapshot):
         return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
     marked = BEING_DELETED in content.metadata.annotations
+    if restored and not marked:
+        message = f"the snapshot stays until what is made of it has a volume: claim {', '.join(sorted(restored))}"
+        return Decision(Action.WAIT, Reason(STILL_RESTORED, message))
     if content.spec.deletion_policy == "Retain" and marked:
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if marked and content.deleting:

@@ -5,6 +5,8 @@ from __future__ import annotations
 SNAPSHOT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
 SOURCE_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 """Upstream's controller sets it, too; it is removed when the snapshot is released."""
+CLAIM_FINALIZER = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+"""On a claim: a snapshot is being taken of its volume, which stays until then."""
 CONTENT_FINALIZER = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 """On a content: the storage was asked for the snapshot, and has not answered."""
