@@ -163,7 +163,7 @@ ALLOWED = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "value
 def test_what_may_be_made_for_a_claim_that_goes_is_found_though_what_it_is_made_of_has_gone(
     play: Play, of_class: dict[str, Any], of_claim: dict[str, Any]
 ):
-    """A former process has asked, and had no answer: that it cannot be asked as before says nothing of that."""
+    """A former process has asked, and had no answer. That it cannot be asked as before says nothing."""
 
     async def story(stage: ProvisionerStage) -> None:
         await stage.storage_class(**of_class)

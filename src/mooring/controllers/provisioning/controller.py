@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, assert_never
 
+from mooring.controllers.provisioning import originals
 from mooring.controllers.provisioning.decide import (
     BEGUN,
     ClaimAction,
@@ -88,12 +89,15 @@ class ProvisioningController(Controller[Key]):
         self._ours = {
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
-        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [ClaimKey(claim.key)])
+        self._claims = self.watch(
+            PersistentVolumeClaim, _touched_by_claim, indexers={originals.INDEX: originals.copied_from}
+        )
+        self._originals = originals.Originals(client, self._claims)
         self._claims.when_gone(self._forget)
         self._claims.add_handler(self._claim_changed)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
-        self._requests = Requests(client, plugins, self._claims, self._volumes)
+        self._requests = Requests(client, plugins, self._claims, self._volumes, self._originals)
         attachments = self.watch(
             VolumeAttachment,
             _volumes_of,
@@ -127,9 +131,10 @@ class ProvisioningController(Controller[Key]):
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""
         if isinstance(key, ClaimKey):
-            claim = self._claims.get(key.name)
-            if claim is not None:
+            if (claim := self._claims.get(key.name)) is not None:
                 await self._reconcile_claim(claim)
+            if (claim := self._claims.get(key.name)) is not None:
+                await self._originals.let_go(claim)
         elif (pv := self._volumes.get(key.name)) is not None:
             await self._reconcile_volume(pv)
 
@@ -305,6 +310,11 @@ class ProvisioningController(Controller[Key]):
         self.recorder.event(
             claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {made.name}"
         )
+
+
+def _touched_by_claim(claim: PersistentVolumeClaim) -> list[Key]:
+    """The claim, and the one that it is to be a copy of."""
+    return [ClaimKey(key) for key in (claim.key, *originals.copied_from(claim))]
 
 
 def _volume_names(record: VolumeAttachment) -> list[str]:

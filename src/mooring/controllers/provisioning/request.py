@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from mooring.controllers.provisioning.content_source import content_of
 from mooring.controllers.provisioning.decide import volume_name
+from mooring.controllers.provisioning.originals import Originals
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
@@ -37,11 +38,13 @@ class Requests:
         plugins: PluginManager,
         claims: Informer[PersistentVolumeClaim],
         volumes: Informer[PersistentVolume],
+        originals: Originals,
     ) -> None:
         self._client = client
         self._plugins = plugins
         self._claims = claims
         self._volumes = volumes
+        self._originals = originals
 
     async def prepare(
         self, claim: PersistentVolumeClaim, written: StorageClass, *, first: bool
@@ -72,6 +75,7 @@ class Requests:
         VolumeAttributesClass has gone with the claim."""
         try:
             content = await content_of(self._client, claim, self._claims, self._volumes, plugin)
+            await self._originals.hold(claim)
             return content, await self._attributes(claim, plugin)
         except InvalidSpec:
             if first or not claim.deleting:

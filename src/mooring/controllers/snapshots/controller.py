@@ -1,8 +1,9 @@
 """The snapshot controller: creates contents for VolumeSnapshots, and copies their status
 back. A key is a VolumeSnapshot, or a claim.
 
-What a copy is made of stays until it is made, as upstream has it: a claim while a snapshot is taken of it, and
-a snapshot while a claim is made of it. It asks no storage: that is the work of the snapshotter, ours or upstream's.
+What a copy is made of stays until it is made, as upstream has it: a claim while a snapshot is taken of it,
+and a snapshot while a claim is made of it. It asks no storage: that is the work of the snapshotter, ours or
+upstream's.
 """
 
 from __future__ import annotations

@@ -172,7 +172,9 @@ def _on_its_way_out(
         return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
     marked = BEING_DELETED in content.metadata.annotations
     if restored and not marked:
-        message = f"the snapshot stays until what is made of it has a volume: claim {', '.join(sorted(restored))}"
+        message = (
+            f"the snapshot stays until what is made of it has a volume: claim {', '.join(sorted(restored))}"
+        )
         return Decision(Action.WAIT, Reason(STILL_RESTORED, message))
     if content.spec.deletion_policy == "Retain" and marked:
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
