@@ -69,6 +69,33 @@ async def nowhere(cluster: CsiCluster, disk: str = "v") -> bool:
 # --- the usual course
 
 
+def test_of_two_persistent_volumes_of_a_disk_the_bound_one_says_how_it_may_be_attached(play: Play):
+    """The other one was released, and kept, when the disk was given to a claim again. Under the policy Delete
+    it would not be attached at all, and more nodes than the present one allows could have it."""
+
+    async def story(cluster: CsiCluster) -> None:
+        reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "gone", "uid": "gone"}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "claimRef": reference}
+        source = {"csi": {"driver": DRIVER, "volumeHandle": "v"}}
+        await cluster.api.create(
+            PersistentVolume, {"metadata": {"name": "former"}, "spec": {**spec, **source}}
+        )
+        await cluster.volume("v")
+        for name, phase in (("former", "Released"), ("v", "Bound")):
+            status = {"status": {"phase": phase}}
+            await cluster.api.patch(PersistentVolume, name, status, subresource="status")
+        cluster.controller()
+        await cluster.pod("p", "v", "n0")
+        await cluster.pod("q", "v", "n1")
+        await cluster.until(lambda: cluster.listed("n0"))
+        await asyncio.sleep(30)
+        (record,) = await cluster.records()
+        assert record.spec.source.persistent_volume_name == "v"
+
+    play(story)
+
+
+
 def test_a_volume_is_attached_reported_and_detached_when_its_node_has_let_it_go(play: Play):
     async def story(cluster: CsiCluster):
         await attached(cluster)

@@ -151,9 +151,13 @@ class VolumeIndex:
         return [*self.records.by_index("volume", volume), *(each for each in adopted if each is not None)]
 
     def persistent_volume_of(self, volume: str) -> PersistentVolume | None:
-        """Returns the PersistentVolume that defines the volume: of several for one disk, the bound one."""
-        found = self.persistent_volumes.by_index("volume", volume)
-        return next((each for each in found if each.spec.claim_ref), found[0] if found else None)
+        """Returns the PersistentVolume that defines the volume: of several for one disk, the bound one. One
+        that was released names its former claim still; it comes after that, as nothing uses it."""
+
+        def rank(each: PersistentVolume) -> tuple[bool, bool]:
+            return each.status.phase != "Bound", each.spec.claim_ref is None
+
+        return min(self.persistent_volumes.by_index("volume", volume), key=rank, default=None)
 
     def spec_of(self, volume: str) -> VolumeSpec | None:
         """Returns the definition of the volume: in its PersistentVolume, else in a pod."""
