@@ -95,7 +95,6 @@ def test_of_two_persistent_volumes_of_a_disk_the_bound_one_says_how_it_may_be_at
     play(story)
 
 
-
 def test_a_volume_is_attached_reported_and_detached_when_its_node_has_let_it_go(play: Play):
     async def story(cluster: CsiCluster):
         await attached(cluster)

@@ -125,6 +125,10 @@ def test_a_claim_that_is_being_deleted_is_not_copied_any_more(play: Play):
         with pytest.raises(InvalidSpec, match="being deleted"):
             await stage.look("copy")
         assert stage.storage.calls == []
+        await stage.api.delete(PersistentVolumeClaim, "copy", "default")
+        await stage.look("copy")  # a former process may have asked: the same is asked for again
+        ((_, asked),) = stage.storage.calls
+        assert asked.volume_content_source.volume.volume_id == "v"
 
     play(story)
 

@@ -34,10 +34,11 @@ class Originals:
 
     async def hold(self, copy: PersistentVolumeClaim) -> None:
         """Before the storage is asked for the copy: its original stays until there is one. Raises InvalidSpec
-        for one that is being deleted, and takes no finalizer any more; upstream refuses it, too."""
+        for one that is being deleted, and takes no finalizer any more; upstream refuses it, too. A copy that
+        goes itself is only to be found, and needs none."""
         for original in filter(None, map(self._claims.get, copied_from(copy))):
             held = original.metadata.finalizers
-            if CLONED in held:
+            if CLONED in held or (original.deleting and copy.deleting):
                 continue
             if original.deleting:
                 raise InvalidSpec(
