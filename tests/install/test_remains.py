@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.controllers.provisioning.decide import BEGUN
 from mooring.install.remains import Remains, refusals, unmarked
 from mooring.install.uninstall import planned
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
@@ -77,7 +78,7 @@ def test_volumes_that_only_our_driver_would_detach_stand_in_its_way():
 
 
 def test_a_claim_for_which_a_disk_is_being_made_stands_in_the_way():
-    begun = {"annotations": {"mooring.dev/provisioning": "x"}, "namespace": "default"}
+    begun = {"finalizers": [BEGUN], "namespace": "default"}
     assert refusals(Remains([DRIVER], [made(PersistentVolumeClaim, **begun)]))
     assert not refusals(Remains([DRIVER], [made(PersistentVolumeClaim, spec={"volumeName": "pv"}, **begun)]))
 

@@ -97,10 +97,11 @@ def _attached(remains: Remains) -> Iterator[str]:
 
 
 def _provisioned(remains: Remains) -> Iterator[str]:
+    """Without the finalizer a claim could go while its disk is being made: that would be left behind."""
     for each in remains.objects:
         if (
             isinstance(each, PersistentVolumeClaim)
-            and BEGUN in each.metadata.annotations
+            and BEGUN in each.metadata.finalizers
             and not each.spec.volume_name
         ):
             yield f"claim {each.key} is being provisioned: wait until it is bound, or delete it"
