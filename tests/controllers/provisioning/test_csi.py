@@ -186,8 +186,8 @@ def test_a_claim_that_goes_is_let_go_if_nothing_was_asked_for_it(play: Play, of_
         with pytest.raises(InvalidSpec):
             await stage.reconciled()
         await stage.api.delete(PersistentVolumeClaim, "c", "default")
-        assert await stage.api.find(PersistentVolumeClaim, "c", "default") is None
         await stage.reconciled()
+        assert not await stage.begun()
         assert stage.storage.calls == []
 
     play(story)
