@@ -11,8 +11,7 @@ import pytest
 from mooring.kube.errors import Conflict
 from mooring.simulation.checks.invariants import Checks, check
 from mooring.simulation.checks.settings import Settings
-from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.other_parties import MARK
+from mooring.simulation.cluster.other_parties import GUARD, MARK
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.storage_targets import target_of
 from mooring.volumes.names import FENCE_EVIDENCE, FORCE_DETACH_SINCE
@@ -1339,7 +1338,7 @@ def test_a_pod_that_is_adopted_is_not_made():
         ("condition", {"metadata": {"uid": "c"}, "status": {"conditions": []}}, ["S43"]),
         ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "b"}]}}, []),
         ("owner b", {"metadata": {"uid": "c", "ownerReferences": [{"name": "x"}]}}, ["S43"]),
-        ("finalizer", {"metadata": {"uid": "c", "finalizers": ["x", HOLD]}}, []),
+        ("finalizer", {"metadata": {"uid": "c", "finalizers": ["x", GUARD]}}, []),
         ("finalizer", {"metadata": {"uid": "c", "finalizers": ["x"]}}, ["S43"]),
         ("label", {"metadata": {"uid": "another"}}, []),
     ],
@@ -1357,6 +1356,15 @@ def test_an_owner_of_another_party_goes_with_that_and_one_loss_is_told_once():
 def test_a_finalizer_that_the_other_party_takes_away_need_not_stay():
     unmarked = "plan.unmarked", marked("finalizer")[1]
     assert found([marked("finalizer"), unmarked, held()]) == []
+
+
+def test_what_the_other_party_has_a_finalizer_on_is_not_deleted():
+    """A write that takes the last finalizer from an object that is being deleted shows as its end alone."""
+    taken, unmarked = gone("persistentvolumeclaims", "default/c"), ("plan.unmarked", marked("finalizer")[1])
+    going = held(deletionTimestamp="now", finalizers=[GUARD])
+    assert found([marked("finalizer"), going, taken]) == ["S43"]
+    assert found([marked("finalizer"), going, unmarked, taken]) == []
+    assert found([marked("label"), held(labels={MARK: "yes"}), taken]) == []
 
 
 def ends_namespace(going: bool) -> tuple[str, dict[str, Any]]:

@@ -9,8 +9,16 @@ import pytest
 
 from mooring.simulation.checks.invariants import check
 from mooring.simulation.checks.memory import remembered
+from mooring.simulation.cluster.careless_users import HOLD
+from mooring.simulation.cluster.other_parties import GUARD
 from mooring.simulation.engine.trace import Trace
-from mooring.volumes.names import ATTACH_REQUESTED_AT, DETACHING, VOLUME_NAME, VOLUMES_ATTACHED_WRITE
+from mooring.volumes.names import (
+    ATTACH_REQUESTED_AT,
+    ATTACHER_FINALIZER,
+    DETACHING,
+    VOLUME_NAME,
+    VOLUMES_ATTACHED_WRITE,
+)
 
 CONTROLLER = "x 1 attachdetach-controller"
 RECORD = "volumeattachments"
@@ -46,12 +54,14 @@ def stored(resource: str, name: str, kind: str = "store.written", **body: Any) -
     return kind, fields | {"_body": msgspec.json.encode({"metadata": {}} | body)}
 
 
-def record(*, asked: bool = True, kept: bool = True, going: bool = False) -> tuple[str, dict[str, Any]]:
+def record(
+    *, asked: bool = True, kept: bool = True, going: bool = False, by: str = ATTACHER_FINALIZER
+) -> tuple[str, dict[str, Any]]:
     metadata: dict[str, Any] = {"annotations": {VOLUME_NAME: "v"}}
     if asked:
         metadata["annotations"][ATTACH_REQUESTED_AT] = "t"
     if kept:
-        metadata["finalizers"] = ["mooring.dev/attacher"]
+        metadata["finalizers"] = [by]
     if going:
         metadata["deletionTimestamp"] = "t"
     return stored("volumeattachments.storage.k8s.io", "a", metadata=metadata, spec={"nodeName": "n1"})
@@ -124,6 +134,7 @@ def test_the_storage_is_asked_to_attach_only_what_a_record_with_a_finalizer_says
     assert found(begins("attach")) == ["S34"]
     assert found(record(asked=False), begins("attach")) == ["S34"]
     assert found(record(kept=False), begins("attach")) == ["S34"]
+    assert found(record(by=HOLD), begins("attach")) == found(record(by=GUARD), begins("attach")) == ["S34"]
 
 
 def test_the_storage_is_asked_to_detach_only_what_is_being_given_up():

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from mooring.apiserver.store.log import Batch
 from mooring.controllers.attacher.controller import AttacherController
+from mooring.controllers.attacher.detaching import Detaching
 from mooring.controllers.statefulset import controller as statefulset
 from mooring.simulation.cluster import swarm
 from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.other_parties import KEEPS_S, OWNED_S
+from mooring.simulation.cluster.other_parties import GUARD, KEEPS_S, OWNED_S
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.engine.trace import Trace
+from mooring.simulation.engine.trace import Event, Trace
 from mooring.simulation.parts.store_log import VolatileLog
 from mooring.simulation.run import play
+from mooring.volumes.names import ATTACHER_FINALIZER
 
 PASSING = Scenario(nodes=2, sets={"own": 2}, workloads={"own": "passing"}, minutes=12, faults=0, actions=0)
 MARKED = {
@@ -73,6 +76,21 @@ def test_an_attacher_that_writes_its_finalizer_in_the_place_of_all_is_found(monk
     assert any("S43" in play(seed, replace(PASSING, steps=steps)).invariants for seed in range(8))
 
 
+def test_an_attacher_that_takes_all_finalizers_from_what_it_lets_go_of_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    whole = Detaching._release  # pyright: ignore[reportPrivateUsage]
+
+    async def with_all(detaching: Any, record: Any) -> None:
+        bare = replace(record, metadata=replace(record.metadata, finalizers=(ATTACHER_FINALIZER,)))
+        await whole(detaching, bare)
+
+    monkeypatch.setattr(Detaching, "_release", with_all)
+    delete = PlanStep(92, "delete-pod", "own", 0, 0)
+    steps = (PlanStep(60, "mark", "own", 0, 9), PlanStep(80, "restart-set", "own", 0, 0), delete)
+    assert any("S43" in play(seed, replace(PASSING, steps=steps)).invariants for seed in range(4))
+
+
 def test_it_lets_go_also_of_what_it_was_not_told_for_long_to_be_there(monkeypatch: pytest.MonkeyPatch):
     """The API server's disk fails just when the finalizer is written, for longer than that is to stay."""
     append, fault = VolatileLog.append, {"what": "fail-store", "on": "server"}
@@ -80,7 +98,7 @@ def test_it_lets_go_also_of_what_it_was_not_told_for_long_to_be_there(monkeypatc
     struck: list[VolatileLog] = []
 
     def fails(log: VolatileLog, batch: Batch) -> Any:
-        if log not in struck and any(HOLD.encode() in record.body for record in batch.records):
+        if log not in struck and any(GUARD.encode() in record.body for record in batch.records):
             struck.append(log)
             log.broken = True
             traces[-1]("plan", "plan.step", **fault, value=KEEPS_S + 14, how=0)
@@ -96,6 +114,24 @@ def test_it_lets_go_also_of_what_it_was_not_told_for_long_to_be_there(monkeypatc
     held = replace(PASSING, steps=(PlanStep(60, "mark", "own", 0, 9), again, end))
     assert [play(seed, held, observe=traces.append).violations for seed in range(4)] == [[]] * 4
     assert len(struck) == 4
+
+
+def test_a_user_who_lets_go_of_a_record_leaves_the_finalizer_of_another_party_there():
+    """Two parties hold one VolumeAttachment, and the one that came later lets go first."""
+    hold = PlanStep(92, "hold", "own", 2.0, 2)
+    steps = (PlanStep(60, "mark", "own", 0, 9), PlanStep(80, "restart-set", "own", 0, 0), hold)
+    held: set[frozenset[str]] = set()
+
+    def observe(trace: Trace) -> None:
+        trace.listen("store.written", lambda event: held.add(_finalizers(event)))
+
+    both = replace(PASSING, steps=steps)
+    assert [play(seed, both, observe=observe).violations for seed in range(4)] == [[]] * 4
+    assert any({HOLD, GUARD} <= each for each in held)
+
+
+def _finalizers(event: Event) -> frozenset[str]:
+    return frozenset(msgspec.json.decode(event.fields["_body"])["metadata"].get("finalizers", ()))
 
 
 def test_every_second_seed_of_the_swarm_in_which_users_act_has_another_party():

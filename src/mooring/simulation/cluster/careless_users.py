@@ -44,10 +44,10 @@ LARGER = "2Gi"
 """What a claim asks for that is made anew."""
 
 
-def hold_patch(found: Object, *, there: bool) -> dict[str, Any]:
-    """What gives the object the other party's finalizer, after those of others, or takes it away."""
-    others = [each for each in found.metadata.finalizers if each != HOLD]
-    finalizers = [*others, HOLD] if there else others
+def hold_patch(found: Object, finalizer: str, *, there: bool) -> dict[str, Any]:
+    """What gives the object this finalizer, after those of others, or takes it away."""
+    others = [each for each in found.metadata.finalizers if each != finalizer]
+    finalizers = [*others, finalizer] if there else others
     return {"metadata": {"finalizers": finalizers or None}}
 
 
@@ -96,7 +96,7 @@ class CarelessUsers:
         if found is None or (add and found.deleting):
             return
         if (HOLD in found.metadata.finalizers) != add:
-            await self._api.revise(found, hold_patch(found, there=add))
+            await self._api.revise(found, hold_patch(found, HOLD, there=add))
 
     async def strip_claim(self, step: PlanStep) -> None:
         """Deletes the claims of a pod, and takes their protection away; up to a minute later all pods that

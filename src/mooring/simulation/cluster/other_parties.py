@@ -31,6 +31,10 @@ from mooring.volumes.claims import claims_of
 
 MARK = "example.com/backup"
 """The key of the label, the annotation and the taint, and the type of the condition."""
+GUARD = "example.com/guard"
+"""Its finalizer. That of the careless users is another one: each takes its own away when it lets go."""
+HOLDS = frozenset({HOLD, GUARD})
+"""The finalizers of both."""
 LISTED = "volume"
 """The mark of a Node that lists a volume of another controller as attached."""
 ATTACHED = f"{MARK}/disk"
@@ -164,13 +168,13 @@ class OtherParties:
 
     async def _set_finalizer(self, name: str, uid: str, *, there: bool) -> None:
         found = await self._api.find(VolumeAttachment, name)
-        if found is None or found.uid != uid or (HOLD in found.metadata.finalizers) == there:
+        if found is None or found.uid != uid or (GUARD in found.metadata.finalizers) == there:
             return
         if not there:
             self._tell(found, "finalizer", kind="plan.unmarked")
         elif found.deleting:
             return
-        await self._api.revise(found, hold_patch(found, there=there))
+        await self._api.revise(found, hold_patch(found, GUARD, there=there))
         if there:
             self._tell(found, "finalizer")
 

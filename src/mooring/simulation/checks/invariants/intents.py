@@ -15,7 +15,7 @@ from mooring.simulation.checks.invariants.objects import (
     StoredObject,
     object_of,
 )
-from mooring.simulation.cluster.careless_users import HOLD
+from mooring.simulation.cluster.other_parties import HOLDS
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.names import ATTACH_REQUESTED_AT
 
@@ -86,5 +86,5 @@ def _asked_for(record: StoredObject) -> bool:
 
 
 def _kept(each: StoredObject) -> bool:
-    protection = ("kubernetes.io/pvc-protection", HOLD)
+    protection = {"kubernetes.io/pvc-protection"} | HOLDS
     return any(finalizer not in protection for finalizer in each.metadata.finalizers)

@@ -13,8 +13,7 @@ from mooring.simulation.checks.invariants.objects import (
     Taint,
     key_of,
 )
-from mooring.simulation.cluster.careless_users import HOLD
-from mooring.simulation.cluster.other_parties import ATTACHED, LISTED, MARK
+from mooring.simulation.cluster.other_parties import ATTACHED, GUARD, LISTED, MARK
 from mooring.simulation.engine.trace import Event, Trace
 
 
@@ -47,7 +46,7 @@ class _Object(msgspec.Struct):
         there = {
             "label": MARK in self.metadata.labels,
             "annotation": MARK in self.metadata.annotations,
-            "finalizer": HOLD in self.metadata.finalizers,
+            "finalizer": GUARD in self.metadata.finalizers,
             "taint": any(each.key == MARK for each in self.spec.taints),
             "condition": any(each.type == MARK for each in self.status.conditions),
             LISTED: any(each.name == ATTACHED for each in self.status.volumes_attached),
@@ -85,7 +84,9 @@ class OthersMarksStay(Checker):
             marks.discard(event.fields["mark"])
 
     def _deleted(self, event: Event) -> None:
-        self._marks.pop(key_of(event), None)
+        _, marks = self._marks.pop(key_of(event), ("", set[str]()))
+        if "finalizer" in marks:  # the write that takes the last one from an object deletes it
+            self._taken("finalizer", event)
         if event.fields["resource"] == "configmaps":
             gone = f"owner {event.fields['name'].rpartition('/')[2]}"
             for _, marks in self._marks.values():
@@ -102,5 +103,8 @@ class OthersMarksStay(Checker):
         self.guarded += 1
         for mark in sorted(marks - stored.marks()):
             marks.discard(mark)
-            what = f"{event.fields['resource']} {event.fields['name']}"
-            self.wrong(f"another party's {mark} was taken from {what}", event)
+            self._taken(mark, event)
+
+    def _taken(self, mark: str, event: Event) -> None:
+        what = f"{event.fields['resource']} {event.fields['name']}"
+        self.wrong(f"another party's {mark} was taken from {what}", event)

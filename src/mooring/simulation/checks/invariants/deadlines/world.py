@@ -20,7 +20,7 @@ from mooring.simulation.checks.invariants.objects import (
 from mooring.simulation.checks.invariants.places import UNSCHEDULABLE, Taint, tolerates
 from mooring.simulation.checks.invariants.shut_out import ShutOut
 from mooring.simulation.checks.invariants.statements import Statements
-from mooring.simulation.cluster.careless_users import HOLD
+from mooring.simulation.cluster.other_parties import HOLDS
 from mooring.simulation.engine.trace import Event, Trace
 from mooring.volumes.exclusivity import ONE_POD_MODE
 
@@ -38,8 +38,9 @@ def _repels(node: StoredObject) -> tuple[Taint, ...]:
 
 
 def is_held(record: StoredObject) -> bool:
-    """Whether nothing but another party's finalizer keeps a VolumeAttachment that is being deleted."""
-    return record.going and record.metadata.finalizers == (HOLD,)
+    """Whether nothing but finalizers of other parties keeps a VolumeAttachment that is being deleted."""
+    finalizers = record.metadata.finalizers
+    return record.going and bool(finalizers) and HOLDS.issuperset(finalizers)
 
 
 class World:
