@@ -25,7 +25,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.provisioning.request import Requests
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, KubeError
+from mooring.kube.errors import AlreadyExists, KubeError, conflict
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Node,
@@ -188,12 +188,21 @@ class ProvisioningController(Controller[Key]):
         """Stores BEGUN before the storage is asked: from now on the claim stays until it is
         certain what was made."""
         if BEGUN in claim.metadata.finalizers:
-            return claim
+            return await self._still_begun(claim)
         begun = await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
         known = self._claims.get(claim.key)
         if known is not None and known.uid == claim.uid and BEGUN in known.metadata.finalizers:
             self._certain.add(claim.uid)  # else its end, or that of the mark, was told already
         return begun
+
+    async def _still_begun(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """The claim as it is now. The cache may be late, and the claim gone since with the volume that was
+        made for it: one made then would be held by nothing, and be forgotten if its answer is lost."""
+        live = await self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+        self._claims.accept(live)
+        if live.uid != claim.uid or BEGUN not in live.metadata.finalizers:
+            raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
+        return live
 
     async def _end(self, claim: PersistentVolumeClaim) -> None:
         await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
