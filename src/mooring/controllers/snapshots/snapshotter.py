@@ -22,7 +22,7 @@ from mooring.controllers.snapshots.content_decisions import (
 from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER, snapshot_name
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import KubeError, NotFound
+from mooring.kube.errors import KubeError, NotFound, conflict
 from mooring.kube.objects.snapshots import VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import InvalidSpec, PluginError
@@ -134,7 +134,17 @@ class SnapshotterController(Controller[str]):
             wanted["annotations"] = {BEING_CREATED: "yes"}
         if CONTENT_FINALIZER not in content.metadata.finalizers:
             wanted["finalizers"] = [*content.metadata.finalizers, CONTENT_FINALIZER]
-        return self._accept(await self.client.revise(content, {"metadata": wanted})) if wanted else content
+        if not wanted:
+            return await self._still_held(content)
+        return self._accept(await self.client.revise(content, {"metadata": wanted}))
+
+    async def _still_held(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
+        """The content as it is now. The cache of a snapshotter that has stood by may be late, and the content
+        gone since with its snapshot: one taken then would be named by nothing."""
+        live = self._accept(await self.client.get(VolumeSnapshotContent, content.name))
+        if live.uid != content.uid or CONTENT_FINALIZER not in live.metadata.finalizers:
+            raise conflict(f"VolumeSnapshotContent {content.name} is not held any more for its snapshot")
+        return live
 
     async def _options(self, content: VolumeSnapshotContent) -> SnapshotOptions:
         """Returns how to take or delete the snapshot. Raises InvalidSpec if the class is gone and
