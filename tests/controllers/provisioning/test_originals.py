@@ -11,6 +11,7 @@ from played_driver import NAME
 from requests_sent import marked
 
 from mooring.controllers.provisioning.controller import ProvisioningController
+from mooring.controllers.provisioning.decide import BEGUN
 from mooring.controllers.provisioning.originals import CLONED, copied_from
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
@@ -125,6 +126,8 @@ def test_a_claim_that_is_being_deleted_is_not_copied_any_more(play: Play):
         with pytest.raises(InvalidSpec, match="being deleted"):
             await stage.look("copy")
         assert stage.storage.calls == []
+        begun = {"metadata": {"finalizers": [BEGUN]}}
+        await stage.api.patch(PersistentVolumeClaim, "copy", begun, "default")
         await stage.api.delete(PersistentVolumeClaim, "copy", "default")
         await stage.look("copy")  # a former process may have asked: the same is asked for again
         ((_, asked),) = stage.storage.calls
