@@ -24,6 +24,7 @@ from mooring.apiserver.objects.catalog import Catalog
 from mooring.apiserver.objects.kinds import BUILT_IN, indexed_fields
 from mooring.apiserver.requests import access_reviews, discovery, issuer_discovery, openapi
 from mooring.apiserver.requests.custom_object_cleanup import Cleanup
+from mooring.apiserver.requests.event_expiry import EventExpiry
 from mooring.apiserver.requests.reads import Reader
 from mooring.apiserver.requests.subresources import PodLogs, Subresources, no_pod_logs
 from mooring.apiserver.requests.token_requests import TokenRequests
@@ -87,6 +88,7 @@ class Server:
         self._authorizer = Authorizer(self.store)
         self._writer = Writer(self.store, self._authorizer, now, random)
         self._cleanup = Cleanup(self._writer, self.catalog)
+        self._events = EventExpiry(self.store)
         special = Subresources(self._writer, pod_logs)
         token_requests = TokenRequests(self._writer, tokens)
         self._special: Mapping[tuple[str, str], Handler] = {
@@ -198,6 +200,8 @@ class Server:
     async def _clean_up(self, route: Route) -> None:
         if self._cleanup.is_due(route):
             await self._cleanup.run()
+        if self._events.is_due(route):
+            self._events.run()
 
     def _handler(self, route: Route) -> Handler:
         return self._special.get((route.verb, route.subresource)) or self._verbs[route.verb]
