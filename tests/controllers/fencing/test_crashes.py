@@ -329,3 +329,19 @@ def test_a_node_that_answers_is_not_ordered_off_by_a_controller_that_does_not_kn
         assert (await stage.fence("a")).status.phase != "Fenced"
 
     fencing(story)
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_what_an_order_of_long_ago_has_shut_out_is_let_in_as_well(fencing: Any, boot: str):
+    """A machine that is repaired after hours: what is known of the order is what its storage says now."""
+
+    async def story(stage: Any):
+        await lost(stage)
+        async with shut_out_unanswered(stage):
+            await stage.api.patch(FencePolicy, "policy", {"spec": {"ladder": [{"mechanism": "gone"}]}})
+            await asyncio.sleep(7200)
+            await stage.report("a", boot)
+            await stage.until_phase("a", "Cancelled" if boot == "boot-1" else "Unfenced")
+        assert stage.machines.off == set()
+
+    fencing(story)

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mooring.controllers.fencing.ladder import HEAR_OUT_S, Step, doubtful, is_asked_for, judge, next_step
+from mooring.controllers.fencing.ladder import (
+    HEAR_OUT_S,
+    MOST_ATTEMPTS,
+    MOST_KEPT,
+    Step,
+    doubtful,
+    is_asked_for,
+    judge,
+    kept,
+    next_step,
+)
 from mooring.fence.interface import Answer, Look, Outcome, State
 from mooring.kube.objects.fencing import FenceAttempt, NodeFence, NodeFenceStatus, Rung
 
@@ -156,3 +166,16 @@ def test_nothing_but_a_mechanisms_own_word_fences_and_a_contradiction_never_does
         assert outcome is Outcome.FENCED
         assert State.OPEN not in looks.values()
         assert before is not State.SHUT or seen or State.SHUT in looks.values()
+
+
+def test_what_an_order_may_have_shut_out_is_not_forgotten_for_those_that_came_after_it():
+    told = [attempt(0, "NotFenced"), attempt(0, reason="NotHeard"), attempt(1, token="doubtful")]
+    told += [attempt(0, "Fenced"), attempt(0, reason="Contradicted")]
+    later = [attempt(1, "NotFenced", token=str(number)) for number in range(MOST_ATTEMPTS)]
+    assert kept([*told, *later]) == (*told[2:], *later)
+    assert kept(later) == tuple(later)
+
+
+def test_a_fence_keeps_no_more_attempts_than_its_kind_has_room_for():
+    attempts = [attempt(1, token=str(number)) for number in range(MOST_KEPT + 1)]
+    assert kept(attempts) == tuple(attempts[1:])

@@ -39,9 +39,10 @@ class HearingOut:
     async def hear_out(self, fence: NodeFence, step: Step, *, is_asked: bool) -> bool:
         """Looks whether the order has struck; a second source is believed that says it has not, as the
         mechanism may be about another machine. What it has shut out is let in, under another boot, or where
-        nothing can have been released on this fence. Else it is given again, which changes nothing, for its
-        answer: the fence is in force. Of what a mechanism does not tell for long, so that it is not
-        asked any more (`is_asked`), it stays unknown. Returns whether that was written now."""
+        nothing can have been released on this fence, however long ago it was ordered. Else it is given again,
+        which changes nothing, for its answer: the fence is in force. Of what a mechanism does not tell for
+        long, so that it is not asked any more (`is_asked`), it stays unknown. Returns whether that was
+        written now."""
         target = fence.status.target
         assert target is not None
         node = await self._client.find(Node, target.node_name)
@@ -50,17 +51,17 @@ class HearingOut:
         looks = await self._orders.looks([step.mechanism, *step.confirm_with], target, step.token)
         states = {name: each.state for name, each in looks.items()}
         may_strike_the_next = is_power and not same
-        if State.OPEN in states.values() or may_strike_the_next or not is_asked:
+        is_shut = states[step.mechanism] is State.SHUT
+        lets_in = is_shut and not is_power and not (same and await self._may_be_elsewhere(fence, target))
+        if State.OPEN in states.values() or may_strike_the_next or not (is_asked or lets_in):
             return await self._not_heard(
                 fence, step, "; ".join(each.message for each in looks.values()), node
             )
         self._look_again(fence.name, UNFENCE_AGAIN_S)
-        if states[step.mechanism] is not State.SHUT:
-            return False
-        if is_power or (same and await self._may_be_elsewhere(fence, target)):
-            await self._orders.give(fence, step, node)
-        elif await self._unfencing.let_in(fence, step.mechanism, step.token):
+        if lets_in and await self._unfencing.let_in(fence, step.mechanism, step.token):
             return await self._not_heard(fence, step, "it had struck, and the node is let in", node)
+        if is_shut and not lets_in:
+            await self._orders.give(fence, step, node)
         return False
 
     async def _not_heard(self, fence: NodeFence, step: Step, found: str, node: Node | None) -> bool:

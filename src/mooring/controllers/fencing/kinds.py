@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mooring.controllers.fencing import descriptions
 from mooring.controllers.fencing.detection import SHORTEST_S
-from mooring.controllers.fencing.ladder import MOST_RETRIES
+from mooring.controllers.fencing.ladder import MOST_KEPT, MOST_RETRIES
 from mooring.kube.custom_kinds import (
     AGE,
     DATE_TIME,
@@ -210,7 +210,7 @@ _FENCE: dict[str, Schema] = {
         waitsUntil=TEXT,
         policy=TEXT,
         target=_TARGET,
-        attempts=listed(_ATTEMPT, 50),
+        attempts=listed(_ATTEMPT, MOST_KEPT),
         round=whole(),
         roundEndedAt=TEXT,
         proof=TEXT,

@@ -43,6 +43,8 @@ HEAR_OUT_S = 300.0
 NOT_HEARD = "NotHeard"
 MOST_RETRIES = 5
 """So often is a rung tried again, whatever the policy says: a fence keeps only its last attempts."""
+MOST_ATTEMPTS, MOST_KEPT = 20, 50
+"""So many of the last attempts are kept in a fence's status, and so many in all."""
 CONTRADICTED, SECOND_SOURCE = "Contradicted", "SecondSourceNeeded"
 
 
@@ -50,14 +52,30 @@ def doubtful(ladder: Sequence[Rung], fence: NodeFence) -> Step | None:
     """The first order that may have struck, and of which that is not known. That a machine is off, as its
     mechanism claims and a second source does not confirm, was heard; what a storage shuts out is to be let
     in, whatever another says of it."""
-    for each in fence.status.attempts:
-        claimed = each.reason in (CONTRADICTED, SECOND_SOURCE) and each.scope == Scope.POWER
-        heard = each.outcome in (Outcome.FENCED, Outcome.NOT_FENCED) or each.reason == NOT_HEARD
-        if not heard and not claimed:
-            same = each.rung < len(ladder) and ladder[each.rung].mechanism == each.mechanism
-            confirm_with = ladder[each.rung].confirm_with if same else ()
-            return Step(each.round, each.rung, each.mechanism, confirm_with, each.token, again=True)
+    for each in filter(_is_doubtful, fence.status.attempts):
+        same = each.rung < len(ladder) and ladder[each.rung].mechanism == each.mechanism
+        confirm_with = ladder[each.rung].confirm_with if same else ()
+        return Step(each.round, each.rung, each.mechanism, confirm_with, each.token, again=True)
     return None
+
+
+def _is_doubtful(attempt: FenceAttempt) -> bool:
+    claimed = attempt.reason in (CONTRADICTED, SECOND_SOURCE) and attempt.scope == Scope.POWER
+    heard = attempt.outcome in (Outcome.FENCED, Outcome.NOT_FENCED) or attempt.reason == NOT_HEARD
+    return not heard and not claimed
+
+
+def kept(attempts: Sequence[FenceAttempt]) -> tuple[FenceAttempt, ...]:
+    """Those that a fence keeps: the last ones, and of the earlier ones those by which something is decided
+    yet. What an order of unknown outcome has shut out is let in by its token alone; on one that was in force,
+    or seemed to be, another node may have got what this one had."""
+    told = (Outcome.FENCED, CONTRADICTED)
+    earlier = (
+        each
+        for each in attempts[:-MOST_ATTEMPTS]
+        if _is_doubtful(each) or not {each.outcome, each.reason}.isdisjoint(told)
+    )
+    return (*earlier, *attempts[-MOST_ATTEMPTS:])[-MOST_KEPT:]
 
 
 def is_asked_for(attempt: FenceAttempt) -> float:

@@ -17,7 +17,7 @@ import msgspec
 from mooring.controllers.fencing import metrics, ordering, volume_fences
 from mooring.controllers.fencing.covering import covered
 from mooring.controllers.fencing.decisions import FenceDecision
-from mooring.controllers.fencing.ladder import Judged, Step, judge
+from mooring.controllers.fencing.ladder import Judged, Step, judge, kept
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.silence import LEASES
 from mooring.controllers.fencing.statuses import Statuses
@@ -33,9 +33,6 @@ from mooring.kube.times import Now, format_micro_time, format_time
 from mooring.volumes.node_fences import Phase
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report
-
-MOST_ATTEMPTS = 20
-"""So many are kept in a fence's status."""
 
 
 class Heard(NamedTuple):
@@ -88,8 +85,8 @@ class Orders:
             ordered_at=format_micro_time(now),
             waits_until=format_time(now + ends),
         )
-        kept = (*fence.status.attempts, attempt)[-MOST_ATTEMPTS:]
-        begun = {"attempts": msgspec.to_builtins(kept), "round": step.round, "roundEndedAt": ""}
+        attempts = msgspec.to_builtins(kept((*fence.status.attempts, attempt)))
+        begun = {"attempts": attempts, "round": step.round, "roundEndedAt": ""}
         return await self._statuses.write(fence, decision.reason, Phase.FENCING, begun)
 
     async def give(self, fence: NodeFence, step: Step, known: Node | None) -> None:
