@@ -1,17 +1,25 @@
 """The errors of this package.
 
 MountsError
-├── CommandFailed          a tool (mount, mkfs, ...) exited with an error; its output is in the message
+├── CommandFailed          a tool (mount, mkfs, ...) exited with an error; the end of its output is told
 ├── ToolMissing            a tool is not installed on this machine
 ├── DeviceBusy             something still uses the device or mount point; `holders` says who
 ├── ProbeFailed            the content of a device could not be determined, so it is not formatted
 ├── FilesystemMismatch     the device holds something else than what was asked for; nothing was changed
-└── FilesystemCheckFailed  fsck found what it does not repair on its own; its output is in the message
+└── FilesystemCheckFailed  fsck found what it does not repair on its own; the end of its output is told
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+MESSAGE_CHARACTERS = 2000
+"""So much of the end of a tool's output is in a message: it goes into the status of pods, and the API server
+refuses one that is too long each time. A fsck that repairs a lot prints megabytes, and its verdict last."""
+
+
+def _end_of(output: str) -> str:
+    return output if len(output) <= MESSAGE_CHARACTERS else f"... {output[-MESSAGE_CHARACTERS:]}"
 
 
 class MountsError(Exception):
@@ -26,7 +34,7 @@ class CommandFailed(MountsError):
         self.status = status
         self.output = output.strip()
         super().__init__(
-            f"`{' '.join(command)}` failed with exit status {status}: {self.output or 'no output'}"
+            f"`{' '.join(command)}` failed with exit status {status}: {_end_of(self.output) or 'no output'}"
         )
 
 
@@ -74,5 +82,6 @@ class FilesystemCheckFailed(MountsError):
         self.status = status
         self.output = output.strip()
         super().__init__(
-            f"fsck of {device} found errors that it does not repair by itself (exit status {status}): {self.output}"
+            f"fsck of {device} found errors that it does not repair by itself (exit status {status}): "
+            f"{_end_of(self.output)}"
         )
