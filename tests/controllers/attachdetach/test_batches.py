@@ -254,3 +254,14 @@ def test_an_error_of_a_change_whose_caller_was_cancelled_is_not_complained_about
         assert complaints == []
 
     run(story())
+
+
+def test_nothing_is_kept_of_an_object_whose_changes_are_written(run: Run):
+    """Nodes come and go for months."""
+
+    async def story() -> None:
+        batches = Batches(SlowWrite().write)
+        await asyncio.gather(*(batches.through(f"n{number}", "a") for number in range(3)))
+        assert len(batches._waiting) == 0  # pyright: ignore[reportPrivateUsage]
+
+    run(story())

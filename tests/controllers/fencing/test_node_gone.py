@@ -323,3 +323,23 @@ def test_a_record_of_another_boot_tells_a_fence_nothing(fencing: Any):
         assert (target.boot_id, target.provider_id, target.identities) == ("boot-0", "", {})
 
     fencing(story)
+
+
+def test_of_a_node_that_is_not_there_nothing_is_remembered_without_a_fence_of_it(fencing: Any):
+    async def story(stage: FencingStage) -> None:
+        await covered(stage)
+        async with stage.running() as controller:
+            spec = {"nodeName": "never", "nodeUID": "u", "requestedBy": "me", "reason": "r"}
+            await stage.api.create(NodeFence, {"metadata": {"name": "f"}, "spec": spec})
+            await stage.until(lambda: stage.fence("never"))
+            await asyncio.sleep(5)
+            looks: Any = vars(controller)["_looks"]
+            assert vars(looks)["_absent_since"]
+            await stage.api.delete(NodeFence, "f")
+            gone = await stage.api.find(NodeFence, "f")
+            if gone is not None:
+                await stage.api.revise(gone, {"metadata": {"finalizers": None}}, any_version=True)
+            await asyncio.sleep(5)
+            assert not vars(looks)["_absent_since"]
+
+    fencing(story)

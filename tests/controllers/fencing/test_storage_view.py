@@ -16,6 +16,7 @@ from mooring.controllers.fencing.detection import FRESH_S, SEEN_BY_STORAGE, Verd
 from mooring.controllers.fencing.storage_view import QUIET_S, Seen, signal_of, taken
 from mooring.fence.interface import Scope, Sessions, State
 from mooring.kube.client import Client
+from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import Detector, FencePolicy, FencePolicySpec, NodeFence, Quorum
 from mooring.simulation.parts.faulty_transport import role
 
@@ -226,5 +227,26 @@ def test_a_node_that_answers_is_not_asked_about(storage: Any):
         async with stage.running(Client(role(stage.server, "fencing"))):
             await asyncio.sleep(100)
         assert asked == [0]
+
+    storage(story)
+
+
+def test_what_was_counted_of_a_node_goes_with_it(storage: Any):
+    """Nodes of a cloud come and go for months, each with a name of its own."""
+
+    async def story(stage: StorageStage) -> None:
+        device = await lost(stage)
+        device.counts = writing()
+        async with stage.running(Client(role(stage.server, "fencing"))) as controller:
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await asyncio.sleep(60)
+            seen: Any = vars(controller)["_observer"]
+            assert vars(seen)["_seen"]
+            node = await stage.api.get(Node, "a")
+            await stage.api.delete(Node, "a")
+            await stage.api.revise(node, {"metadata": {"finalizers": None}}, any_version=True)
+            await asyncio.sleep(5)
+            assert not vars(seen)["_seen"]
 
     storage(story)

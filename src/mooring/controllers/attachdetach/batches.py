@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -43,7 +44,8 @@ class Batches(Generic[E, R]):
 
     def __init__(self, write: Callable[[str, Sequence[E]], Awaitable[Sequence[R]]]) -> None:
         self._write = write
-        self._waiting: dict[str, _Waiting[E, R]] = {}
+        # One is there as long as a change waits or is being written: keys are nodes, which come and go.
+        self._waiting: WeakValueDictionary[str, _Waiting[E, R]] = WeakValueDictionary()
         self._places = asyncio.Semaphore(WRITES)
         self.under_way = 0
         """Changes that wait or are being written, of all keys."""

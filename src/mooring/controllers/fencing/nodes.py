@@ -79,6 +79,8 @@ class Nodes:
             for each in sorted(self._polls.forget(name)):
                 self._mark(NodeKey(each))
             self._observer.forget(name)
+            if not any(each.spec.node_name == name for each in self._fences.items()):
+                self._absent_since.pop(name, None)  # no fence waits for one any more
             await self._look_at_absent(name)
             return
         node = await self._keep(node)

@@ -212,6 +212,7 @@ class Observer:
         """Its Node is gone. What its peers were asked is another matter."""
         self._leave_line(name)
         self._lasting.forget(name)
+        self._seen = {key: seen for key, seen in self._seen.items() if key[1] != name}
 
     def company(self, policy: FencePolicy) -> Company:
         nodes = [each for each in self._nodes.items() if policies_of(each, [policy])]

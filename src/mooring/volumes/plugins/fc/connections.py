@@ -13,7 +13,6 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from mooring.volumes.errors import (
 from mooring.volumes.plugins.fc.devices import Devices
 from mooring.volumes.plugins.fc.notes import Note, Notes
 from mooring.volumes.plugins.fc.source import Disk
+from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import RUNNING, Unit, multipathd_runs
@@ -53,7 +53,7 @@ class Connections:
     def __init__(self, notes: Notes, devices: Devices, node_name: str = "", run: Run = run) -> None:
         self._notes, self._devices = notes, devices
         self._node_name, self._run = node_name, run
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = KeyLocks()
         self._choice = asyncio.Lock()
         self._connecting: set[str] = set()
         self._leaving: set[str] = set()

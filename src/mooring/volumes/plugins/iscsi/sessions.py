@@ -13,7 +13,6 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from mooring.volumes.plugins.iscsi.devices import LOGGED_IN, Devices, Session
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Login, Note, Notes
 from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
+from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import Unit, multipathd_runs
 from mooring.volumes.plugins.scsi.paths import grow_maps, let_go
@@ -60,7 +60,7 @@ class Sessions:
     ) -> None:
         self._notes, self._iscsiadm, self._devices = notes, iscsiadm, devices
         self._node_name, self._run = node_name, run
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = KeyLocks()
 
     # --- connect
 

@@ -9,9 +9,7 @@ Guarantees:
 
 from __future__ import annotations
 
-import asyncio
 import errno
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
@@ -21,6 +19,7 @@ import structlog
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceNotAttached, DeviceStillInUse, VolumeError, WrongDevice
 from mooring.volumes.plugins.ceph.cluster import addresses
+from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.rbd.devices import WHY, Devices, Mapping, order_of, why, without_key
@@ -38,7 +37,7 @@ class Images:
     def __init__(self, notes: Notes, devices: Devices, node_name: str = "", run: Run = run) -> None:
         self._notes, self._devices = notes, devices
         self._node_name, self._run = node_name, run
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = KeyLocks()
 
     # --- connect
 
