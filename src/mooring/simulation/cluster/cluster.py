@@ -47,8 +47,10 @@ from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
+from mooring.simulation.cluster.snapshot_class import create_snapshot_class
 from mooring.simulation.cluster.workloads import (
     GROWING,
+    KEPT,
     MANIFESTS,
     NAMED,
     NAMED_CLASS,
@@ -96,6 +98,8 @@ GROUPS = {"attaching": ATTACHING, "placing": PLACING, "watching": (*WATCHING, "c
 WATCH_S, BOOKMARK_S = 3600.0, 900.0
 """How long a watch lives, and how often it hears of silence: else that would be most of what a quiet cluster
 does."""
+READY_S = (0.0, 0.0, 2.0, 20.0)
+"""So long after the storage has taken a snapshot that can be used."""
 RESET_S = 5.0
 """From the bite of a watchdog until the machine boots."""
 LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
@@ -118,6 +122,8 @@ class SimulatedCluster:
         self.array = Array(KINDS[scenario.storage])
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
         self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
+        self.array.keeps = not KEPT.isdisjoint(scenario.workloads.values())
+        self.array.snapshots.ready_s = stream(seed, "snapshots").choice(READY_S)
         self.array.take_its_time()
         self.array.asked_by = self.asker
         self.array.life = lambda node: self.nodes[node].life
@@ -414,6 +420,8 @@ class SimulatedCluster:
         await self.api.create(StorageClass, by_hand)
         if not NAMED.isdisjoint(self.scenario.workloads.values()):
             await self.api.create(StorageClass, by_hand | {"metadata": {"name": NAMED_CLASS}})
+        if self.array.keeps:
+            await create_snapshot_class(self.api, DRIVERS[self.scenario.driver])
         if self.scenario.fencing:
             await create_fencing(self.api, self.scenario)
         for service in self.services.values():

@@ -27,6 +27,8 @@ from mooring.controllers.replicaset.controller import ReplicaSetController
 from mooring.controllers.replicaset.deployment import DeploymentController
 from mooring.controllers.scheduling.controller import SchedulingController
 from mooring.controllers.serviceaccounts.controller import ServiceAccountController
+from mooring.controllers.snapshots.controller import SnapshotController
+from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.fence.interface import Mechanism
 from mooring.kube.client import Client
@@ -53,6 +55,7 @@ from mooring.simulation.cluster.workloads import (
     GROWING,
     GUARDED,
     JOBS,
+    KEPT,
     QUOTAS,
     TENANTS,
 )
@@ -64,6 +67,7 @@ ATTACHING = ("attachdetach", "attacher")
 PLACING = (
     *("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral"),
     *("daemonset", "job", "disruption", "quota", "expansion", "serviceaccounts"),
+    *("snapshots", "snapshotter"),
 )
 WATCHING = ("nodelifecycle", "podgc")
 UNDER_LEASE = ("fencing",)
@@ -88,6 +92,8 @@ BY_NAME: dict[str, type[Any]] = {
     "replicaset": ReplicaSetController,
     "scheduling": SchedulingController,
     "serviceaccounts": ServiceAccountController,
+    "snapshots": SnapshotController,
+    "snapshotter": SnapshotterController,
     "statefulset": StatefulSetController,
 }
 OWNED = (Pod, PersistentVolumeClaim, StatefulSet, ControllerRevision)
@@ -106,10 +112,12 @@ ONLY_FOR = {
     "expansion": GROWING,
     "quota": QUOTAS,
     "serviceaccounts": TENANTS,
+    "snapshots": KEPT,
+    "snapshotter": KEPT,
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
-WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion", "fencing")
+WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion", "fencing", "snapshots", "snapshotter")
 
 
 NO_MECHANISMS: Mapping[str, Mechanism] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import CONFIGURED, NAMED, STATIC
+from mooring.simulation.cluster.workloads import CONFIGURED, KEPT, NAMED, STATIC
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -101,6 +101,8 @@ EC2_FAULTS: dict[str, str] = {
     "ec2-puts-off": "ec2",  # it answers with an error, and does later what it was asked for
 }
 """In place of those of the array where the storage is a cloud's."""
+COPYING = ("take-snapshot", "delete-snapshot", "restore-snapshot", "copy-claim")
+"""A user takes a snapshot of a claim, deletes one, makes a claim of one, or a claim of a claim."""
 ACTIONS: dict[str, str] = {
     "scale": "set",
     "delete-pod": "set",
@@ -137,6 +139,7 @@ ACTIONS: dict[str, str] = {
     "mistake-class": "api",  # a claim of a class that its driver refuses (how: why), and its end
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
+    **dict.fromkeys(COPYING, "set"),
     "take-aside": "set",  # a pod, out of its StatefulSet, to look at it for a while; then it is deleted
     "read-back": "api",  # a program reads objects as of a version, in pages, or of one that is not there yet
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
@@ -144,11 +147,12 @@ ACTIONS: dict[str, str] = {
 LASTING = (
     *("hold", "shrink-set", "replace-class", "mistake-class", "remove-manifest", "break-set"),
     *("take-aside", "edit-content"),
+    *COPYING,
 )
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
-    *("recycled", "guarded", "raw", "passing"),
+    *("recycled", "guarded", "raw", "passing", "kept"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
@@ -181,6 +185,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
     "edit-content": {"workloads": tuple(CONFIGURED)},
+    **{kind: {"driver": ("plugin",), "workloads": tuple(KEPT)} for kind in COPYING},
     "strip-labels": {"workloads": STRIPPED},
     "take-aside": {"workloads": STRIPPED},
     "edit-manifest": {"workloads": ("manifests",)},

@@ -31,6 +31,7 @@ from mooring.simulation.cluster.plan import (
     workloads_of,
 )
 from mooring.simulation.cluster.readers import Readers
+from mooring.simulation.cluster.snapshot_users import SnapshotUsers
 from mooring.simulation.cluster.upstream import Upstream
 from mooring.simulation.cluster.users import UNDEFINED_S, Users, rival
 from mooring.simulation.engine.event_loop import Actor
@@ -71,6 +72,7 @@ class PlanPlayer:
         self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.others, self.readers = OtherParties(self.users), Readers(cluster)
         self.mistaken, self.contents = MistakenUsers(self.users), ContentUsers(self.users)
+        self.copying = SnapshotUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -100,7 +102,7 @@ class PlanPlayer:
         if what in ACTIONS:
             known = (
                 *(self.manifests, self.others, self.readers, self.classes, self.mistaken),
-                *(self.contents, self.careless, self.users),
+                *(self.contents, self.copying, self.careless, self.users),
             )
             return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")

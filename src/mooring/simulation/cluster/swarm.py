@@ -22,6 +22,7 @@ from mooring.simulation.cluster.disk_classes import CLASSES
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import (
     ACTIONS,
+    COPYING,
     FENCE_ACTIONS,
     faults_of,
     processes_of,
@@ -29,7 +30,7 @@ from mooring.simulation.cluster.plan import (
 )
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm_steps import with_steps_beside
-from mooring.simulation.cluster.workloads import KINDS, STATIC
+from mooring.simulation.cluster.workloads import KINDS, OF_PLUGIN, STATIC
 from mooring.simulation.engine.randomness import dealt, stream
 
 T = TypeVar("T")
@@ -53,11 +54,12 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "www": {"sharing": 7},
     "conf": {"configured": 4},
     "big": {"growing": 3},
+    "copied": {"kept": 6},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
-FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,)}
+FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,), "copied": (1, 2)}
 """Of these so many pods do: what is asked of them, none of the others changes."""
 ALSO_DEALT = frozenset({"guarded", "scarce", "growing"})
 """Those of them that are dealt with the others, too."""
@@ -85,6 +87,7 @@ HISTORY_BYTES = (0, 0, 0, 100_000)
 BESIDE_ACTIONS = (
     *("edit-content", "fill", "restore-volume", "replace-class", "mistake-class", "mark"),
     *("read-back", "take-aside"),
+    *COPYING,
 )
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
 GIVEN_TO: Mapping[str, str] = {
@@ -93,6 +96,7 @@ GIVEN_TO: Mapping[str, str] = {
     "ordered": "break-set",
     "filling": "fill",
     "configured": "edit-content",
+    "kept": "take-snapshot",
     "named": "restore-volume",
     "reserved": "restore-volume",
 }
@@ -216,7 +220,7 @@ def _workloads(seed: int, chance: Random, driver: str) -> dict[str, str]:
     """The kinds that this seed was dealt, and up to two others."""
     beside = {kind for kinds in WORKLOADS_BESIDE.values() for kind in kinds} - ALSO_DEALT
     common = [kind for kind in KINDS if kind not in beside]
-    kinds = [kind for kind in common if driver == "plugin" or kind not in STATIC]
+    kinds = [kind for kind in common if driver == "plugin" or kind not in OF_PLUGIN]
     deck = [*islice(cycle(common), max(len(WAYS), len(common)))]
     cards = [deck[number :: len(WAYS)] for number in range(len(WAYS))]  # some are of two kinds
     first = [kind for kind in dealt(seed, cards, "swarm workload") if kind in kinds]
@@ -244,7 +248,7 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
     for name, kinds in WORKLOADS_BESIDE.items():
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
         kind = dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
-        if kind and (scenario.driver == "plugin" or kind not in STATIC):
+        if kind and (scenario.driver == "plugin" or kind not in OF_PLUGIN):
             chance = stream(seed, f"swarm replicas {name}")
             replicas = chance.choice(FEW[name]) if name in FEW else _replicas(kind, chance)
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}

@@ -19,6 +19,7 @@ from mooring.simulation.cluster.plan import (
     workloads_of,
 )
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.snapshot_steps import copies
 from mooring.simulation.cluster.workloads import CONFIGURED, GROWING, GUARDED
 from mooring.simulation.engine.randomness import dealt, stream
 
@@ -85,7 +86,7 @@ def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
     beside = (
         *(_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes),
-        *(_edits, _renewals, _growths, _losses),
+        *(_edits, _renewals, _growths, _losses, copies),
     )
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))

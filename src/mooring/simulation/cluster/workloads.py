@@ -59,6 +59,10 @@ MANIFESTS = frozenset({"manifests"})
 """The kinds of workloads that are static pods: a manifest on each node."""
 GROWING = frozenset({"growing"})
 """The kinds of workloads whose claims ask for more, now and then."""
+KEPT = frozenset({"kept"})
+"""The kinds of workloads of whose claims users take snapshots, and make copies."""
+OF_PLUGIN = STATIC | KEPT
+"""The kinds of workloads whose storage is reached by a plugin, and not by a driver."""
 TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
 CONFIGURED = frozenset({"configured"})
@@ -414,6 +418,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "disk": _disk,
     "ordered": _ordered,
     "growing": _disk,
+    "kept": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
     "retained": _retained,
@@ -441,6 +446,18 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "named": _named,
     "reserved": _reserved,
 }
+
+
+def copy_of(name: str, source: Mapping[str, str]) -> list[tuple[type[Object], Body]]:
+    """A claim that is a copy of its source (a snapshot, or another claim), and a pod that writes a word to it
+    and ends."""
+    claim = _claim(name, CLASS)
+    claim["spec"]["dataSource"] = dict(source)
+    pod: Body = {
+        "metadata": {"name": name},
+        "spec": _pod({"data": name}, command=ENDS) | {"restartPolicy": "OnFailure"},
+    }
+    return [(PersistentVolumeClaim, claim), (Pod, pod)]
 
 
 def _claim(name: str, storage_class: str, mode: str = ONE_NODE_MODE) -> Body:

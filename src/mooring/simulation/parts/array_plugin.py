@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from mooring.kube.objects import FlexVolumeSource, ObjectMeta, PersistentVolume, PersistentVolumeSpec, Pod
+from mooring.simulation.engine.event_loop import START
+from mooring.simulation.parts.kept_snapshots import KeptSnapshot
 from mooring.simulation.parts.raw_devices import DEVICES, make_device
-from mooring.simulation.parts.storage import Array, Unanswered
+from mooring.simulation.parts.storage import Array
+from mooring.simulation.parts.storage_errors import Unanswered
 from mooring.simulation.parts.storage_targets import target_of
 from mooring.volumes.errors import InvalidSpec, VolumeError, WrongDevice
 from mooring.volumes.host import VolumeHost
@@ -33,6 +37,9 @@ from mooring.volumes.interfaces import (
     RecyclableVolumePlugin,
     RecycleEventRecorder,
     Served,
+    Snapshot,
+    SnapshotOptions,
+    SnapshottableVolumePlugin,
     Unmounter,
     VolumeOptions,
 )
@@ -186,9 +193,13 @@ class _Provisioner(Provisioner):
         options = self._options
         if "bad" in options.parameters:
             raise InvalidSpec("the parameter bad is not known")
+        source = ""
+        if options.content is not None:
+            source = options.content.snapshot or options.content.volume
+            await asyncio.sleep(self._array.attach_s)  # what is to be copied may go meanwhile
         if self._array.failure is not None:
             raise self._array.failure
-        self._array.create(options.pv_name)
+        self._array.create(options.pv_name, of=source)
         if self._array.unanswered():
             raise Unanswered(f"creating {options.pv_name}: no answer")
         return PersistentVolume(
@@ -226,6 +237,25 @@ class _Grows(ExpandableVolumePlugin, NodeExpandableVolumePlugin):
 
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
         await self.array.grow_file_system(_disk(spec), self.host.node_name)
+
+
+class _Keeps(SnapshottableVolumePlugin):
+    """What the plugin of an array is beside, that keeps snapshots."""
+
+    array: Array
+
+    async def create_snapshot(self, volume_name: str, name: str, options: SnapshotOptions) -> Snapshot:
+        return _shown(await self.array.snapshots.take(volume_name, name))
+
+    async def get_snapshot(self, handle: str, options: SnapshotOptions) -> Snapshot:
+        return _shown(self.array.snapshots.get(handle))
+
+    async def delete_snapshot(self, handle: str, options: SnapshotOptions) -> None:
+        await self.array.snapshots.delete(handle)
+
+
+def _shown(kept: KeptSnapshot) -> Snapshot:
+    return Snapshot(kept.handle, kept.size, START + timedelta(seconds=kept.at), kept.ready)
 
 
 def _disk(spec: VolumeSpec) -> str:
@@ -329,3 +359,18 @@ class ArrayPlugin(
 
 class GrowingArrayPlugin(ArrayPlugin, _Grows):
     """The plugin of an array whose disks can grow."""
+
+
+class KeepingArrayPlugin(ArrayPlugin, _Keeps):
+    """The plugin of an array that keeps snapshots."""
+
+
+class GrowingKeepingArrayPlugin(GrowingArrayPlugin, _Keeps):
+    """The plugin of one that does both."""
+
+
+def plugin_of(array: Array) -> ArrayPlugin:
+    """The plugin for what the array can."""
+    if array.keeps:
+        return GrowingKeepingArrayPlugin(array) if array.grows else KeepingArrayPlugin(array)
+    return GrowingArrayPlugin(array) if array.grows else ArrayPlugin(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mooring.csi.driver.dispatch import Dispatcher
-from mooring.simulation.parts.array_plugin import DISK, Array, ArrayPlugin, GrowingArrayPlugin
+from mooring.simulation.parts.array_plugin import DISK, Array, plugin_of
 from mooring.simulation.parts.csi_driver import DRIVER as CSI_DRIVER
 from mooring.simulation.parts.csi_driver import csi_node_service, csi_plugins
 from mooring.simulation.parts.driver_process import DriverProcess
@@ -40,5 +40,4 @@ def array_plugins(
         return lambda host: ebs_plugins(ebs, array, services or {}, host)
     if driver == "csi":
         return lambda host: csi_plugins(array, services or {}, host)
-    make = GrowingArrayPlugin if array.grows else ArrayPlugin
-    return lambda host: PluginManager([make(array), *plugins_beside(array)], host)
+    return lambda host: PluginManager([plugin_of(array), *plugins_beside(array)], host)

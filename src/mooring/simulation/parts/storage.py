@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.simulation.parts.kept_snapshots import KeptSnapshots
+from mooring.simulation.parts.storage_errors import Unanswered
 from mooring.simulation.parts.storage_targets import Targets, target_of
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
@@ -54,10 +56,6 @@ USUAL_S = 0.3
 """What an attach, or a detach, takes in a simulated cluster."""
 
 
-class Unanswered(VolumeError):
-    """The storage did what it was asked for, or not: its answer was lost."""
-
-
 def no_journal(actor: str, kind: str, /, **fields: Any) -> None:
     """A journal that keeps nothing."""
 
@@ -88,6 +86,7 @@ class Array:
         self.paths: defaultdict[str, dict[str, str]] = defaultdict(dict)  # node -> device path -> disk
         self.taken: set[Place] = set()  # by the storage itself: the node does not find the disk any more
         self.grows = False  # whether its disks can grow
+        self.keeps = False  # whether it keeps snapshots, and copies disks
         self.sizes: defaultdict[str, int] = defaultdict(int)  # disk -> bytes, where disks can grow
         self.file_systems: defaultdict[str, int] = defaultdict(int)  # disk -> how far its file system reaches
         self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
@@ -116,6 +115,7 @@ class Array:
         """Node -> what every set-up for a pod there raises, after it was made."""
         self.short_paths = False  # device paths are given to one disk after the other
         self.targets = Targets(self._told, self._let_in)
+        self.snapshots = KeptSnapshots(self)
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""
@@ -300,13 +300,18 @@ class Array:
 
     # --- disks
 
-    def create(self, disk: str) -> None:
-        """Idempotent. Raises `StorageFull`."""
+    def create(self, disk: str, *, of: str = "") -> None:
+        """Idempotent; `of`: the snapshot or the disk that it is to be a copy of. Raises `StorageFull`,
+        `VolumeNotFound`, `SnapshotNotFound`."""
         if disk not in self.disks:
             if self.full:
                 raise StorageFull(f"there is no room for {disk}")
+            source = {"source": of} if of else {}
+            if words := self.snapshots.words_of(of) if of else []:
+                self.content[disk] = words
             self.disks.add(disk)
-            self.journal("array", "truth.created", volume=disk)
+            counted = {"words": len(words)} if words else {}
+            self.journal("array", "truth.created", volume=disk, **counted, **source)
 
     async def grow(self, disk: str, size: int) -> int:
         """Idempotent: what is large enough stays. Returns its size."""

@@ -102,6 +102,10 @@ STEPS: Mapping[str, str] = {
     "read-back": "a program reads what was so some writes ago, or will be",
     "take-aside": "a pod of {on} is taken aside, and deleted later",
     "edit-content": "what the pods of {on} show of a ConfigMap, a Secret or their labels changes",
+    "take-snapshot": "a user takes a snapshot of a claim of {on}",
+    "delete-snapshot": "a snapshot of a claim of {on} is deleted",
+    "restore-snapshot": "a claim is made of a snapshot of {on}",
+    "copy-claim": "a claim is made that is a copy of one of {on}",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
     "mistake-class": "a user makes a claim of a class with a mistake, and deletes it again",
@@ -161,6 +165,8 @@ TELLING: Mapping[str, Told] = {
     "truth.written": _lost,
     "truth.power": _power,
     "truth.deleted": "the storage deletes the disk of {volume}",
+    "truth.snapshot-taken": "the storage takes snapshot {snapshot} of {volume}",
+    "truth.snapshot-deleted": "the storage deletes snapshot {snapshot}",
     "truth.died": "{actor} ends by itself: {error}",
 }
 """By kind of event; "" is not worth a word."""

@@ -102,8 +102,13 @@ class KeptWhileClaimed(Checker):
         self._written_words: defaultdict[str, int] = defaultdict(int)
         trace.listen("store.written", self._claim)
         trace.listen("store.deleted", self._claim_gone)
+        trace.listen("truth.created", self._created)
         trace.listen("truth.deleted", self._deleted)
         trace.listen("truth.written", self._write)
+
+    def _created(self, event: Event) -> None:
+        """A disk that is a copy begins with what was copied."""
+        self._written_words[event.fields["volume"]] = event.fields.get("words", 0)
 
     def _claim(self, event: Event) -> None:
         if event.fields["resource"] == CLAIMS:

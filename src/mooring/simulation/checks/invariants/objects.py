@@ -49,6 +49,13 @@ class Source(msgspec.Struct, rename="camel", frozen=True):
     persistent_volume_name: str = ""
 
 
+class DataSource(msgspec.Struct, frozen=True):
+    """What a claim is to be a copy of: a VolumeSnapshot, or another claim, of its namespace."""
+
+    kind: str = ""
+    name: str = ""
+
+
 class ClaimSource(msgspec.Struct, rename="camel"):
     claim_name: str = ""
 
@@ -157,6 +164,7 @@ class Spec(msgspec.Struct, rename="camel"):
     replicas: int = 1
     pod_management_policy: str = ""
     storage_class_name: str = ""
+    data_source: DataSource | None = None
     persistent_volume_reclaim_policy: str = ""
     flex_volume: FlexVolume | None = None
     csi: CsiVolume | None = None

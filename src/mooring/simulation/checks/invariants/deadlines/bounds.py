@@ -14,7 +14,7 @@ from mooring.controllers.nodelifecycle.zones import EVERY_S
 from mooring.controllers.podgc.controller import LOOK_S
 from mooring.controllers.podgc.decide import QUARANTINE_S
 from mooring.controllers.statefulset.controller import AGAIN_S
-from mooring.kube.workqueue import FIRST_DELAY_S
+from mooring.kube.workqueue import FIRST_DELAY_S, LAST_DELAY_S
 from mooring.node.pods.ending import MINIMUM_GRACE_S
 from mooring.node.volumes.eviction import PERIOD_S
 from mooring.simulation.checks.settings import Settings
@@ -46,6 +46,9 @@ def acts(settings: Settings) -> dict[str, Act]:
         "backoff": Act(
             sum(FIRST_DELAY_S * 2**number for number in range(FAILURES)),
             "the work queue tries again after 0.5 s, and twice as long each time; five failures pass",
+        ),
+        "again": Act(
+            LAST_DELAY_S, "what has failed for want of an original is tried again after the longest backoff"
         ),
         "grace": Act(POD_GRACE_S + MINIMUM_GRACE_S, "a pod's processes have their grace period"),
         "storage": Act(storage_s, "what the storage takes for one request"),
@@ -98,6 +101,7 @@ WAITS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "unmounted": ("{}: what no pod uses there is unmounted", ("grace", "requests", "backoff")),
     "bound": ("claim {} is bound", ("storage", "requests", "backoff")),
+    "copied": ("claim {}, a copy of what is there, is bound", ("storage", "storage", "requests", "again")),
     "claim-gone": ("claim {}, which is being deleted, is gone", ("requests", "backoff")),
     "volume-gone": ("volume {}, which is to be deleted, is gone", ("storage", *ONE_AFTER_THE_OTHER)),
     "unknown": ("node {}, which is silent, is Unknown", ("requests", "backoff")),

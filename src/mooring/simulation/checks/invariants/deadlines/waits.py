@@ -3,7 +3,8 @@
 Not waited for, because a user has made it so: a pod that no node takes of those that it may go to (drained
 nodes), that has no claim, whose ConfigMap or Secret is gone, or whose volume another pod rightly uses; a
 claim for which there is no volume, or that waits for its first consumer, or whose StorageClass is gone,
-unless its volume was begun; what a machine has that does not answer, and of which no operator has said that
+unless its volume was begun, or whose original is gone or not there yet; one that an unfinished
+snapshot or copy keeps; what a machine has that does not answer, and of which no operator has said that
 it is dead, unless the policy's timer releases it; a pod whose node its storage shuts out of one of its
 volumes, or whose template has a mistake; what only another party's finalizer keeps, and who needs the volume
 of that; a volume whose claim's name a pod has that has lost its own claim.
@@ -170,16 +171,19 @@ def _is_second(world: World, users: Users, record: StoredObject) -> bool:
 
 def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
     by_pod = [(pod, claim) for name, pod in world.pods.items() for claim in world.claims_of(name, pod)]
-    named = {claim for _, claim in by_pod}
+    named, kept = {claim for _, claim in by_pod}, world.sources.kept(world.claims)
     consumed = {claim for pod, claim in by_pod if not pod.spec.node_name}
     for name, claim in world.claims.items():
         if world.classes.is_missed(claim) and (not claim.going or BEGUN in claim.metadata.finalizers):
             continue
         if claim.going:
-            if name not in named and HOLD not in claim.metadata.finalizers:
+            if name not in named and name not in kept and HOLD not in claim.metadata.finalizers:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)
         elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in consumed):
-            yield Wait("bound", name, NONE, claim.metadata.uid)
+            if claim.spec.data_source is None:
+                yield Wait("bound", name, NONE, claim.metadata.uid)
+            elif world.sources.is_there(name, claim, world.claims):
+                yield Wait("copied", name, NONE, claim.metadata.uid)
 
 
 def _can_be_bound(world: World, settings: Settings, claim: StoredObject, consumed: bool) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.deadlines.classes import CLASSES, Classes
+from mooring.simulation.checks.invariants.deadlines.sources import SNAPSHOTS, Sources
 from mooring.simulation.checks.invariants.fences import FENCES, OVER
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
 from mooring.simulation.checks.invariants.objects import (
@@ -57,6 +58,7 @@ class World:
         self.config_maps: Objects = {}
         self.secrets: Objects = {}
         self.classes = Classes(trace)
+        self.sources = Sources(trace)
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
         self.filled: set[str] = set()  # uids of pods that have put too much into their volumes
@@ -99,7 +101,7 @@ class World:
             if table is self.records:
                 self._made.setdefault(written.metadata.uid, event.time)
             self.changed = True
-        elif event.fields["resource"] in ("nodes", CLASSES):
+        elif event.fields["resource"] in ("nodes", CLASSES, SNAPSHOTS):
             self.changed = True
 
     def _deleted(self, event: Event) -> None:

@@ -1,0 +1,9 @@
+"""What a played storage raises that is no word of its own."""
+
+from __future__ import annotations
+
+from mooring.volumes.errors import VolumeError
+
+
+class Unanswered(VolumeError):
+    """The storage did what it was asked for, or not: its answer was lost."""
