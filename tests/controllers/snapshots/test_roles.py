@@ -28,6 +28,11 @@ from mooring.volumes.errors import OutcomeUnknown, StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
 
+BODY: dict[str, Any] = {
+    "metadata": {"name": "s"},
+    "spec": {"source": {"persistentVolumeClaimName": "c"}, "volumeSnapshotClassName": "fast"},
+}
+
 
 class SnapshotHalves(DriverStage):
     """A bound claim c of the volume v; the first half knows no driver."""
@@ -56,9 +61,7 @@ class SnapshotHalves(DriverStage):
         await self.api.patch(PersistentVolumeClaim, "c", bound, "default", subresource="status")
         of_class = {"metadata": {"name": "fast"}, "driver": NAME, "deletionPolicy": "Delete"}
         await self.api.create(VolumeSnapshotClass, of_class)
-        source = {"persistentVolumeClaimName": "c"}
-        body = {"metadata": {"name": "s"}, "spec": {"source": source, "volumeSnapshotClassName": "fast"}}
-        await self.api.create(VolumeSnapshot, body, "default")
+        await self.api.create(VolumeSnapshot, BODY, "default")
 
     async def volume(self) -> None:
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
@@ -282,6 +285,27 @@ def test_a_claim_stays_until_the_snapshot_of_it_is_taken(play: Play, end: str):
             await stage.take()
             await stage.ask()
         assert await claim_let_go(stage)
+
+    play(story)
+
+
+def test_a_claim_is_held_once_for_two_snapshots_that_are_asked_for_at_once(play: Play):
+    """Found by the simulation: the second write was upon a state from before the first, and was refused."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.api.create(VolumeSnapshot, {**BODY, "metadata": {"name": "t"}}, "default")
+        await stage.fill(stage.first, *(informer.kind for informer in stage.first.caches))
+        protect = stage.first._protect
+
+        async def meanwhile(snapshot: VolumeSnapshot) -> VolumeSnapshot:
+            protected = await protect(snapshot)
+            if snapshot.name == "s":
+                await stage.first.reconcile("default/t")
+            return protected
+
+        stage.first._protect = meanwhile
+        await stage.first.reconcile("default/s")
+        assert len((await stage.api.list(VolumeSnapshotContent)).items) == 2
 
     play(story)
 

@@ -187,7 +187,10 @@ class SnapshotController(Controller[Key]):
 
     async def _hold(self, claim: PersistentVolumeClaim) -> None:
         """Stores a finalizer before the content is made: the claim, and so its volume, stays until the
-        snapshot is taken. One that is being deleted takes none any more."""
+        snapshot is taken. One that is being deleted takes none any more. Another snapshot of it may have
+        been asked for meanwhile, and the claim be held."""
+        known = self._claims.get(claim.key)
+        claim = known if known is not None and known.uid == claim.uid else claim
         if not claim.deleting and CLAIM_FINALIZER not in claim.metadata.finalizers:
             await self._set_finalizers(claim, [*claim.metadata.finalizers, CLAIM_FINALIZER])
 
