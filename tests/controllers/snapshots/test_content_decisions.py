@@ -15,7 +15,7 @@ from mooring.kube.objects.snapshots import (
     VolumeSnapshotContentSpec,
     VolumeSnapshotContentStatus,
 )
-from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageRefused
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageRefused, VolumeError
 
 
 def content(
@@ -72,6 +72,7 @@ def test_the_next_step(given: VolumeSnapshotContent, action: Action, code: str):
         (NotAsked("away"), True, False),
         (InvalidSpec("what"), False, True),
         (OutcomeUnknown("late"), False, False),
+        (VolumeError("a plugin's own word"), False, False),
         (RuntimeError("a bug"), False, False),
     ],
 )

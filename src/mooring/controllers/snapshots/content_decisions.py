@@ -21,7 +21,7 @@ from mooring.kube.decision import Decision
 from mooring.kube.objects import SecretReference
 from mooring.kube.objects.snapshots import VolumeSnapshotContent
 from mooring.kube.reason import Reason
-from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused, VolumeError
+from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 from mooring.volumes.secrets import PREFIX, secret_reference
 
 
@@ -74,11 +74,10 @@ def handle_of(content: VolumeSnapshotContent) -> str | None:
 
 def is_answered(error: Exception, *, asked_before: bool) -> bool:
     """Whether no request for the snapshot is outstanding after this error. `asked_before`:
-    an earlier request was."""
-    if isinstance(error, StorageRefused):
-        return True
-    certain = isinstance(error, VolumeError) and not isinstance(error, OutcomeUnknown)
-    return certain and not (asked_before and isinstance(error, NotAsked))
+    an earlier request was. Of any other error than these it is not known (`mooring.volumes.errors`)."""
+    if isinstance(error, NotAsked):
+        return not asked_before
+    return isinstance(error, (StorageRefused, InvalidSpec))
 
 
 def storage_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
