@@ -33,6 +33,8 @@ SEAMS = {
     "parts.content_plugins": "volumes that show content of the API, whose files are written without a thread",
     "parts.share_plugin": "a file server, and what a machine mounts of it",
     "parts.storage": "the storage",
+    "parts.storage_errors": "what it raises of its own",
+    "parts.kept_snapshots": "its snapshots",
     "engine.event_loop": "clock, and order of what happens",
     "engine.randomness": "chance",
 }
