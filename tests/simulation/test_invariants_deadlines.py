@@ -74,6 +74,24 @@ def replicas(number: int) -> Event:
     return written("statefulsets.apps", "default/db", spec={"replicas": number})
 
 
+def snapshot(*, ready: bool) -> Event:
+    spec, status = {"source": {"persistentVolumeClaimName": "data-db-0"}}, {"readyToUse": ready}
+    return written(
+        "volumesnapshots.snapshot.storage.k8s.io",
+        "default/s",
+        metadata={"uid": "s"},
+        spec=spec,
+        status=status,
+    )
+
+
+def copy(kind: str = "VolumeSnapshot", name: str = "s", *, phase: str = "Pending") -> Event:
+    """A claim that is to be a copy of a snapshot, or of a claim."""
+    spec = {"storageClassName": "disk", "dataSource": {"kind": kind, "name": name}}
+    status, metadata = {"phase": phase}, {"uid": "copy"}
+    return written("persistentvolumeclaims", "default/copy", metadata=metadata, spec=spec, status=status)
+
+
 OFF = ("truth.power", {"on": False, "_actor": "n1"})
 
 
@@ -101,6 +119,7 @@ CASES: dict[str, tuple[list[Event], list[Event]]] = {
     "left-behind": ([node(), record(going=True)], [gone(RECORDS, "va-n1")]),
     "unmounted": ([*RUNNING, MOUNTED, gone("pods", "default/db-0")], [UNMOUNTED]),
     "bound": ([node(), claim("", phase="Pending")], [claim()]),
+    "copied": ([node(), snapshot(ready=True), copy()], [copy(phase="Bound")]),
     "claim-gone": ([node(), claim(going=True)], [gone("persistentvolumeclaims", "default/data-db-0")]),
     "volume-gone": ([node(), volume("Released")], [gone("persistentvolumes", "v")]),
     "orphaned": ([node(), pod("n1"), gone("nodes", "n1")], [gone("pods", "default/db-0")]),
@@ -340,6 +359,32 @@ def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
     held = written("persistentvolumeclaims", "default/data-db-0", metadata=metadata, status=status)
     assert late(node(), held, 1000.0) == []
     assert len(late(node(), held, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        [],
+        [snapshot(ready=False)],
+        [snapshot(ready=True), gone(snapshot(ready=True)[1]["resource"], "default/s")],
+    ],
+)
+def test_a_copy_of_what_is_not_there_is_not_waited_for(there: list[Event]):
+    assert late(node(), *there, copy(), 1000.0) == []
+
+
+def test_a_copy_of_a_claim_is_waited_for_when_that_is_bound_and_is_not_going_or_is_kept_for_it():
+    of_claim, limit = copy("PersistentVolumeClaim", "data-db-0"), LIMITS["copied"] + 15.0
+    assert late(node(), claim("", phase="Lost"), of_claim, limit) == []
+    assert late(node(), claim(going=True), of_claim, limit) == []
+    assert len(late(node(), claim(), of_claim, limit)) == 1
+
+
+def test_a_claim_of_which_a_snapshot_or_a_copy_is_being_made_is_not_waited_for():
+    going, limit = claim(going=True), LIMITS["claim-gone"] + 15.0
+    assert late(node(), snapshot(ready=False), going, 1000.0) == []
+    assert late(node(), copy("PersistentVolumeClaim", "data-db-0"), going, 1000.0) == []
+    assert len(late(node(), snapshot(ready=False), going, 100.0, snapshot(ready=True), limit)) == 1
 
 
 def test_an_attachment_that_only_another_party_holds_and_who_needs_its_volume_are_not_waited_for():

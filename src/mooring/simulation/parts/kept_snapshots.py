@@ -27,6 +27,7 @@ class Disks(Protocol):
     content: dict[str, list[str]]
     sizes: defaultdict[str, int]
     attach_s: float
+    at_work: asyncio.Event
     failure: Exception | None
     full: bool
     unanswered: Callable[[], bool]
@@ -89,6 +90,7 @@ class KeptSnapshots:
 
     async def _in_turn(self, handle: str, do: Callable[[], None]) -> None:
         async with self._turns[handle]:
+            await self._array.at_work.wait()
             await asyncio.sleep(self._array.attach_s)
             if self._array.failure is not None:
                 raise self._array.failure
