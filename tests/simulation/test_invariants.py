@@ -639,6 +639,12 @@ def test_a_disk_that_is_made_once_more_under_its_own_name_is_found_where_the_sto
     assert found([made, ("truth.deleted", {"volume": "v"}), made]) == []
 
 
+def test_a_disk_that_is_a_copy_begins_with_the_words_of_its_original():
+    made = ("truth.created", {"volume": WRITTEN["volume"], "words": 2, "source": "kept-s"})
+    assert found([made, ("truth.written", WRITTEN | {"found": 2})]) == []
+    assert found([made, ("truth.written", WRITTEN)]) == ["S16"]
+
+
 @pytest.mark.parametrize("state", ["attaching", "attached", "busy"])
 def test_a_cloud_gives_a_device_name_to_one_volume_at_a_time_however_it_is_spelt(state: str):
     other = DEVICE | {"volume": "w", "device": "/dev/sdba", "state": state}
