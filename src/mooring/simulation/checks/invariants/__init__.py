@@ -11,6 +11,7 @@ from mooring.simulation.checks.invariants import (
     fences,
     forced_releases,
     intents,
+    kept_snapshots,
     locks,
     looks,
     lost,
@@ -94,6 +95,10 @@ CHECKERS: tuple[type[Checker], ...] = (
     revisions.KeepsWhatIsOfUse,
     lost.GoneIndeed,
     contents.ShowsWhatIsSo,
+    kept_snapshots.TakenOnceAndAskedFor,
+    kept_snapshots.ReadyWhenItIs,
+    kept_snapshots.NotLostWhileNeeded,
+    kept_snapshots.BeginsAsItsSource,
 )
 
 
