@@ -195,6 +195,8 @@ def test_a_disk_is_not_deleted_while_a_snapshot_is_taken_of_it():
     assert judged([*ASKED, snapshot(**GOING), CLAIM_GONE, DISK_GONE]) == []
     going: Events = [claim(**GOING), snapshot(), content(), CLAIM_GONE, DISK_GONE]
     assert judged([made("v"), *going]) == [], "its claim could not be held any more"
+    anew: Events = [snapshot(), CLAIM_GONE, claim("", uid="d"), content(), DISK_GONE]
+    assert judged([made("v"), claim(), *anew]) == [], "it had gone, and there was another of its name"
     assert judged([*ASKED, ("plan.stripped", {"uid": "c"}), CLAIM_GONE, DISK_GONE]) == []
 
 

@@ -46,8 +46,8 @@ class KeptObjects:
     it has; `ready`: what can be used.
 
     By the uid of a VolumeSnapshot: `of_disks`, the disks that its claim had since it was made and until its
-    content was; `holders`, the uid that its claim had then; `unheld`: that claim was going, or gone. By the
-    uid of a claim: `waits_for`, the VolumeSnapshot that it is to be made of, which was not being deleted
+    content was; `holders`, the uid that its claim had then; `unheld`: that claim was going, or another. By
+    the uid of a claim: `waits_for`, the VolumeSnapshot that it is to be made of, which was not being deleted
     then; `copies`: uid and disk of the claim that it is to be a copy of, which was not being deleted when the
     copy was begun."""
 
@@ -167,7 +167,8 @@ class KeptObjects:
         if uid not in self.holders:
             claim = self.claims.get(claim_of(snapshot))
             self.holders[uid] = claim.metadata.uid if claim is not None else ""
-            if claim is None or claim.going:
+            has_it = self.disk_of(claim_of(snapshot)) == content.spec.source.volume_handle
+            if claim is None or claim.going or not has_it:
                 self.unheld.add(uid)
 
     def _claim(self, key: str, claim: StoredObject) -> None:

@@ -18,7 +18,7 @@ from mooring.kube.objects.snapshots import VolumeSnapshotContent
 from mooring.simulation.checks.second_opinions import near_snapshots
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.simulation.checks.second_opinions.snapshots import GOES, NAMES, OF_CONTENT
-from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown, StorageRefused, VolumeError
+from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 
 UNANSWERED = f"{NAMES}volumesnapshot-being-created"
 OURS = "csi.storage.k8s.io/"
@@ -72,10 +72,10 @@ def of_name(answer: str, uid: str) -> Iterator[str]:
 
 
 def of_answered(answer: bool, error: Exception, *, asked_before: bool) -> Iterator[str]:
-    """An error is an answer if the storage has given it; what was not sent says nothing of what was."""
-    unknown = isinstance(error, OutcomeUnknown) or not isinstance(error, VolumeError)
-    silent = isinstance(error, NotAsked) and not isinstance(error, StorageRefused) and asked_before
-    if answer == (unknown or silent):
+    """The storage's word, and that it cannot be asked at all, are answers; that nothing was sent is one if
+    nothing was before. Of all other errors the outcome is unknown (`mooring.volumes.errors`)."""
+    certain = {StorageRefused, InvalidSpec} if asked_before else {StorageRefused, InvalidSpec, NotAsked}
+    if answer == certain.isdisjoint(type(error).__mro__):
         yield f"{type(error).__name__} answers all that was asked: {answer}"
 
 
