@@ -217,6 +217,21 @@ def test_a_refusal_is_told_on_the_snapshot_and_leaves_nothing_to_wait_for(play: 
     play(story)
 
 
+def test_what_is_written_around_a_request_does_not_end_its_backoff(play: Play):
+    async def story(stage: SnapshotHalves) -> None:
+        stage.storage.failing["CreateSnapshot"] = Failing([Code.INVALID_ARGUMENT])
+        await stage.ask()
+        content = await stage.content()
+        assert content is not None
+        stage.second.cache(VolumeSnapshotContent).accept(content)
+        assert await marked(stage.second) == [content.name]
+        with pytest.raises(StorageRefused):
+            await stage.second.reconcile(content.name)
+        assert await marked(stage.second) == []
+
+    play(story)
+
+
 def test_an_error_goes_when_the_snapshot_is_taken_after_all(play: Play):
     async def story(stage: SnapshotHalves) -> None:
         stage.storage.failing["CreateSnapshot"] = Failing([Code.UNAVAILABLE])

@@ -41,7 +41,7 @@ class SnapshotterController(Controller[str]):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        # Errors that this controller stores do not mark a content: that would end its backoff.
+        # What this controller writes around a request does not mark a content: that would end its backoff.
         self._contents = self.watch(VolumeSnapshotContent, lambda each: [each.name], matters=_what_matters)
 
     async def reconcile(self, key: str) -> None:
@@ -205,7 +205,7 @@ def _what_matters(content: VolumeSnapshotContent) -> tuple[object, ...]:
     return (
         content.uid,
         content.deleting,
-        metadata.annotations,
+        {key: value for key, value in metadata.annotations.items() if key != BEING_CREATED},
         metadata.finalizers,
         status.ready_to_use,
         content.spec,
