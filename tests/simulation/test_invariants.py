@@ -641,8 +641,8 @@ def test_a_disk_that_is_made_once_more_under_its_own_name_is_found_where_the_sto
 
 def test_a_disk_that_is_a_copy_begins_with_the_words_of_its_original():
     made = ("truth.created", {"volume": WRITTEN["volume"], "words": 2, "source": "kept-s"})
-    assert found([made, ("truth.written", WRITTEN | {"found": 2})]) == []
-    assert found([made, ("truth.written", WRITTEN)]) == ["S16"]
+    assert "S16" not in found([made, ("truth.written", WRITTEN | {"found": 2})])
+    assert "S16" in found([made, ("truth.written", WRITTEN)])
 
 
 @pytest.mark.parametrize("state", ["attaching", "attached", "busy"])

@@ -79,7 +79,7 @@ def snapshot(*, ready: bool) -> Event:
     return written(
         "volumesnapshots.snapshot.storage.k8s.io",
         "default/s",
-        metadata={"uid": "s"},
+        metadata={"namespace": "default", "name": "s", "uid": "s"},
         spec=spec,
         status=status,
     )
