@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.fencing.kinds import FENCING_KINDS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])

@@ -16,7 +16,7 @@ from tests.kubelet.lab.cluster import Cluster
 from tests.kubelet.objects import claim, of_claim, pod, recorder
 from tests.real.server import process
 
-from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.install.components import PART_OF, Settings, objects
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]

@@ -38,10 +38,10 @@ from mooring.cluster.machines.node_machine import NodeMachine
 from mooring.cluster.node_machines import NodeMachines
 from mooring.cluster.options import Options
 from mooring.cluster.processes import Part
-from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.cluster.storage import servers
 from mooring.cluster.sweep import sweep
 from mooring.controllers.fencing.kinds import FENCING_KINDS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.kube import config
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, KubeError

@@ -20,8 +20,8 @@ from typing import Any
 from mooring.apiserver.process import Running, serve
 from mooring.cli.controllers import FACTORIES, Settings, run_controllers
 from mooring.cluster.options import NODE
-from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.fencing.kinds import FENCING_KINDS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.kube.client import Client
 from mooring.kube.objects import Node, Pod, StorageClass
 from mooring.kube.objects.apiextensions import CustomResourceDefinition

@@ -8,7 +8,7 @@ import pytest
 from controller_stage import DriverStage, Play
 from played_driver import NAME
 
-from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.kube.errors import Conflict, NotFound

@@ -13,8 +13,8 @@ from crashes import crashed_under
 from played_driver import NAME, Failing
 from requests_sent import marked
 
-from mooring.cluster.snapshot_kinds import DEFINITIONS
 from mooring.controllers.snapshots.controller import SnapshotController
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.controllers.snapshots.names import BEING_CREATED, CLAIM_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code

@@ -19,7 +19,7 @@ import waiting
 from tests.real.server import process
 
 from mooring.apiserver.data_directory import write_kubeconfig
-from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.csi.client import Client as Driver
 from mooring.csi.errors import NotConnected
 from mooring.csi.proto import csi_pb2 as csi

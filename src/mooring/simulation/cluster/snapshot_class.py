@@ -3,7 +3,7 @@ a class."""
 
 from __future__ import annotations
 
-from mooring.cluster.snapshot_kinds import DEFINITIONS
+from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.kube.client import Client
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
 from mooring.kube.objects.snapshots import VolumeSnapshotClass
