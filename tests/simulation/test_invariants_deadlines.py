@@ -366,7 +366,7 @@ def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
     [
         [],
         [snapshot(ready=False)],
-        [snapshot(ready=True), gone(snapshot(ready=True)[1]["resource"], "default/s")],
+        [snapshot(ready=True), ("store.deleted", snapshot(ready=True)[1])],
     ],
 )
 def test_a_copy_of_what_is_not_there_is_not_waited_for(there: list[Event]):

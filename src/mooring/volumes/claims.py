@@ -124,6 +124,15 @@ def is_volume_of(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return reference is not None and reference.uid == claim.uid
 
 
+def waits_for_copy_of(claim: PersistentVolumeClaim, group: str, kind: str) -> list[str]:
+    """Returns the key of the object of this kind that the claim's volume is to be a copy of, as long as it
+    has none."""
+    source = claim.spec.data_source_ref or claim.spec.data_source or {}
+    waits = claim.status.phase in ("", "Pending")
+    is_of_kind = (source.get("apiGroup") or "", source.get("kind")) == (group, kind)
+    return [f"{claim.namespace}/{source.get('name')}"] if waits and is_of_kind else []
+
+
 def refuse_being_deleted(claim: PersistentVolumeClaim) -> None:
     """Raises `ClaimError` for a claim that is being deleted and has no protection finalizer any
     more: it must not be mounted anew."""

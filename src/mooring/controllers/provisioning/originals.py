@@ -10,6 +10,7 @@ from __future__ import annotations
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolumeClaim
+from mooring.volumes.claims import waits_for_copy_of
 from mooring.volumes.errors import InvalidSpec
 
 CLONED = "provisioner.storage.kubernetes.io/cloning-protection"
@@ -19,10 +20,7 @@ INDEX = "original"
 
 def copied_from(claim: PersistentVolumeClaim) -> list[str]:
     """Returns the key of the claim that this one is to be a copy of, as long as it has no volume."""
-    source = claim.spec.data_source_ref or claim.spec.data_source or {}
-    waits = claim.status.phase in ("", "Pending")
-    of_claim = (source.get("apiGroup") or "", source.get("kind")) == ("", "PersistentVolumeClaim")
-    return [f"{claim.namespace}/{source.get('name')}"] if waits and of_claim else []
+    return waits_for_copy_of(claim, "", "PersistentVolumeClaim")
 
 
 class Originals:

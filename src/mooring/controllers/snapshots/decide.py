@@ -35,6 +35,7 @@ from mooring.kube.objects.snapshots import (
 from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_time
+from mooring.volumes.claims import waits_for_copy_of
 
 STILL_RESTORED = "SnapshotDeletePending"
 """Upstream's reason for an event on a snapshot that is being deleted, and that a claim is being made of."""
@@ -89,10 +90,7 @@ def is_being_taken(snapshot: VolumeSnapshot) -> bool:
 def restored_from(claim: PersistentVolumeClaim) -> list[str]:
     """Returns the key of the VolumeSnapshot that the claim's volume is being made of, or is to be: that stays
     until it is made. Upstream: `isVolumeBeingCreatedFromSnapshot`."""
-    source = claim.spec.data_source_ref or claim.spec.data_source or {}
-    waits = claim.status.phase in ("", "Pending")
-    is_snapshot = (source.get("apiGroup"), source.get("kind")) == (GROUP, "VolumeSnapshot")
-    return [f"{claim.namespace}/{source.get('name')}"] if waits and is_snapshot else []
+    return waits_for_copy_of(claim, GROUP, "VolumeSnapshot")
 
 
 def decide(

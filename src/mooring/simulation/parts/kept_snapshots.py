@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from mooring.simulation.parts.storage_errors import Unanswered
 from mooring.volumes.errors import SnapshotNotFound, StorageFull, VolumeNotFound
+from mooring.volumes.plugins.key_locks import KeyLocks
 
 PREFIX = "kept-"
 """Before the name that was asked for: a handle is the storage's own."""
@@ -54,7 +55,7 @@ class KeptSnapshots:
     def __init__(self, array: Disks) -> None:
         self._array = array
         self._kept: dict[str, KeptSnapshot] = {}
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns = KeyLocks()
         self.ready_s = 0.0
 
     async def take(self, disk: str, name: str) -> KeptSnapshot:

@@ -6,8 +6,9 @@ import math
 from collections import defaultdict
 
 from mooring.simulation.checks.invariants.deadlines.classes import CLASSES, Classes
-from mooring.simulation.checks.invariants.deadlines.sources import SNAPSHOTS, Sources
+from mooring.simulation.checks.invariants.deadlines.sources import Sources
 from mooring.simulation.checks.invariants.fences import FENCES, OVER
+from mooring.simulation.checks.invariants.kept_objects import SNAPSHOTS
 from mooring.simulation.checks.invariants.node_reports import NodeReports, Report
 from mooring.simulation.checks.invariants.objects import (
     ATTACHMENTS,
