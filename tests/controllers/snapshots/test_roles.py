@@ -197,6 +197,25 @@ def test_a_snapshot_whose_creation_was_not_answered_is_deleted_with_its_content(
     play(story)
 
 
+def test_a_claim_that_has_been_let_go_too_early_is_held_again(play: Play):
+    """By a former leader, whose last write came late. Of a claim that has the same name, and another volume,
+    no snapshot is taken."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
+        await stage.ask()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert CLAIM_FINALIZER in claim.metadata.finalizers
+        await stage.api.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, "default")
+        await stage.reserve("other", "another-claim")
+        await stage.ask()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert CLAIM_FINALIZER not in claim.metadata.finalizers
+
+    play(story)
+
+
 def test_a_refusal_is_told_on_the_snapshot_and_leaves_nothing_to_wait_for(play: Play):
     async def story(stage: SnapshotHalves) -> None:
         stage.storage.failing["CreateSnapshot"] = Failing([Code.INVALID_ARGUMENT])

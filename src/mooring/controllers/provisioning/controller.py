@@ -133,8 +133,7 @@ class ProvisioningController(Controller[Key]):
         if isinstance(key, ClaimKey):
             if (claim := self._claims.get(key.name)) is not None:
                 await self._reconcile_claim(claim)
-            if (claim := self._claims.get(key.name)) is not None:
-                await self._originals.let_go(claim)
+            await self._originals.let_go(key.name)
         elif (pv := self._volumes.get(key.name)) is not None:
             await self._reconcile_volume(pv)
 

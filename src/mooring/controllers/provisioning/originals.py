@@ -7,7 +7,10 @@ go what the other one has held.
 
 from __future__ import annotations
 
+from functools import partial
+
 from mooring.kube.client import Client
+from mooring.kube.holding import Holder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolumeClaim
 from mooring.volumes.claims import waits_for_copy_of
@@ -29,31 +32,27 @@ class Originals:
     def __init__(self, client: Client, claims: Informer[PersistentVolumeClaim]) -> None:
         self._client = client
         self._claims = claims
+        self._holder = Holder(client, claims, CLONED)
 
     async def hold(self, copy: PersistentVolumeClaim) -> None:
         """Before the storage is asked for the copy: its original stays until there is one. Raises InvalidSpec
         for one that is being deleted, and takes no finalizer any more; upstream refuses it, too. A copy that
         goes itself is only to be found, and needs none."""
+        if copy.deleting:
+            return
         for original in filter(None, map(self._claims.get, copied_from(copy))):
-            held = original.metadata.finalizers
-            if CLONED in held or (original.deleting and copy.deleting):
-                continue
-            if original.deleting:
+            if not self._holder.has(await self._holder.hold(original)):
                 raise InvalidSpec(
                     f"claim {copy.key} is to be a copy of claim {original.name}, which is being deleted"
                 )
-            await self._set_finalizers(original, [*held, CLONED])
 
-    async def let_go(self, original: PersistentVolumeClaim) -> None:
-        """If no copy of it is waited for. The cache may be late, and a finalizer that is removed need not
-        come back, so it is not the last to be asked."""
-        held = original.metadata.finalizers
-        if CLONED not in held or self._claims.by_index(INDEX, original.key):
-            return
-        live = (await self._client.list(PersistentVolumeClaim, original.namespace)).items
-        if not any(original.key in copied_from(each) for each in live):
-            await self._set_finalizers(original, [each for each in held if each != CLONED])
+    async def let_go(self, key: str) -> None:
+        """If the claim is held, and no copy of it is waited for."""
+        await self._holder.let_go(key, partial(self._is_copied, key))
 
-    async def _set_finalizers(self, original: PersistentVolumeClaim, finalizers: list[str]) -> None:
-        patch = {"metadata": {"finalizers": finalizers or None}}
-        self._claims.accept(await self._client.revise(original, patch))
+    async def _is_copied(self, key: str) -> bool:
+        if self._claims.by_index(INDEX, key):
+            return True
+        namespace, _, _ = key.partition("/")
+        live = (await self._client.list(PersistentVolumeClaim, namespace)).items
+        return any(key in copied_from(each) for each in live)

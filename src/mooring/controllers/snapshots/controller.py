@@ -9,6 +9,7 @@ upstream's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any, assert_never
 
@@ -30,6 +31,7 @@ from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, 
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
+from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
@@ -68,11 +70,12 @@ class SnapshotController(Controller[Key]):
             PersistentVolumeClaim, self._touched_by_claim, indexers={"snapshot": restored_from}
         )
         self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
+        self._sources = Holder(client, self._claims, CLAIM_FINALIZER)
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterator[Key]:
         yield from self._of_claim(claim.key)
         yield from restored_from(claim)
-        if CLAIM_FINALIZER in claim.metadata.finalizers:
+        if self._sources.has(claim):
             yield ClaimKey(claim.key)
 
     def _of_claim(self, key: str) -> list[str]:
@@ -85,8 +88,7 @@ class SnapshotController(Controller[Key]):
     async def reconcile(self, key: Key) -> None:
         """Takes one snapshot a step further, until nothing is left to do; or lets one claim go."""
         if isinstance(key, ClaimKey):
-            if (claim := self._claims.get(key.name)) is not None:
-                await self._let_go(claim)
+            await self._sources.let_go(key.name, partial(self._is_copied, key.name))
         else:
             await self._reconcile_snapshot(key)
 
@@ -96,6 +98,8 @@ class SnapshotController(Controller[Key]):
             claim = self._claims.get(
                 f"{snapshot.namespace}/{snapshot.spec.source.persistent_volume_claim_name}"
             )
+            if content is not None and claim is not None:
+                await self._keep_source(snapshot, content, claim)
             restored = [each.key for each in self._claims.by_index("snapshot", key)]
             decision = decide(snapshot, content, claim, restored)
             action, reason = decision.action, decision.reason
@@ -155,7 +159,7 @@ class SnapshotController(Controller[Key]):
             self.recorder.once(snapshot, "Warning", of_class)
             return False
         snapshot = await self._protect(snapshot)
-        await self._hold(claim)
+        await self._sources.hold(claim)
         body = content_body(snapshot, of_class, handle, pv.spec.volume_mode or "Filesystem")
         try:
             self._contents.accept(await self.client.create(VolumeSnapshotContent, body))
@@ -185,29 +189,25 @@ class SnapshotController(Controller[Key]):
         self._snapshots.accept(snapshot)
         return snapshot
 
-    async def _hold(self, claim: PersistentVolumeClaim) -> None:
-        """Stores a finalizer before the content is made: the claim, and so its volume, stays until the
-        snapshot is taken. One that is being deleted takes none any more. Another snapshot of it may have
-        been asked for meanwhile, and the claim be held."""
-        known = self._claims.get(claim.key)
-        claim = known if known is not None and known.uid == claim.uid else claim
-        if not claim.deleting and CLAIM_FINALIZER not in claim.metadata.finalizers:
-            await self._set_finalizers(claim, [*claim.metadata.finalizers, CLAIM_FINALIZER])
-
-    async def _let_go(self, claim: PersistentVolumeClaim) -> None:
-        """Lets a claim go that no snapshot is being taken of. The cache may be late, and a finalizer that is
-        removed need not come back, so it is not the last to be asked."""
-        if CLAIM_FINALIZER not in claim.metadata.finalizers:
+    async def _keep_source(
+        self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent, claim: PersistentVolumeClaim
+    ) -> None:
+        """Holds the claim again if it is not held any more while the snapshot is taken of its volume: what a
+        former leader wrote last may have come late."""
+        if not is_being_taken(snapshot) or snapshot.deleting or claim.deleting or self._sources.has(claim):
             return
-        if any(map(is_being_taken, self._snapshots.by_index("claim", claim.key))):
-            return
-        live = (await self.client.list(VolumeSnapshot, claim.namespace)).items
-        if not any(claim.key in _source(each) and is_being_taken(each) for each in live):
-            rest = [each for each in claim.metadata.finalizers if each != CLAIM_FINALIZER]
-            await self._set_finalizers(claim, rest)
+        pv = self._volumes.get(claim.spec.volume_name)
+        taken_of = (content.spec.driver, content.spec.source.volume_handle)
+        if pv is not None and is_volume_of(pv, claim) and self._driver_and_handle(snapshot, pv) == taken_of:
+            await self._sources.hold(claim)
 
-    async def _set_finalizers(self, claim: PersistentVolumeClaim, finalizers: list[str]) -> None:
-        self._claims.accept(await self.client.revise(claim, {"metadata": {"finalizers": finalizers or None}}))
+    async def _is_copied(self, claim: str) -> bool:
+        """Whether a snapshot is being taken of the claim, or is to be."""
+        if any(map(is_being_taken, self._snapshots.by_index("claim", claim))):
+            return True
+        namespace, _, _ = claim.partition("/")
+        live = (await self.client.list(VolumeSnapshot, namespace)).items
+        return any(claim in _source(each) and is_being_taken(each) for each in live)
 
     async def _copy_status(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
         status = _EMPTY_STATUS | msgspec.to_builtins(status_of(content, snapshot.status))

@@ -13,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking, finish
 from mooring.mounts.commands import run
 from mooring.node.images.layout import ImageProblem, OciImage, is_layout, read_image, verify
@@ -40,7 +41,7 @@ class ImageStore:
     def __init__(self, directory: Path | None, root: Path) -> None:
         self._directory = directory
         self._unpacked = root / "images"
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = KeyLocks()
 
     def find(self, image: str) -> Image | None:
         """The image; None if there is none of that name. Raises `ImageProblem`."""
@@ -61,7 +62,7 @@ class ImageStore:
         found = self._oci(image, self._folder(image))
         if found is None:
             return
-        async with self._locks.setdefault(found.digest, asyncio.Lock()):
+        async with self._locks[found.digest]:
             if not self._place(found).is_dir():
                 await self._unpack(found)
 

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mooring.key_locks import KeyLocks
 from mooring.simulation.parts.storage_errors import Unanswered
 from mooring.volumes.errors import SnapshotNotFound, StorageFull, VolumeNotFound
-from mooring.volumes.plugins.key_locks import KeyLocks
 
 PREFIX = "kept-"
 """Before the name that was asked for: a handle is the storage's own."""

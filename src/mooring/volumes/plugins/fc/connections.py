@@ -19,6 +19,7 @@ from pathlib import Path
 
 import structlog
 
+from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import (
     DeviceNotAttached,
@@ -30,7 +31,6 @@ from mooring.volumes.errors import (
 from mooring.volumes.plugins.fc.devices import Devices
 from mooring.volumes.plugins.fc.notes import Note, Notes
 from mooring.volumes.plugins.fc.source import Disk
-from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import RUNNING, Unit, multipathd_runs

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking
 from mooring.mounts.errors import MountsError
 from mooring.volumes.errors import (
@@ -31,7 +32,6 @@ from mooring.volumes.plugins.iscsi.devices import LOGGED_IN, Devices, Session
 from mooring.volumes.plugins.iscsi.iscsiadm import Iscsiadm
 from mooring.volumes.plugins.iscsi.notes import Login, Note, Notes
 from mooring.volumes.plugins.iscsi.source import Disk, Portal, portal
-from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.scsi.disks import Unit, multipathd_runs
 from mooring.volumes.plugins.scsi.paths import grow_maps, let_go

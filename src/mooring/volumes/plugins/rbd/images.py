@@ -16,10 +16,10 @@ from functools import partial
 import msgspec
 import structlog
 
+from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking
 from mooring.volumes.errors import DeviceNotAttached, DeviceStillInUse, VolumeError, WrongDevice
 from mooring.volumes.plugins.ceph.cluster import addresses
-from mooring.volumes.plugins.key_locks import KeyLocks
 from mooring.volumes.plugins.orders import ordered
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.rbd.devices import WHY, Devices, Mapping, order_of, why, without_key

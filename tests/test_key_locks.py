@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mooring.volumes.plugins.key_locks import KeyLocks
+from mooring.key_locks import KeyLocks
 
 
 def test_one_task_at_a_time_has_a_key_and_nothing_is_left_of_it(run: Callable[[Any], Any]):

@@ -1,4 +1,4 @@
-"""One operation at a time for each key: a volume, a target. A leaf."""
+"""One operation at a time for each key: a volume, a claim, an image. A leaf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 
 class KeyLocks:
-    """A lock is there as long as a task holds it or waits for it: volumes come and go, and an agent stays."""
+    """A lock is there as long as a task has it or waits for it: objects come and go, and a process stays."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -1,0 +1,67 @@
+"""Holds objects with a finalizer while something is made of them: one rule for all that is copied.
+
+Guarantees:
+- What is held when `hold` returns stays held until `let_go` finds, live, that it is needed no more. A caller
+  creates what needs an object, or lets it be seen by a list, before it holds the object.
+- Neither believes the cache alone, which may be late: that of a process that has stood by, above all.
+- Of one process, one task at a time holds an object or lets it go. Else one that has just looked who needs it
+  would take the finalizer off under another, which has found it in its place.
+
+What another process writes late, after it has lost its lease, may take the finalizer off nevertheless: what
+is needed for long is held again when its object changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from mooring.key_locks import KeyLocks
+from mooring.kube.client import Client
+from mooring.kube.errors import conflict
+from mooring.kube.informer import Informer
+from mooring.kube.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+
+class Holder(Generic[T]):
+    """Of the objects of one kind, with one finalizer. What is read or written gets into `cached`."""
+
+    def __init__(self, client: Client, cached: Informer[T], finalizer: str) -> None:
+        self._client = client
+        self._cached = cached
+        self._finalizer = finalizer
+        self._turns = KeyLocks()
+
+    def has(self, each: T) -> bool:
+        """Whether the object, as it was read, is held."""
+        return self._finalizer in each.metadata.finalizers
+
+    async def hold(self, wanted: T) -> T:
+        """Stores the finalizer, and returns the object as it is then. One that is being deleted takes none
+        any more, and is returned without. Raises NotFound or Conflict if there is none of that uid."""
+        async with self._turns[wanted.key]:
+            live = await self._client.get(self._cached.kind, wanted.name, wanted.namespace)
+            if live.uid != wanted.uid:
+                raise conflict(f"{wanted.RESOURCE.kind} {wanted.key} is another one by now")
+            if self.has(live) or live.deleting:
+                return self._accept(live)
+            return await self._store(live, [*live.metadata.finalizers, self._finalizer])
+
+    async def let_go(self, key: str, is_needed: Callable[[], Awaitable[bool]]) -> None:
+        """Takes the finalizer off, unless the object is needed, which is asked live: a finalizer that is
+        removed need not come back."""
+        async with self._turns[key]:
+            known = self._cached.get(key)
+            if known is not None and self.has(known) and not await is_needed():
+                rest = [each for each in known.metadata.finalizers if each != self._finalizer]
+                await self._store(known, rest)
+
+    async def _store(self, read: T, finalizers: list[str]) -> T:
+        patch = {"metadata": {"finalizers": finalizers or None}}
+        return self._accept(await self._client.revise(read, patch))
+
+    def _accept(self, answer: T) -> T:
+        self._cached.accept(answer)
+        return answer
