@@ -134,6 +134,33 @@ def test_a_disk_is_made_by_hand_in_the_place_of_another_when_the_storage_has_roo
     assert moment(lines(outcome, "truth.created")[-1]) >= 180
 
 
+@pytest.mark.parametrize(
+    ("made", "plan"),
+    [
+        ("name=db-disk-0 ", [PlanStep(1, "fail-store", "server", 100)]),  # these come later than their claims
+        (
+            "name=db-disk-1.1 ",
+            [
+                PlanStep(55, "array-full", "array", 12),
+                PlanStep(60, "strip-claim", "db", 0, 1),
+                PlanStep(65, "fail-store", "server", 100),
+            ],
+        ),
+        ("name=default/db ", [PlanStep(60, "delete-set", "db"), PlanStep(110, "fail-store", "server", 100)]),
+    ],
+    ids=["late", "in the place of another", "anew"],
+)
+def test_users_make_what_they_are_to_make_however_long_the_api_server_is_away(
+    made: str, plan: list[PlanStep]
+):
+    """Found by the simulation (seed 81385 of the swarm: volumes were never made)."""
+    scenario = Scenario(nodes=2, sets={"db": 2}, workloads={"db": "scarce"}, minutes=18)
+    outcome = play(2, scenario, plan=tuple(plan), lines=True)
+    assert outcome.violations == []
+    written = [moment(line) for line in lines(outcome, "store.written", made)]
+    assert any(each > plan[-1].at + plan[-1].value for each in written)
+
+
 def test_what_becomes_of_a_volume_goes_by_whose_it_was_made_and_not_by_who_has_it():
     """A workload whose own volumes are emptied for the next claim has got another one's, which stay as they
     are."""

@@ -27,7 +27,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, KubeError, NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.leaderelection import LeaderElector, Timing
-from mooring.kube.objects import StorageClass
+from mooring.kube.objects import Object, StorageClass
 from mooring.kube.transport import Request
 from mooring.node.agent import Agent
 from mooring.node.self_fence.keeper import LeaseLost
@@ -104,6 +104,8 @@ RESET_S = 5.0
 """From the bite of a watchdog until the machine boots."""
 LEASE = Timing(lease_duration=30.0, renew_deadline=20.0, retry_period=8.0)
 """Renewed a quarter as often as usual: that would be most of what is written."""
+FOR_A_WHILE, AS_LONG_AS_IT_TAKES = 30, 5_000
+"""How often users try what fails, two seconds after one another: a minute, or to the end of the run."""
 
 
 class SimulatedCluster:
@@ -429,9 +431,13 @@ class SimulatedCluster:
         for part in self.parts():
             part.start()
 
-    async def as_user(self, work: Callable[[], Awaitable[Any]]) -> None:
+    async def make(self, kind: type[Object], body: dict[str, Any], namespace: str = "") -> None:
+        """Done by the user, however long the API server does not answer: nothing else would make it."""
+        await self.as_user(lambda: self.api.create(kind, body, namespace), AS_LONG_AS_IT_TAKES)
+
+    async def as_user(self, work: Callable[[], Awaitable[Any]], tries: int = FOR_A_WHILE) -> None:
         """Done by the user, who tries again for a while if the API server does not answer or refuses."""
-        for _ in range(30):
+        for _ in range(tries):
             try:
                 await work()
             except (NotFound, AlreadyExists):

@@ -45,7 +45,7 @@ class LateVolumes:
 
     async def _make(self, body: dict[str, Any], later_s: float) -> None:
         await asyncio.sleep(later_s)
-        await self._cluster.as_user(lambda: self._cluster.api.create(PersistentVolume, body))
+        await self._cluster.make(PersistentVolume, body)
 
     def _written(self, event: Event) -> None:
         name = event.fields["name"]

@@ -32,7 +32,7 @@ from mooring.kube.objects import (
 from mooring.kube.objects.fencing import NodeFence
 from mooring.kube.quantity import format_bytes, parse_bytes
 from mooring.kube.times import format_time
-from mooring.simulation.cluster.cluster import SimulatedCluster
+from mooring.simulation.cluster.cluster import AS_LONG_AS_IT_TAKES, SimulatedCluster
 from mooring.simulation.cluster.late_volumes import LateVolumes
 from mooring.simulation.cluster.plan import PlanStep
 from mooring.simulation.cluster.workloads import (
@@ -67,7 +67,6 @@ from mooring.volumes.statements import Statement, annotation
 GIB = 1 << 30
 AGAIN_S, SOON_S, AT_ONCE_S = 60.0, 5.0, 0.5
 """A user who deletes something that is wanted creates it anew after this time."""
-AS_LONG_AS_IT_TAKES = 5_000
 VOLUME_LATER_S = (0.0, 5.0, 30.0, 60.0)
 """So long after a claim the volume is made that one of the two names."""
 UNDEFINED_S = 840.0
@@ -167,7 +166,7 @@ class Users:
 
     async def _create(self, wanted: Iterable[tuple[type[Object], dict[str, Any], str]]) -> None:
         for kind, body, namespace in wanted:
-            await self.cluster.as_user(lambda k=kind, b=body, n=namespace: self.api.create(k, b, n))
+            await self.cluster.make(kind, body, namespace)
 
     def _kind(self, name: str) -> str:
         return self.cluster.scenario.workloads.get(name, "disk")
@@ -353,7 +352,7 @@ class Users:
         self._made += 1
         another = f"{volume.partition('.')[0]}.{self._made}"
         await self._make_disk(another)
-        await self.cluster.as_user(lambda: self.api.create(PersistentVolume, volume_body(another)))
+        await self.cluster.make(PersistentVolume, volume_body(another))
 
     async def _make_disk(self, disk: str) -> None:
         """As soon as the storage has room for it."""
