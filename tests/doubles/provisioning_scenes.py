@@ -55,6 +55,24 @@ async def waiting_claim(
     return controller, claim
 
 
+def storage_says(controller: Any, error: Exception) -> None:
+    """At each try."""
+
+    class Refusing:
+        async def provision(self) -> PersistentVolume:
+            raise error
+
+    (plugin,) = controller._plugins.plugins
+    plugin.new_provisioner = lambda _: Refusing()
+
+
+async def restarted(stage: ControllerStage) -> Any:
+    """Another process, which goes on with what is begun."""
+    controller = stage.make(ProvisioningController, plugins=stage.plugins())
+    await stage.fill(controller, PersistentVolumeClaim, StorageClass)
+    return controller
+
+
 async def only_volume(stage: ControllerStage) -> PersistentVolume:
     (found,) = (await stage.api.list(PersistentVolume)).items
     return found

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from controller_stage import ControllerStage, Play
 from msgspec.structs import replace
-from provisioning_scenes import events, waiting_claim
+from provisioning_scenes import events, restarted, storage_says, waiting_claim
 from requests_sent import marked
 
-from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.client import WatchEvent
 from mooring.kube.errors import Unreachable
@@ -26,27 +25,12 @@ from mooring.volumes.matching import SELECTED_NODE
 CLAIM = ClaimKey("default/c")
 
 
-def storage_says(controller: Any, error: Exception) -> None:
-    class Refusing:
-        async def provision(self) -> PersistentVolume:
-            raise error
-
-    (plugin,) = controller._plugins.plugins
-    plugin.new_provisioner = lambda _: Refusing()
-
-
 async def tried(stage: ControllerStage, controller: Any, error: Exception) -> PersistentVolumeClaim:
     """The claim after the storage has said so."""
     storage_says(controller, error)
     with pytest.raises(type(error)):
         await controller.reconcile(CLAIM)
     return await stage.api.get(PersistentVolumeClaim, "c", "default")
-
-
-async def restarted(stage: ControllerStage) -> Any:
-    controller = stage.make(ProvisioningController, plugins=stage.plugins())
-    await stage.fill(controller, PersistentVolumeClaim, StorageClass)
-    return controller
 
 
 @pytest.mark.parametrize(

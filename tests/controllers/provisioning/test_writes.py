@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
-from provisioning_scenes import events, released, waiting_claim
+from provisioning_scenes import events, released, restarted, waiting_claim
 from requests_sent import Step, brief, lose_each, writes
 
 from mooring.controllers.provisioning.controller import Key
@@ -76,6 +76,14 @@ async def it_goes_and_is_refused(stage: ControllerStage) -> tuple[Any, Key]:
     return controller, CLAIM
 
 
+async def another_has_begun_it(stage: ControllerStage) -> tuple[Any, Key]:
+    controller, _ = await waiting_claim(stage)
+    refuses(controller, StorageRefused("there is no such type"))
+    with suppress(StorageRefused):
+        await controller.reconcile(CLAIM)
+    return await restarted(stage), CLAIM
+
+
 async def it_is_made(stage: ControllerStage) -> tuple[Any, Key]:
     controller, _ = await waiting_claim(stage)
     stage.wire.unanswered(request("POST", "persistentvolumes"))
@@ -125,7 +133,7 @@ async def it_is_retained(stage: ControllerStage) -> tuple[Any, Key]:
     return controller, VOLUME
 
 
-BEGIN = END = "PATCH persistentvolumeclaims/c, unchanged"
+BEGIN = SIGN = END = "PATCH persistentvolumeclaims/c, unchanged"
 MADE = "POST persistentvolumes pvc"
 RELEASED = "PATCH persistentvolumes/pv, unchanged"
 GONE = "DELETE persistentvolumes/pv, the same"
@@ -137,6 +145,7 @@ SCENES: list[Any] = [
         (it_has_a_node, [BEGIN, MADE, END]),
         (its_node_has_no_room, [BEGIN, END]),
         (it_goes_and_is_refused, [END]),
+        (another_has_begun_it, [SIGN, MADE, END]),
         (it_is_made, [END]),
         (it_is_made_and_not_known_yet, [MADE, END]),
         (it_was_made_here, [GONE]),

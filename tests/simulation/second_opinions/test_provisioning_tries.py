@@ -26,9 +26,13 @@ NOW, LATE = (
 )
 ERRORS = [StorageFull(""), InvalidSpec(""), NotAsked(""), NodeUnsuited(""), OutcomeUnknown("")]
 
+ASKED_BY = "mooring.dev/provisioning-asked-by"
+WITHOUT_NODE = {ASKED_BY: None, "volume.kubernetes.io/selected-node": None}
 
-def begun(*, deleting: bool = False) -> PersistentVolumeClaim:
+
+def begun(signed: str = "7", *, deleting: bool = False) -> PersistentVolumeClaim:
     annotations = {
+        ASKED_BY: signed,
         "volume.kubernetes.io/storage-provisioner": DISK,
         "volume.kubernetes.io/selected-node": "n",
     }
@@ -42,9 +46,15 @@ class Provisioner(SimpleNamespace):
     """One that may be remembered for as long as it lives."""
 
 
+def sign(asked: Any, *signatures: str) -> None:
+    written = {ASKED_BY: " ".join(signatures)}
+    assert [*tries.of_finalizers(begun(), asked, claim(), ["mooring.dev/provisioning"], written)] == []
+
+
 def provisioner(*, certain: bool) -> Any:
     """One that has begun the claim, and may have asked the storage in vain."""
     asked = Provisioner(_certain={"u"} if certain else set(), _ours={DISK}, _claims={begun().key: begun()})
+    sign(asked, "7")
     assert [*tries.of_a_beginning(begun(), asked, claim())] == []
     if not certain:
         assert [*tries.of_a_try(OutcomeUnknown(""), asked, begun(), None)] == []
@@ -52,7 +62,17 @@ def provisioner(*, certain: bool) -> Any:
 
 
 def test_a_claim_that_is_not_marked_when_its_volume_is_to_be_made_is_objected_to():
-    assert len([*tries.of_a_beginning(claim(), Provisioner(_claims={}), claim())]) == 1
+    asked = Provisioner(_claims={})
+    sign(asked, "7")
+    unmarked = replace(begun(), metadata=replace(begun().metadata, finalizers=()))
+    assert len([*tries.of_a_beginning(unmarked, asked, claim())]) == 1
+
+
+@pytest.mark.parametrize(("signed", "right"), [("7", True), ("3 7", True), ("7 8", True), ("8", False)])
+def test_who_asks_and_has_not_signed_is_objected_to(signed: str, right: bool):
+    asked = Provisioner(_claims={})
+    sign(asked, "3", "7")
+    assert (not [*tries.of_a_beginning(begun(signed), asked, begun("3"))]) is right
 
 
 @pytest.mark.parametrize(
@@ -77,20 +97,28 @@ def test_a_try_that_certainly_had_no_effect_leaves_what_was_known(error: Excepti
 
 def test_of_what_another_process_has_begun_nothing_is_known():
     asked = Provisioner(_claims={})
-    assert [*tries.of_a_beginning(begun(), asked, begun())] == []
+    sign(asked, "3", "7")
+    assert [*tries.of_a_beginning(begun("3 7"), asked, begun("3"))] == []
     assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
 
 
-@pytest.mark.parametrize(("told", "untouched"), [(None, True), (begun(), True), (claim(), False)])
-def test_what_is_known_of_a_claim_is_known_as_long_as_it_is_told_with_its_mark(told: Any, untouched: bool):
+@pytest.mark.parametrize(
+    ("told", "untouched"),
+    [(None, True), (begun(), True), (claim(), False), (begun("7 8"), False), (begun("8"), False)],
+)
+def test_what_is_known_of_a_claim_is_known_as_long_as_it_is_told_with_its_mark_and_no_other_asks(
+    told: Any, untouched: bool
+):
     asked = provisioner(certain=True)
     assert [*tries.of_a_change(None, asked, begun(), told)] == []
     assert [*tries.of_nothing(untouched, asked, begun(), NotAsked(""))] == []
     assert len([*tries.of_nothing(not untouched, asked, begun(), NotAsked(""))]) == 1
 
 
-def test_of_a_mark_that_was_told_to_be_gone_before_its_answer_nothing_is_known():
-    asked = Provisioner(_claims={claim().key: claim()})
+@pytest.mark.parametrize("told", [claim(), begun("7 8")])
+def test_of_a_mark_that_was_told_to_be_gone_or_signed_before_its_answer_nothing_is_known(told: Any):
+    asked = Provisioner(_claims={claim().key: told})
+    sign(asked, "7")
     assert [*tries.of_a_beginning(begun(), asked, claim())] == []
     assert len([*tries.of_nothing(True, asked, begun(), NotAsked(""))]) == 1
 
@@ -179,10 +207,9 @@ def test_a_claim_that_is_kept_for_nothing_is_objected_to(
 ):
     kept, asked = begun(deleting=deleting), provisioner(certain=certain)
     assert failure(error, asked, kept, of_class) == objected
-    without_node = {"annotations": {"volume.kubernetes.io/selected-node": None}}
-    assert [*tries.of_finalizers(claim(), asked, kept, [], **without_node)] == []
+    assert [*tries.of_finalizers(claim(), asked, kept, [], WITHOUT_NODE)] == []
     assert failure(error, asked, kept, of_class) == 0
-    assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers)] == []
+    assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers, {ASKED_BY: "7"})] == []
     assert failure(error, asked, kept, of_class) == objected
 
 
@@ -192,9 +219,9 @@ def test_a_claim_that_is_given_back_with_its_node_is_objected_to_though_its_mark
 ):
     kept, asked = begun(), provisioner(certain=True)
     was = tries.untouched_before(asked, kept, LATE)
-    without = {"annotations": {"volume.kubernetes.io/selected-node": None}} if node == "taken away" else {}
+    without = WITHOUT_NODE if node == "taken away" else {ASKED_BY: None}
     assert [*tries.of_a_change(None, asked, kept, claim())] == []
-    assert [*tries.of_finalizers(claim(), asked, kept, [], **without)] == []
+    assert [*tries.of_finalizers(claim(), asked, kept, [], without)] == []
     objected = [*tries.of_a_failure(NodeUnsuited(""), was, asked, kept, LATE)]
     assert len(objected) == (node == "kept")
 

@@ -323,27 +323,38 @@ def test_a_body_that_is_not_of_the_claim_or_not_held_is_objected_to(
     assert len([*provisionings.of_body(body, pv, claim())]) == 1
 
 
-NO_NODE: dict[str, Any] = {"annotations": {"volume.kubernetes.io/selected-node": None}}
+SIGNED_BY = "mooring.dev/provisioning-asked-by"
+NO_NODE: dict[str, str | None] = {"volume.kubernetes.io/selected-node": None}
+UNSIGNED: dict[str, str | None] = {SIGNED_BY: None}
 
 
 @pytest.mark.parametrize(
-    ("begun", "finalizers", "metadata", "objected"),
+    ("signed", "finalizers", "annotations", "objected"),
     [
-        (False, [STARTED], {}, 0),
-        (True, [], {}, 0),
-        (True, [], NO_NODE, 0),
-        (True, [STARTED], {}, 1),
-        (False, [], {}, 1),
-        (True, ["other"], {}, 1),
-        (False, [STARTED], NO_NODE, 1),
-        (True, [], {"annotations": {}}, 1),
+        ("", [STARTED], {SIGNED_BY: "7"}, 0),
+        ("3", [STARTED], {SIGNED_BY: "3 7"}, 0),
+        ("1 2 3 4 5 6 5 6", [STARTED], {SIGNED_BY: "2 3 4 5 6 5 6 7"}, 0),
+        ("3", [], UNSIGNED, 0),
+        ("3", [], UNSIGNED | NO_NODE, 0),
+        ("3", [STARTED], {SIGNED_BY: "7"}, 1),
+        ("3", [STARTED], {SIGNED_BY: "3"}, 1),
+        ("3", [STARTED], {SIGNED_BY: "3 7"} | NO_NODE, 1),
+        ("", [STARTED], {}, 1),
+        ("", [], UNSIGNED, 1),
+        ("3", ["other"], UNSIGNED, 1),
+        ("3", [STARTED, "other"], {SIGNED_BY: "3 7"}, 1),
+        ("", [STARTED], {SIGNED_BY: "7"} | NO_NODE, 1),
+        ("3", [], {}, 1),
+        ("3", [], NO_NODE, 1),
     ],
 )
 def test_finalizers_of_a_claim_that_come_or_go_by_mistake_are_objected_to(
-    begun: bool, finalizers: list[str], metadata: dict[str, Any], objected: int
+    signed: str, finalizers: list[str], annotations: dict[str, str | None], objected: int
 ):
-    given_claim = asked_for(DISK, begun=begun)
-    found = provisionings.of_finalizers(given_claim, None, given_claim, finalizers, **metadata)
+    given_claim = asked_for(DISK, begun=bool(signed))
+    metadata = replace(given_claim.metadata, annotations={SIGNED_BY: signed}, resource_version="7")
+    given_claim = replace(given_claim, metadata=metadata)
+    found = provisionings.of_finalizers(given_claim, None, given_claim, finalizers, annotations)
     assert len([*found]) == objected
 
 

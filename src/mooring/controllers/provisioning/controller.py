@@ -6,11 +6,13 @@ the next try finds whatever was interrupted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, assert_never
+from typing import assert_never
 
 from mooring.controllers.provisioning import originals
+from mooring.controllers.provisioning.askers import ASKED_BY, signature, signatures, signed
 from mooring.controllers.provisioning.decide import (
     BEGUN,
     ClaimAction,
@@ -83,9 +85,11 @@ class ProvisioningController(Controller[Key]):
         self._begun_for: dict[str, Node] = {}
         """Uids of claims that this process began → the selected node as it was last seen; it may be deleted
         before the volume is made."""
+        self._signed: dict[str, str] = {}
+        """Uids of claims that this process asks for → its signature."""
         self._certain: set[str] = set()
         """Uids of claims for which nothing can have been made: this process marked them as begun, they have
-        had that mark ever since, and the storage refused each try."""
+        had that mark ever since and no other signature, and the storage refused each try."""
         self._ours = {
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
@@ -110,14 +114,18 @@ class ProvisioningController(Controller[Key]):
 
     def _forget(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)
+        self._signed.pop(claim.uid, None)
         self._begun_by.pop(claim.uid, None)
         self._begun_for.pop(claim.uid, None)
 
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """What is certain of a claim goes with its mark: the next one may be that of another process, which
-        has lost its lease and does not know it yet."""
-        if new is not None and BEGUN not in new.metadata.finalizers:
+        has lost its lease and does not know it yet. And it goes when another process asks, too."""
+        if new is not None and not self._is_ours_alone(new):
             self._certain.discard(new.uid)
+
+    def _is_ours_alone(self, claim: PersistentVolumeClaim) -> bool:
+        return signatures(claim) == [self._signed.get(claim.uid)]
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
@@ -188,28 +196,42 @@ class ProvisioningController(Controller[Key]):
         certain what was made."""
         if BEGUN in claim.metadata.finalizers:
             return await self._still_begun(claim)
-        begun = await self._set_finalizers(claim, [*claim.metadata.finalizers, BEGUN])
+        begun = await self._sign(claim, [*claim.metadata.finalizers, BEGUN])
         known = self._claims.get(claim.key)
-        if known is not None and known.uid == claim.uid and BEGUN in known.metadata.finalizers:
+        if known is not None and known.uid == claim.uid and self._is_ours_alone(known):
             self._certain.add(claim.uid)  # else its end, or that of the mark, was told already
         return begun
 
     async def _still_begun(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """The claim as it is now. The cache may be late, and the claim gone since with the volume that was
-        made for it: one made then would be held by nothing, and be forgotten if its answer is lost."""
+        """The claim as it is now, signed. The cache may be late, and the claim gone since with the volume
+        that was made for it: one made then would be held by nothing, and be forgotten if its answer is
+        lost."""
         live = await self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
         self._claims.accept(live)
         if live.uid != claim.uid or BEGUN not in live.metadata.finalizers:
             raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
-        return live
+        if self._signed.get(live.uid) in signatures(live):
+            return live
+        return await self._sign(live, live.metadata.finalizers)
 
-    async def _end(self, claim: PersistentVolumeClaim) -> None:
-        await self._set_finalizers(claim, [each for each in claim.metadata.finalizers if each != BEGUN])
+    async def _sign(self, claim: PersistentVolumeClaim, finalizers: Sequence[str]) -> PersistentVolumeClaim:
+        """Stores that this process asks from now on: what another one has decided before is refused."""
+        answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim)})
+        known = self._claims.get(claim.key)
+        if known is not None and known.uid == claim.uid:  # else its end was told already
+            self._signed[claim.uid] = signature(claim)
+        return answer
+
+    async def _end(self, claim: PersistentVolumeClaim, *annotations: str) -> None:
+        """Lets the claim go, without these annotations."""
+        finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
+        await self._set_finalizers(claim, finalizers, dict.fromkeys((ASKED_BY, *annotations)))
 
     async def _set_finalizers(
-        self, claim: PersistentVolumeClaim, finalizers: list[str], **metadata: Any
+        self, claim: PersistentVolumeClaim, finalizers: Sequence[str], annotations: Mapping[str, str | None]
     ) -> PersistentVolumeClaim:
-        answer = await self.client.revise(claim, {"metadata": {"finalizers": finalizers, **metadata}})
+        metadata = {"finalizers": list(finalizers), "annotations": annotations}
+        answer = await self.client.revise(claim, {"metadata": metadata})
         self._claims.accept(answer)
         return answer
 
@@ -288,8 +310,7 @@ class ProvisioningController(Controller[Key]):
     async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
         """Has the scheduler choose another node: the volume cannot be made for this one, and
         nothing was made."""
-        finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
-        await self._set_finalizers(claim, finalizers, annotations={SELECTED_NODE: None})
+        await self._end(claim, SELECTED_NODE)
 
     async def _selected_node(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Node | None:
         """The node that the scheduler has chosen. One that has gone is left for another, as upstream has it

@@ -6,7 +6,8 @@ scheduler if its node has no room (ProvisioningReschedule). Of a mark that anoth
 nothing is known: a leader that has lost its lease may go on for a while (docs/safety.md, `two-leaders`).
 
 For which claims nothing can be there is remembered here as well, from the answers and what the watch tells
-alone.
+alone. Who goes on with what another process has begun signs it first: then nothing is certain any more for
+the other one, and its late writes are refused (docs/protocol.md, C3).
 """
 
 from __future__ import annotations
@@ -21,22 +22,26 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.near_arguments import given, near_to, of, said
-from mooring.simulation.checks.second_opinions.provisionings import BEGUN, DELAYED, wants
+from mooring.simulation.checks.second_opinions.provisionings import ASKED_BY, BEGUN, DELAYED, signed_by, wants
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
 from mooring.volumes.interfaces import ModifiableVolumePlugin
 
 UNTOUCHED: Memories[set[str]] = Memories(set)
-"""Of each provisioner: uids of claims that it has marked as begun, that have had that mark since, and of
-which each try had certainly no effect."""
+"""Of each provisioner: uids of claims that it has marked as begun, that have had that mark since and no other
+signature, and of which each try had certainly no effect."""
+
+
+SIGNED: Memories[dict[str, str]] = Memories(dict)
+"""Of each provisioner: uid of a claim → how it has signed it last."""
 
 
 BEGUN_FOR: Memories[dict[str, str]] = Memories(dict)
 """Of each provisioner: uid of a claim that has had that mark since → the node whose Node it has seen last."""
 
 
-LET_GO: Memories[dict[str, dict[str, Any]]] = Memories(dict)
-"""Of each provisioner: uid of a claim that it has let go last → with what else."""
+LET_GO: Memories[dict[str, Mapping[str, str | None]]] = Memories(dict)
+"""Of each provisioner: uid of a claim that it has let go last → with which annotations."""
 
 
 def of_finalizers(
@@ -44,35 +49,44 @@ def of_finalizers(
     asked: Any,
     claim: PersistentVolumeClaim,
     finalizers: Sequence[str],
-    **metadata: Any,
+    annotations: Mapping[str, str | None],
 ) -> Iterable[str]:
     """By this write a claim is held, or let go."""
     LET_GO.of(asked).pop(claim.uid, None)
     if BEGUN not in finalizers:
-        LET_GO.of(asked)[claim.uid] = metadata
+        LET_GO.of(asked)[claim.uid] = annotations
+    else:
+        SIGNED.of(asked)[claim.uid] = (annotations.get(ASKED_BY) or "").rpartition(" ")[2]
     return ()
 
 
+def _is_signed_by_it_alone(asked: Any, claim: PersistentVolumeClaim) -> bool:
+    return BEGUN in claim.metadata.finalizers and signed_by(claim) == [SIGNED.of(asked).get(claim.uid)]
+
+
 def of_a_beginning(answer: PersistentVolumeClaim, asked: Any, claim: PersistentVolumeClaim) -> Iterator[str]:
-    """Who writes first that it has begun knows that nothing is there, unless its end, or that of the mark, is
-    told already. What is asked for is written down."""
+    """Who writes first that it has begun knows that nothing is there, unless its end, or that of the mark, or
+    another one who asks, is told already. What is asked for is written down, and by whom."""
     known = asked._claims.get(claim.key)
-    told = known is None or known.uid != claim.uid or BEGUN not in known.metadata.finalizers
+    told = known is None or known.uid != claim.uid or not _is_signed_by_it_alone(asked, known)
     if BEGUN not in claim.metadata.finalizers and not told:
         UNTOUCHED.of(asked).add(claim.uid)
     if BEGUN not in answer.metadata.finalizers:
         yield f"claim {claim.key} is not marked, and its volume is about to be made"
+    if SIGNED.of(asked).get(claim.uid) not in signed_by(answer):
+        yield f"claim {claim.key} is not signed by who is about to ask for its volume"
 
 
 def of_a_change(
     answer: None, asked: Any, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
 ) -> Iterable[str]:
     """A claim that is told without the mark may be marked by another process next: also if this one tries to,
-    and has no answer. Of one that has gone nothing is to be known any more."""
+    and has no answer. So may one be that another has signed. Of one that has gone nothing is to be known any
+    more."""
     told = new or old
     if told is not None and (new is None or BEGUN not in new.metadata.finalizers):
         BEGUN_FOR.of(asked).pop(told.uid, None)
-    if new is not None and BEGUN not in new.metadata.finalizers:
+    if new is not None and not _is_signed_by_it_alone(asked, new):
         UNTOUCHED.of(asked).discard(new.uid)
     return ()
 
@@ -157,7 +171,7 @@ def of_a_failure(
     unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
     if (unsuited or unwanted) and let_go is None:
         yield f"claim {claim.key} is kept, and nothing is there for it ({type(answer).__name__})"
-    if unsuited and SELECTED_NODE not in (let_go or {}).get("annotations", {}):
+    if unsuited and SELECTED_NODE not in (let_go or {}):
         yield f"claim {claim.key} keeps its node, which cannot have its volume"
 
 

@@ -7,7 +7,7 @@ binding), KEP-2644 (a finalizer keeps the PersistentVolume until its disk is del
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -39,6 +39,7 @@ from mooring.volumes.spec import VolumeSpec
 ASKED = "volume.kubernetes.io/storage-provisioner"
 DELAYED = "WaitForFirstConsumer"
 BEGUN = "mooring.dev/provisioning"
+ASKED_BY = "mooring.dev/provisioning-asked-by"
 HELD_FOR_PLUGIN = "mooring.dev/provisioned"
 HELD_FOR_DRIVER = "external-provisioner.volume.kubernetes.io/finalizer"
 DRIVERS = {
@@ -200,15 +201,27 @@ def of_finalizers(
     asked: Any,
     claim: PersistentVolumeClaim,
     finalizers: Sequence[str],
-    **metadata: Any,
+    annotations: Mapping[str, str | None],
 ) -> Iterator[str]:
-    """That provisioning has begun is written once, and taken back once. Other finalizers are left alone, and
-    what has begun keeps its node."""
-    before = set(claim.metadata.finalizers)
-    if before.symmetric_difference(finalizers) != {BEGUN}:
+    """That provisioning has begun is written once, and taken back once; in between it is signed. Other
+    finalizers are left alone, and what has begun keeps its node. Each signature is the version that it is
+    written upon; with the mark all of them go."""
+    before, after = set(claim.metadata.finalizers), set(finalizers)
+    if before ^ after != {BEGUN} and not BEGUN in before == after:
         yield f"the finalizers of claim {claim.key} were {sorted(before)}, and are {finalizers}"
-    if metadata and (BEGUN in finalizers or metadata != {"annotations": {SELECTED_NODE: None}}):
-        yield f"with the finalizers {finalizers}, claim {claim.key} gets {metadata}"
+    if BEGUN in after:
+        former = signed_by(claim) if BEGUN in before else []
+        given = (annotations.get(ASKED_BY) or "").split()
+        right = given == [*former, claim.metadata.resource_version][-8:] and len(annotations) == 1
+    else:
+        right = annotations in ({ASKED_BY: None}, {ASKED_BY: None, SELECTED_NODE: None})
+    if not right:
+        yield f"with the finalizers {finalizers}, claim {claim.key} gets {annotations}"
+
+
+def signed_by(claim: PersistentVolumeClaim) -> list[str]:
+    """The signatures of those who ask for its volume."""
+    return claim.metadata.annotations.get(ASKED_BY, "").split()
 
 
 def of_content(

@@ -1,0 +1,120 @@
+"""Two processes that make volumes: one that has lost its lease and does not know it yet, or whose request is
+still on its way, and its successor, which goes on with what is begun."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from controller_stage import ControllerStage, Play
+from provisioning_scenes import only_volume, restarted, storage_says, waiting_claim
+
+from mooring.controllers.provisioning.askers import ASKED_BY, MOST
+from mooring.controllers.provisioning.decide import BEGUN
+from mooring.kube.errors import Conflict, Unreachable
+from mooring.kube.keys import ClaimKey
+from mooring.kube.objects import PersistentVolumeClaim
+from mooring.simulation.parts.faulty_transport import request
+from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused
+
+CLAIM = ClaimKey("default/c")
+LET_GO = request("PATCH", "persistentvolumeclaims/c")
+
+
+async def tries(controller: Any, error: Exception) -> None:
+    storage_says(controller, error)
+    with pytest.raises(type(error)):
+        await controller.reconcile(CLAIM)
+
+
+async def now(stage: ControllerStage) -> PersistentVolumeClaim:
+    return await stage.api.get(PersistentVolumeClaim, "c", "default")
+
+
+async def deleted(stage: ControllerStage, *controllers: Any) -> None:
+    await stage.api.delete(PersistentVolumeClaim, "c", "default")
+    for each in controllers:
+        await stage.fill(each, PersistentVolumeClaim)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_who_was_certain_lets_no_claim_go_for_which_its_successor_has_asked(play: Play, late: bool):
+    """Whether the former one knows it or not: the disk may be in the making (81039 of the swarm)."""
+
+    async def story(stage: ControllerStage):
+        former, _ = await waiting_claim(stage)
+        await tries(former, NotAsked("away"))
+        successor = await restarted(stage)
+        await deleted(stage, former, successor)
+        await tries(successor, OutcomeUnknown("lost"))
+        if not late:
+            await stage.fill(former, PersistentVolumeClaim)
+        with pytest.raises(NotAsked):
+            await former.reconcile(CLAIM)
+        assert BEGUN in (await now(stage)).metadata.finalizers
+
+    play(story)
+
+
+def test_a_request_that_is_still_on_its_way_lets_no_claim_go_for_which_a_successor_has_asked(play: Play):
+    async def story(stage: ControllerStage):
+        former, _ = await waiting_claim(stage)
+        await tries(former, StorageRefused("no such type"))
+        await deleted(stage, former)
+        on_its_way = stage.wire.hold(LET_GO)
+        letting_go = asyncio.create_task(former.reconcile(CLAIM))
+        await on_its_way.arrived.wait()
+        await tries(await restarted(stage), OutcomeUnknown("lost"))
+        on_its_way.release()
+        with pytest.raises(Conflict):
+            await letting_go
+        assert BEGUN in (await now(stage)).metadata.finalizers
+
+    play(story)
+
+
+def test_each_process_signs_once(play: Play):
+    """Two would else wake each other for ever."""
+
+    async def story(stage: ControllerStage):
+        former, _ = await waiting_claim(stage)
+        await tries(former, NotAsked("away"))
+        successor = await restarted(stage)
+        await tries(successor, NotAsked("away"))
+        signed = (await now(stage)).metadata
+        assert len(signed.annotations[ASKED_BY].split()) == 2
+        for each in (former, successor):
+            await stage.fill(each, PersistentVolumeClaim)
+            await tries(each, NotAsked("away"))
+        assert (await now(stage)).metadata == signed
+
+    play(story)
+
+
+def test_a_signature_whose_answer_was_lost_is_not_relied_upon(play: Play):
+    async def story(stage: ControllerStage):
+        await tries((await waiting_claim(stage))[0], NotAsked("away"))
+        successor = await restarted(stage)
+        stage.wire.unanswered(LET_GO)
+        with suppress(Unreachable):
+            await successor.reconcile(CLAIM)
+        await tries(successor, NotAsked("away"))
+        assert len((await now(stage)).metadata.annotations[ASKED_BY].split()) == 3
+
+    play(story)
+
+
+def test_the_signatures_do_not_grow_with_the_restarts_and_go_with_the_mark(play: Play):
+    async def story(stage: ControllerStage):
+        await tries((await waiting_claim(stage))[0], NotAsked("away"))
+        for _ in range(MOST + 1):
+            await tries(await restarted(stage), NotAsked("away"))
+        assert len((await now(stage)).metadata.annotations[ASKED_BY].split()) == MOST
+        await (await restarted(stage)).reconcile(CLAIM)
+        assert {(await only_volume(stage)).name} == stage.array.disks
+        left = (await now(stage)).metadata
+        assert (ASKED_BY in left.annotations, BEGUN in left.finalizers) == (False, False)
+
+    play(story)
