@@ -43,10 +43,11 @@ class Holder(Generic[T]):
         any more, and is returned without. Raises NotFound or Conflict if there is none of that uid."""
         async with self._turns[wanted.key]:
             live = await self._client.get(self._cached.kind, wanted.name, wanted.namespace)
+            self._accept(live)
             if live.uid != wanted.uid:
                 raise conflict(f"{wanted.RESOURCE.kind} {wanted.key} is another one by now")
             if self.has(live) or live.deleting:
-                return self._accept(live)
+                return live
             return await self._store(live, [*live.metadata.finalizers, self._finalizer])
 
     async def let_go(self, key: str, is_needed: Callable[[], Awaitable[bool]]) -> None:

@@ -15,6 +15,7 @@ from mooring.controllers.provisioning.decide import BEGUN
 from mooring.controllers.provisioning.originals import CLONED, copied_from
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Conflict
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import (
     PersistentVolume,
@@ -132,6 +133,30 @@ def test_a_claim_that_is_being_deleted_is_not_copied_any_more(play: Play):
         await stage.look("copy")  # a former process may have asked: the same is asked for again
         ((_, asked),) = stage.storage.calls
         assert asked.volume_content_source.volume.volume_id == "v"
+
+    play(story)
+
+
+@pytest.mark.parametrize("going", [False, True])
+def test_the_volume_of_a_former_original_is_not_copied(play: Play, going: bool):
+    """A late cache shows it as held. There is another one of its name: that is to be copied."""
+
+    async def story(stage: CopyStage) -> None:
+        held = {"metadata": {"finalizers": [CLONED]}}
+        await stage.api.patch(PersistentVolumeClaim, "original", held, "default")
+        if going:
+            await stage.api.delete(PersistentVolumeClaim, "original", "default")
+        await stage.fill(stage.controller, PersistentVolumeClaim, StorageClass, PersistentVolume)
+        unheld = {"metadata": {"finalizers": None}}
+        await stage.api.patch(PersistentVolumeClaim, "original", unheld, "default")
+        if not going:
+            await stage.api.delete(PersistentVolumeClaim, "original", "default")
+        await stage.claim("original", volumeName="other")
+        with pytest.raises(Conflict):
+            await stage.controller.reconcile(ClaimKey("default/copy"))
+        assert stage.storage.calls == []
+        with pytest.raises(InvalidSpec, match="not bound yet"):
+            await stage.controller.reconcile(ClaimKey("default/copy"))
 
     play(story)
 

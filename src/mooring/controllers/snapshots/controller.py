@@ -30,7 +30,7 @@ from mooring.controllers.snapshots.decide import (
 from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, SNAPSHOT_FINALIZER
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists
+from mooring.kube.errors import AlreadyExists, conflict
 from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
@@ -71,6 +71,7 @@ class SnapshotController(Controller[Key]):
         )
         self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
         self._sources = Holder(client, self._claims, CLAIM_FINALIZER)
+        self._protected = Holder(client, self._snapshots, SNAPSHOT_FINALIZER)
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterator[Key]:
         yield from self._of_claim(claim.key)
@@ -138,6 +139,8 @@ class SnapshotController(Controller[Key]):
                 assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to delete"
                 return await self._delete(snapshot, content)
             case Action.RELEASE:
+                if content is None and await self._has_content(snapshot):
+                    return True
                 finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
                 await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
                 return False
@@ -145,6 +148,14 @@ class SnapshotController(Controller[Key]):
                 return False
             case _:
                 assert_never(action)
+
+    async def _has_content(self, snapshot: VolumeSnapshot) -> bool:
+        """Whether there is a content that the cache does not show. It may be late, and a snapshot that is let
+        go leaves a content behind for good, with what the storage has: so it is not the last to be asked."""
+        content = await self.client.find(VolumeSnapshotContent, content_name(snapshot))
+        if content is not None:
+            self._contents.accept(content)
+        return content is not None
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
         pv = self._volumes.get(claim.spec.volume_name)
@@ -158,7 +169,7 @@ class SnapshotController(Controller[Key]):
         if isinstance(of_class, Reason):
             self.recorder.once(snapshot, "Warning", of_class)
             return False
-        snapshot = await self._protect(snapshot)
+        await self._protect(snapshot)
         await self._sources.hold(claim)
         body = content_body(snapshot, of_class, handle, pv.spec.volume_mode or "Filesystem")
         try:
@@ -180,14 +191,12 @@ class SnapshotController(Controller[Key]):
             self.recorder.once(snapshot, "Warning", Reason("SnapshotNotSupported", str(error)))
             return None
 
-    async def _protect(self, snapshot: VolumeSnapshot) -> VolumeSnapshot:
-        """Stores the finalizer before anything is made: the snapshot is deleted only after its content."""
-        if SNAPSHOT_FINALIZER in snapshot.metadata.finalizers:
-            return snapshot
-        finalizers = [*snapshot.metadata.finalizers, SNAPSHOT_FINALIZER]
-        snapshot = await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers}})
-        self._snapshots.accept(snapshot)
-        return snapshot
+    async def _protect(self, snapshot: VolumeSnapshot) -> None:
+        """Stores the finalizer before anything is made: the snapshot is deleted only after its content.
+        Conflict for one that is being deleted by now."""
+        held = await self._protected.hold(snapshot)
+        if held.deleting:
+            raise conflict(f"VolumeSnapshot {snapshot.key} is being deleted by now")
 
     async def _keep_source(
         self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent, claim: PersistentVolumeClaim
