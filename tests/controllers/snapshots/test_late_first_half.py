@@ -3,6 +3,7 @@ not a content that is there."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,12 @@ from controller_stage import Play
 from played_driver import NAME
 from tests.controllers.snapshots.test_roles import SnapshotHalves
 
+from mooring.controllers.snapshots.controller import LATEST_CREATION_S
 from mooring.controllers.snapshots.names import CLAIM_FINALIZER, SNAPSHOT_FINALIZER
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import Conflict, NotFound, Unreachable
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import VolumeSnapshot
+from mooring.simulation.parts.faulty_transport import request
 
 HELD = {"metadata": {"finalizers": [CLAIM_FINALIZER]}}
 USED = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
@@ -152,6 +155,48 @@ def test_a_snapshot_is_not_let_go_while_it_has_a_content_that_the_cache_does_not
         assert await stage.snapshot() is not None
         await stage.take()
         assert stage.storage.snapshots == {}
+        await stage.ask()
+        assert await stage.snapshot() is None
+
+    play(story)
+
+
+def test_a_content_whose_creation_comes_late_finds_its_snapshot_and_goes_with_it(play: Play):
+    """Nothing else would delete it, nor what the storage takes for it (81099 of the swarm)."""
+
+    async def story(stage: LateStage) -> None:
+        await stage.seen()
+        late = stage.wire.late(request("POST", "volumesnapshotcontents"))
+        with pytest.raises(Unreachable):
+            await stage.first.reconcile("default/s")
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        await stage.fill(stage.first, VolumeSnapshot)
+        await stage.first.reconcile("default/s")
+        await asyncio.sleep(LATEST_CREATION_S - 1)
+        await stage.first.reconcile("default/s")
+        await late.deliver()
+        await asyncio.sleep(1)
+        await stage.take()
+        await stage.first.reconcile("default/s")
+        assert await stage.snapshot() is not None
+        await stage.take()
+        assert stage.storage.snapshots == {}
+        await stage.ask()
+        await asyncio.sleep(LATEST_CREATION_S)
+        await stage.first.reconcile("default/s")
+        assert await stage.snapshot() is None
+
+    play(story)
+
+
+def test_a_snapshot_that_was_told_of_its_content_is_let_go_with_it(play: Play):
+    async def story(stage: LateStage) -> None:
+        await stage.ask()
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        for _ in range(2):
+            await stage.ask()
+            await stage.take()
+        assert await stage.content() is None
         await stage.ask()
         assert await stage.snapshot() is None
 

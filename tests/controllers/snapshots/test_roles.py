@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ from crashes import crashed_under
 from played_driver import NAME, Failing
 from requests_sent import marked
 
-from mooring.controllers.snapshots.controller import SnapshotController
+from mooring.controllers.snapshots.controller import LATEST_CREATION_S, SnapshotController
 from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.controllers.snapshots.names import BEING_CREATED, CLAIM_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
@@ -433,6 +434,8 @@ def test_killed_at_every_request_no_snapshot_is_left_behind(play: Play, after: b
             await stage.take()
         assert stage.storage.snapshots == {}
         assert await stage.content() is None
+        await asyncio.sleep(LATEST_CREATION_S)
+        await stage.first.reconcile("default/s")
         assert await stage.snapshot() is None
         return more
 

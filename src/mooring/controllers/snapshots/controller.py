@@ -24,6 +24,7 @@ from mooring.controllers.snapshots.decide import (
     content_name,
     decide,
     is_being_taken,
+    may_have_content_later,
     restored_from,
     status_of,
 )
@@ -31,6 +32,7 @@ from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, 
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, conflict
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
@@ -49,6 +51,9 @@ _EMPTY_STATUS: dict[str, Any] = {
     "error": None,
 }
 
+LATEST_CREATION_S = 150.0
+"""So long after its sender gave it up a request to create a content may take effect: longer than an API
+server works on one, and what is between may hold it back."""
 
 Key = str | ClaimKey
 
@@ -72,6 +77,9 @@ class SnapshotController(Controller[Key]):
         self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
         self._sources = Holder(client, self._claims, CLAIM_FINALIZER)
         self._protected = Holder(client, self._snapshots, SNAPSHOT_FINALIZER)
+        self._without_content = FirstSeen[str, str]()
+        """By the snapshots' keys: uids of those that go, and had no content when that was seen first."""
+        self._snapshots.when_gone(lambda gone: self._without_content.ages(gone.key, {}))
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterator[Key]:
         yield from self._of_claim(claim.key)
@@ -139,23 +147,37 @@ class SnapshotController(Controller[Key]):
                 assert content is not None, f"VolumeSnapshot {snapshot.key} has no content to delete"
                 return await self._delete(snapshot, content)
             case Action.RELEASE:
-                if content is None and await self._has_content(snapshot):
-                    return True
-                finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
-                await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
-                return False
+                return await self._release(snapshot, content)
             case Action.WAIT | Action.SETTLED:
                 return False
             case _:
                 assert_never(action)
 
+    async def _release(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> bool:
+        """Lets the snapshot go, once no content of it can come any more: one that is there then stays for
+        good, with what the storage has."""
+        if content is None:
+            if await self._has_content(snapshot):
+                return True
+            if (left := self._time_left(snapshot)) > 0:
+                self.queue.add_after(snapshot.key, left)
+                return False
+        finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
+        await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
+        return False
+
     async def _has_content(self, snapshot: VolumeSnapshot) -> bool:
-        """Whether there is a content that the cache does not show. It may be late, and a snapshot that is let
-        go leaves a content behind for good, with what the storage has: so it is not the last to be asked."""
+        """Whether there is a content that the cache does not show: it may be late."""
         content = await self.client.find(VolumeSnapshotContent, content_name(snapshot))
         if content is not None:
             self._contents.accept(content)
         return content is not None
+
+    def _time_left(self, snapshot: VolumeSnapshot) -> float:
+        """For how many seconds a content may come yet."""
+        waits = {snapshot.uid: ""} if may_have_content_later(snapshot) else {}
+        ages = self._without_content.ages(snapshot.key, waits)
+        return LATEST_CREATION_S - ages[snapshot.uid] if ages else 0.0
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
         pv = self._volumes.get(claim.spec.volume_name)
