@@ -141,6 +141,8 @@ class Registration:
         self._now = now
         self._random = random
         self._lock = asyncio.Lock()
+        self._failure: tuple[KubeError, float] | None = None
+        """How and when the last try failed, by the loop's time."""
         self._wake = asyncio.Event()
         self._ready = (True, "the node agent runs")
         self._acknowledged: frozenset[str] | None = None
@@ -179,7 +181,7 @@ class Registration:
         while True:
             try:
                 async with self._lock:
-                    await self._write()
+                    await self._try()
                 return
             except KubeError as error:
                 log.warning("registration failed", node=self._options.name, error=str(error), retry_s=RETRY_S)
@@ -188,12 +190,9 @@ class Registration:
     async def publish(self) -> None:
         """Makes volumesInUse known. Raises `KubeError` if that is not sure."""
         async with self._lock:
-            awaited = self._volumes_awaited()
-            if (
-                self._acknowledged != frozenset(self._volumes_in_use())
-                or self._acknowledged_awaited != awaited
-            ):
-                await self._write()
+            if self._has_news():
+                self._refuse_at_once()
+                await self._try()
 
     async def shut_down(self, message: str) -> None:
         """The last word of an agent that goes: Ready is False, with volumesInUse as they are now."""
@@ -210,6 +209,27 @@ class Registration:
                 pass
             self._wake.clear()
             await self.register()
+
+    # --- tries
+
+    def _has_news(self) -> bool:
+        volumes, awaited = frozenset(self._volumes_in_use()), self._volumes_awaited()
+        return self._acknowledged != volumes or self._acknowledged_awaited != awaited
+
+    async def _try(self) -> None:
+        self._failure = None
+        try:
+            await self._write()
+        except KubeError as error:
+            self._failure = (error, asyncio.get_running_loop().time())
+            raise
+
+    def _refuse_at_once(self) -> None:
+        """A try that has just failed has failed for all volumes that wait: else each of them would write."""
+        if self._failure is not None:
+            error, failed = self._failure
+            if asyncio.get_running_loop().time() - failed < RETRY_S:
+                raise error
 
     # --- the Node
 

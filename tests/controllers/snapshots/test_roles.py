@@ -14,8 +14,9 @@ from crashes import crashed_under
 from played_driver import NAME, Failing
 from requests_sent import marked
 
-from mooring.controllers.snapshots.controller import LATEST_CREATION_S, SnapshotController
+from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.kinds import DEFINITIONS
+from mooring.controllers.snapshots.late_contents import LATEST_CREATION_S
 from mooring.controllers.snapshots.names import BEING_CREATED, CLAIM_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code

@@ -24,15 +24,14 @@ from mooring.controllers.snapshots.decide import (
     content_name,
     decide,
     is_being_taken,
-    may_have_content_later,
     restored_from,
     status_of,
 )
+from mooring.controllers.snapshots.late_contents import LateContents
 from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, SNAPSHOT_FINALIZER
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, conflict
-from mooring.kube.first_seen import FirstSeen
+from mooring.kube.errors import AlreadyExists, ServerError, Unreachable, conflict
 from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
@@ -50,10 +49,6 @@ _EMPTY_STATUS: dict[str, Any] = {
     "restoreSize": None,
     "error": None,
 }
-
-LATEST_CREATION_S = 150.0
-"""So long after its sender gave it up a request to create a content may take effect: longer than an API
-server works on one, and what is between may hold it back."""
 
 Key = str | ClaimKey
 
@@ -77,9 +72,8 @@ class SnapshotController(Controller[Key]):
         self._volumes = self.watch(PersistentVolume, self._of_volume, matters=lambda pv: pv.spec)
         self._sources = Holder(client, self._claims, CLAIM_FINALIZER)
         self._protected = Holder(client, self._snapshots, SNAPSHOT_FINALIZER)
-        self._without_content = FirstSeen[str, str]()
-        """By the snapshots' keys: uids of those that go, and had no content when that was seen first."""
-        self._snapshots.when_gone(lambda gone: self._without_content.ages(gone.key, {}))
+        self._late = LateContents()
+        self._snapshots.when_gone(self._late.forget)
 
     def _touched_by_claim(self, claim: PersistentVolumeClaim) -> Iterator[Key]:
         yield from self._of_claim(claim.key)
@@ -158,8 +152,8 @@ class SnapshotController(Controller[Key]):
         good, with what the storage has."""
         if content is None:
             if await self._has_content(snapshot):
-                return True
-            if (left := self._time_left(snapshot)) > 0:
+                return False  # it marks the snapshot
+            if (left := self._late.time_left(snapshot)) > 0:
                 self.queue.add_after(snapshot.key, left)
                 return False
         finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
@@ -172,12 +166,6 @@ class SnapshotController(Controller[Key]):
         if content is not None:
             self._contents.accept(content)
         return content is not None
-
-    def _time_left(self, snapshot: VolumeSnapshot) -> float:
-        """For how many seconds a content may come yet."""
-        waits = {snapshot.uid: ""} if may_have_content_later(snapshot) else {}
-        ages = self._without_content.ages(snapshot.key, waits)
-        return LATEST_CREATION_S - ages[snapshot.uid] if ages else 0.0
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
         pv = self._volumes.get(claim.spec.volume_name)
@@ -198,6 +186,9 @@ class SnapshotController(Controller[Key]):
             self._contents.accept(await self.client.create(VolumeSnapshotContent, body))
         except AlreadyExists:
             return False  # the cache is stale: the watch event comes
+        except (Unreachable, ServerError):
+            self._late.unanswered(snapshot)
+            raise
         return True
 
     def _driver_and_handle(self, snapshot: VolumeSnapshot, pv: PersistentVolume) -> tuple[str, str] | None:

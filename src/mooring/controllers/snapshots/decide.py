@@ -87,11 +87,9 @@ def is_being_taken(snapshot: VolumeSnapshot) -> bool:
     return not snapshot.status.ready_to_use
 
 
-def may_have_content_later(snapshot: VolumeSnapshot) -> bool:
-    """Whether a content of a snapshot that has none may be on its way: it names none, and was never told of
-    one, so a request to create one may have had no answer. None is deleted later that nothing names: it may
-    be a copy of one, and what the storage has may be the original's (as upstream has it)."""
-    return not (
+def was_told_of_content(snapshot: VolumeSnapshot) -> bool:
+    """Whether it names its content, or says which one it has, or had."""
+    return bool(
         snapshot.spec.source.volume_snapshot_content_name
         or snapshot.status.bound_volume_snapshot_content_name
     )
