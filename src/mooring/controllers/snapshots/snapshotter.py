@@ -43,6 +43,9 @@ class SnapshotterController(Controller[str]):
         self._plugins = plugins
         # What this controller writes around a request does not mark a content: that would end its backoff.
         self._contents = self.watch(VolumeSnapshotContent, lambda each: [each.name], matters=_what_matters)
+        self._signed: set[str] = set()
+        """Uids of contents that this process has written its intent on."""
+        self._contents.when_gone(lambda each: self._signed.discard(each.uid))
 
     async def reconcile(self, key: str) -> None:
         """Takes one content a step further, until nothing is left to do."""
@@ -128,15 +131,21 @@ class SnapshotterController(Controller[str]):
 
     async def _store_intent(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         """Stores, before the storage is asked, that there may be a snapshot: after a crash
-        the next snapshotter knows."""
-        wanted: dict[str, Any] = {}
-        if not handle_of(content) and BEING_CREATED not in content.metadata.annotations:
-            wanted["annotations"] = {BEING_CREATED: "yes"}
-        if CONTENT_FINALIZER not in content.metadata.finalizers:
-            wanted["finalizers"] = [*content.metadata.finalizers, CONTENT_FINALIZER]
-        if not wanted:
-            return await self._still_held(content)
-        return self._accept(await self.client.revise(content, {"metadata": wanted}))
+        the next snapshotter knows. That one stores it anew, as another value, before it asks: what its
+        predecessor has decided, to take the mark off or to let the content go, is refused from then on
+        (docs/protocol.md, C3: a change of nothing leaves late writes valid)."""
+        if _is_begun(content):
+            content = await self._still_held(content)
+            if _is_begun(content) and content.uid in self._signed:
+                return content
+        finalizers = list(dict.fromkeys((*content.metadata.finalizers, CONTENT_FINALIZER)))
+        marked = {"annotations": {BEING_CREATED: content.metadata.resource_version}}
+        answer = self._accept(
+            await self.client.revise(content, {"metadata": marked | {"finalizers": finalizers}})
+        )
+        if self._contents.get(content.name) is not None:  # else its end was told already
+            self._signed.add(content.uid)
+        return answer
 
     async def _still_held(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         """The content as it is now. The cache of a snapshotter that has stood by may be late, and the content
@@ -162,8 +171,14 @@ class SnapshotterController(Controller[str]):
     # --- writing
 
     async def _answered(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
+        """Takes the mark off, unless the content was written since: another process may have asked then. If
+        that is not answered it may come late, and the next request is marked anew."""
         patch = {"metadata": {"annotations": {BEING_CREATED: None}}}
-        return self._accept(await self.client.revise(content, patch, any_version=True))
+        try:
+            return self._accept(await self.client.revise(content, patch))
+        except KubeError:
+            self._signed.discard(content.uid)
+            raise
 
     async def _release(self, content: VolumeSnapshotContent) -> None:
         finalizers = [each for each in content.metadata.finalizers if each != CONTENT_FINALIZER]
@@ -188,6 +203,12 @@ class SnapshotterController(Controller[str]):
     def _accept(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         self._contents.accept(content)
         return content
+
+
+def _is_begun(content: VolumeSnapshotContent) -> bool:
+    """Whether it is held, and the storage may have been asked for its snapshot."""
+    asked = BEING_CREATED in content.metadata.annotations or bool(handle_of(content))
+    return asked and CONTENT_FINALIZER in content.metadata.finalizers
 
 
 def _status(taken: Snapshot) -> dict[str, Any]:
