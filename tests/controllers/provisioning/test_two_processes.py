@@ -1,5 +1,5 @@
-"""Two processes that make volumes: one that has lost its lease and does not know it yet, or whose request is
-still on its way, and its successor, which goes on with what is begun."""
+"""Two processes that make and empty volumes: one that has lost its lease and does not know it yet, or whose
+request is still on its way, and its successor, which goes on with what is begun."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play
-from provisioning_scenes import only_volume, restarted, storage_says, waiting_claim
+from provisioning_scenes import only_volume, released, restarted, storage_says, waiting_claim
 
 from mooring.controllers.provisioning.askers import ASKED_BY, MOST
 from mooring.controllers.provisioning.decide import BEGUN
+from mooring.controllers.provisioning.reclaim import RECYCLING
 from mooring.kube.errors import Conflict, Unreachable
-from mooring.kube.keys import ClaimKey
-from mooring.kube.objects import PersistentVolumeClaim
+from mooring.kube.keys import ClaimKey, VolumeKey
+from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.errors import NotAsked, OutcomeUnknown, StorageRefused
 
 CLAIM = ClaimKey("default/c")
+VOLUME = VolumeKey("pv")
+OFFERED = request("PATCH", "persistentvolumes/pv", '"claimRef"')
 LET_GO = request("PATCH", "persistentvolumeclaims/c")
 
 
@@ -116,5 +119,79 @@ def test_the_signatures_do_not_grow_with_the_restarts_and_go_with_the_mark(play:
         assert {(await only_volume(stage)).name} == stage.array.disks
         left = (await now(stage)).metadata
         assert (ASKED_BY in left.annotations, BEGUN in left.finalizers) == (False, False)
+
+    play(story)
+
+
+async def emptying(stage: ControllerStage, successor: Any) -> asyncio.Task[None]:
+    """The successor is in the middle of it."""
+    begun = asyncio.Event()
+
+    async def slowly(disk: str) -> None:
+        begun.set()
+        await asyncio.sleep(10.0)
+
+    stage.array.recycle = slowly  # type: ignore[method-assign]
+    task = asyncio.create_task(successor.reconcile(VOLUME))
+    await begun.wait()
+    return task
+
+
+async def is_offered(stage: ControllerStage) -> bool:
+    reference = (await stage.api.get(PersistentVolume, "pv")).spec.claim_ref
+    return reference is None or not reference.uid
+
+
+def test_a_volume_is_not_offered_by_a_former_leader_while_its_successor_empties_it(play: Play):
+    """The next claim would have it, and what that has written would be removed."""
+
+    async def story(stage: ControllerStage):
+        former = await released(stage, policy="Recycle")
+        on_its_way = stage.wire.hold(OFFERED)
+        offering = asyncio.create_task(former.reconcile(VOLUME))
+        await on_its_way.arrived.wait()
+        successor = stage.make(type(former), plugins=stage.plugins())
+        await stage.fill(successor, PersistentVolume)
+        empties = await emptying(stage, successor)
+        on_its_way.release()
+        with pytest.raises(Conflict):
+            await offering
+        assert not await is_offered(stage)
+        await empties
+        assert await is_offered(stage)
+        assert RECYCLING not in (await stage.api.get(PersistentVolume, "pv")).metadata.annotations
+
+    play(story)
+
+
+def test_an_offer_of_its_own_that_comes_late_is_refused_while_the_volume_is_emptied_again(play: Play):
+    async def story(stage: ControllerStage):
+        controller = await released(stage, policy="Recycle")
+        late = stage.wire.late(OFFERED)
+        with pytest.raises(Unreachable):
+            await controller.reconcile(VOLUME)
+        empties = await emptying(stage, controller)
+        await late.deliver()
+        assert not await is_offered(stage)
+        await empties
+        assert await is_offered(stage)
+
+    play(story)
+
+
+def test_a_volume_that_cannot_be_emptied_is_written_once_in_a_process(play: Play):
+    """Each write would end the backoff."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage, policy="Recycle")
+
+        async def fails(disk: str) -> None:
+            raise OutcomeUnknown("lost")
+
+        stage.array.recycle = fails  # type: ignore[method-assign]
+        for _ in range(3):
+            with pytest.raises(OutcomeUnknown):
+                await controller.reconcile(VOLUME)
+        assert stage.wire.sent.count("PATCH /api/v1/persistentvolumes/pv") == 1
 
     play(story)

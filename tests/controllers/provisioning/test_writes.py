@@ -135,7 +135,7 @@ async def it_is_retained(stage: ControllerStage) -> tuple[Any, Key]:
 
 BEGIN = SIGN = END = "PATCH persistentvolumeclaims/c, unchanged"
 MADE = "POST persistentvolumes pvc"
-RELEASED = "PATCH persistentvolumes/pv, unchanged"
+EMPTIED = RELEASED = "PATCH persistentvolumes/pv, unchanged"
 GONE = "DELETE persistentvolumes/pv, the same"
 FAILED = "PATCH persistentvolumes/pv/status, the same"
 SCENES: list[Any] = [
@@ -151,7 +151,7 @@ SCENES: list[Any] = [
         (it_was_made_here, [GONE]),
         (it_is_held, [RELEASED, GONE]),
         (an_administrator_made_it, [GONE]),
-        (it_is_to_be_emptied, [RELEASED]),
+        (it_is_to_be_emptied, [EMPTIED, RELEASED]),
         (nothing_deletes_it, [FAILED]),
         (it_is_retained, [RELEASED]),
     )

@@ -38,6 +38,9 @@ from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.reclaim import to_be_reclaimed
 from mooring.volumes.spec import VolumeSpec
 
+RECYCLING = "mooring.dev/recycling"
+"""Annotation of a PersistentVolume that is being emptied: the version upon which that was begun."""
+
 
 class Reclaimer:
     """Carries out the reclaim policies Delete and Recycle. `again(pv)` tries a volume again later; a change
@@ -63,16 +66,20 @@ class Reclaimer:
         self._deleted: set[str] = set()
         """Uids of PersistentVolumes whose disks are deleted: what keeps the object, or a write that failed,
         is no reason to ask the storage again."""
-        volumes.when_gone(lambda pv: self._deleted.discard(pv.uid))
+        self._recycled: set[str] = set()
+        """Uids of those that this process has begun to empty, and not offered again since."""
+        volumes.when_gone(self._forget)
+
+    def _forget(self, pv: PersistentVolume) -> None:
+        self._deleted.discard(pv.uid)
+        self._recycled.discard(pv.uid)
 
     async def delete(self, pv: PersistentVolume) -> None:
         """Deletes the volume from the storage, then from the API."""
         if pv.uid not in self._deleted:
             if not await self._reclaim(pv, self._delete_from_storage, "VolumeDelete", "VolumeFailedDelete"):
                 return
-            known = self._volumes.get(pv.name)
-            if known is not None and known.uid == pv.uid:  # or its end was told already
-                self._deleted.add(pv.uid)
+            self._remember(self._deleted, pv)
             self._log.info("Deleted", volume=pv.name)
         pv = await self.release(pv)
         if not pv.deleting:
@@ -90,10 +97,30 @@ class Reclaimer:
     async def recycle(self, pv: PersistentVolume) -> None:
         """Removes the content and takes the volume from its claim: another claim can have it, or, if it was
         reserved by name, the next one of that name."""
-        if await self._reclaim(pv, self._recycle_in_storage, "VolumeFailedRecycle", "VolumeFailedRecycle"):
+        kind = "VolumeFailedRecycle"
+        if (emptied := await self._reclaim(pv, self._recycle_in_storage, kind, kind)) is not None:
             self._recorder.event(pv, "Normal", "VolumeRecycled", "Volume recycled")
-            self._volumes.accept(await self._client.revise(pv, unbound(pv)))
+            self._recycled.discard(pv.uid)  # the offer may come late
+            self._volumes.accept(await self._client.revise(emptied, _offered(emptied)))
             self._log.info("Recycled", volume=pv.name)
+
+    async def _begin_to_empty(self, pv: PersistentVolume) -> PersistentVolume:
+        """Writes the volume before it is emptied: an offer of it that was decided before, by a former leader,
+        or that was not answered, is refused from then on. One that came late would have it emptied under its
+        next claim."""
+        if pv.uid in self._recycled:
+            return pv
+        patch = {"metadata": {"annotations": {RECYCLING: pv.metadata.resource_version}}}
+        begun = await self._client.revise(pv, patch)
+        self._volumes.accept(begun, tell=False)  # which would end the backoff
+        self._remember(self._recycled, pv)
+        self._client.check_leading()
+        return begun
+
+    def _remember(self, uids: set[str], pv: PersistentVolume) -> None:
+        known = self._volumes.get(pv.name)
+        if known is not None and known.uid == pv.uid:  # or its end was told already
+            uids.add(pv.uid)
 
     async def fail(self, pv: PersistentVolume, reason: Reason) -> None:
         """Says that the volume, whose claim is gone, is deleted by no plugin."""
@@ -103,14 +130,14 @@ class Reclaimer:
     async def _reclaim(
         self,
         pv: PersistentVolume,
-        act: Callable[[PersistentVolume], Awaitable[None]],
+        act: Callable[[PersistentVolume], Awaitable[PersistentVolume]],
         later: str,
         failed: str,
-    ) -> bool:
-        """Runs `act` if the volume is unused, and returns whether it ran. Raises what `act`
-        raises, after an event on the volume."""
+    ) -> PersistentVolume | None:
+        """Runs `act` if the volume is unused, and returns the volume as that has left it; None if it did not
+        run. Raises what `act` raises, after an event on the volume."""
         if not await self._is_marked(pv) or not await self._claim_is_gone(pv):
-            return False
+            return None
         try:
             if nodes := self._known_nodes(pv) or await self._attached_to(pv):
                 raise DeletedVolumeInUse(pv.name, nodes)
@@ -119,28 +146,28 @@ class Reclaimer:
             if others := await self._named_by_others(pv):
                 raise DeletedVolumeInUse(pv.name, users=others)
             if not await self._is_marked(pv):  # the reads took time
-                return False
+                return None
             self._client.check_leading()
-            await act(pv)
+            return await act(pv)
         except DeletedVolumeInUse as error:
             self._recorder.once(pv, "Normal", Reason(later, str(error)))
             if not self._known_nodes(pv):  # else its detach brings it back
                 self._again(pv)
-            return False
+            return None
         except KubeError:
             raise
         except Exception as error:
             await self._failed(pv, Reason(failed, str(error)))
             raise
-        return True
 
-    async def _delete_from_storage(self, pv: PersistentVolume) -> None:
+    async def _delete_from_storage(self, pv: PersistentVolume) -> PersistentVolume:
         spec = VolumeSpec.of_persistent_volume(to_csi(pv))  # a former in-tree volume is its driver's
         if maker := made_by(pv):
             plugin = self._plugins.find_deletable_plugin_by_name(maker)
         else:
             plugin = self._plugins.find_deletable_plugin_by_spec(spec)
         await plugin.new_deleter(spec).delete()
+        return pv
 
     async def _named_by_others(self, pv: PersistentVolume) -> list[str]:
         """Returns which other PersistentVolumes have the same storage, where people wrote them: a name of a
@@ -163,14 +190,16 @@ class Reclaimer:
         except VolumeError:  # of no plugin of this process, or one that cannot be understood
             return None
 
-    async def _recycle_in_storage(self, pv: PersistentVolume) -> None:
+    async def _recycle_in_storage(self, pv: PersistentVolume) -> PersistentVolume:
         spec = VolumeSpec.of_persistent_volume(pv)
         plugin = self._plugins.find_recyclable_plugin_by_spec(spec)
 
         def record(type_: EventType, message: str) -> None:
             self._recorder.event(pv, type_, "VolumeRecycle", message)
 
+        begun = await self._begin_to_empty(pv)
         await plugin.recycle(pv.name, spec, record)
+        return begun
 
     async def _is_marked(self, pv: PersistentVolume) -> bool:
         """Whether the volume is still to be reclaimed, and names the same claim: from that mark on the
@@ -221,6 +250,13 @@ class Reclaimer:
         self._volumes.accept(
             await self._client.revise(pv, {"status": status}, subresource="status", any_version=True)
         )
+
+
+def _offered(pv: PersistentVolume) -> dict[str, Any]:
+    """The patch that offers an emptied volume again."""
+    patch = unbound(pv)
+    annotations = patch.get("metadata", {}).get("annotations", {})
+    return {**patch, "metadata": {"annotations": {**annotations, RECYCLING: None}}}
 
 
 def has_no_claim(pv: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:

@@ -86,7 +86,7 @@ def of_others(answer: Sequence[str], mark: Mark, asked: Reclaimer, pv: Persisten
 
 
 def of_reclaiming(
-    answer: bool, mark: Mark, asked: Reclaimer, pv: PersistentVolume, *how: object
+    answer: PersistentVolume | None, mark: Mark, asked: Reclaimer, pv: PersistentVolume, *how: object
 ) -> Iterator[str]:
     """Nothing is destroyed before all has been read: the mark first, then the claim, what is attached, and
     the pods that may have it mounted; and the mark once more."""
