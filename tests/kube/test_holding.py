@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mooring.kube.errors import Conflict, NotFound
-from mooring.kube.holding import Holder
+from mooring.kube.errors import Conflict, NotFound, Unreachable
+from mooring.kube.holding import HELD_ANEW, Holder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap
 from mooring.simulation.parts.faulty_transport import request
@@ -27,6 +27,10 @@ class Stage:
         self.cached = Informer(api.client, ConfigMap, random=Random(1))
         self.holder = Holder(api.client, self.cached, FINALIZER)
         self.needed = 0  # by so many
+
+    def another(self, api: Any) -> Holder[ConfigMap]:
+        """The holder of another process."""
+        return Holder(api.client, Informer(api.client, ConfigMap, random=Random(1)), FINALIZER)
 
     async def create(self, name: str = "o") -> ConfigMap:
         return await self.admin.create(
@@ -154,5 +158,57 @@ def test_its_successor_is_not_held_for_it(play: Any):
         with pytest.raises(Conflict):
             await stage.holder.hold(made)
         assert FINALIZER not in await stage.finalizers()
+
+    play(story)
+
+
+TAKEN_OFF = request("PATCH", "configmaps/o", '"finalizers":["example.com/other"]')
+
+
+def test_what_its_successor_holds_is_not_let_go_by_a_write_that_is_still_on_its_way(play: Any):
+    """The claim would go, and its disk with it, while it is copied."""
+
+    async def story(api: Any) -> None:
+        stage = Stage(api)
+        await stage.holder.hold(await stage.create())
+        on_its_way = stage.wire.hold(TAKEN_OFF)
+        letting_go = asyncio.create_task(stage.holder.let_go("default/o", stage.is_needed))
+        await on_its_way.arrived.wait()
+        seen = await stage.admin.get(ConfigMap, "o", "default")
+        await stage.another(api).hold(seen)
+        on_its_way.release()
+        with pytest.raises(Conflict):
+            await letting_go
+        assert FINALIZER in await stage.finalizers()
+
+    play(story)
+
+
+def test_what_it_holds_again_is_not_let_go_by_a_late_write_of_its_own(play: Any):
+    async def story(api: Any) -> None:
+        stage = Stage(api)
+        made = await stage.create()
+        await stage.holder.hold(made)
+        late = stage.wire.late(TAKEN_OFF)
+        with pytest.raises(Unreachable):
+            await stage.holder.let_go("default/o", stage.is_needed)
+        await stage.holder.hold(made)
+        await late.deliver()
+        assert FINALIZER in await stage.finalizers()
+
+    play(story)
+
+
+def test_a_process_that_finds_it_held_writes_it_once_and_takes_that_off_with_the_finalizer(play: Any):
+    async def story(api: Any) -> None:
+        stage = Stage(api)
+        made = await stage.create()
+        await stage.another(api).hold(made)
+        held = await stage.holder.hold(made)
+        assert HELD_ANEW in held.metadata.annotations
+        assert await stage.holder.hold(made) == held
+        await stage.holder.let_go("default/o", stage.is_needed)
+        left = (await stage.admin.get(ConfigMap, "o", "default")).metadata
+        assert (left.finalizers, left.annotations) == (("example.com/other",), {})
 
     play(story)

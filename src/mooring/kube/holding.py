@@ -6,15 +6,15 @@ Guarantees:
 - Neither believes the cache alone, which may be late: that of a process that has stood by, above all.
 - Of one process, one task at a time holds an object or lets it go. Else one that has just looked who needs it
   would take the finalizer off under another, which has found it in its place.
-
-What another process writes late, after it has lost its lease, may take the finalizer off nevertheless: what
-is needed for long is held again when its object changes.
+- What another process has decided, and writes late, after it has lost its lease, takes no finalizer off: who
+  finds an object held, and has not written it itself, changes it (docs/protocol.md, C3: a change of nothing
+  leaves late writes valid).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mooring.key_locks import KeyLocks
 from mooring.kube.client import Client
@@ -23,6 +23,8 @@ from mooring.kube.informer import Informer
 from mooring.kube.objects import Object
 
 T = TypeVar("T", bound=Object)
+HELD_ANEW = "mooring.dev/held-anew"
+"""Annotation of what a process holds that has found it held: the version that it has found."""
 
 
 class Holder(Generic[T]):
@@ -33,6 +35,9 @@ class Holder(Generic[T]):
         self._cached = cached
         self._finalizer = finalizer
         self._turns = KeyLocks()
+        self._held: set[str] = set()
+        """Uids of what this process has held, and not let go since."""
+        cached.when_gone(lambda each: self._held.discard(each.uid))
 
     def has(self, each: T) -> bool:
         """Whether the object, as it was read, is held."""
@@ -46,9 +51,13 @@ class Holder(Generic[T]):
             self._accept(live)
             if live.uid != wanted.uid:
                 raise conflict(f"{wanted.RESOURCE.kind} {wanted.key} is another one by now")
-            if self.has(live) or live.deleting:
+            if self.has(live) and live.uid not in self._held:
+                patch = {"annotations": {HELD_ANEW: live.metadata.resource_version}}
+            elif self.has(live) or live.deleting:
                 return live
-            return await self._store(live, [*live.metadata.finalizers, self._finalizer])
+            else:
+                patch = {"finalizers": [*live.metadata.finalizers, self._finalizer]}
+            return self._remember(await self._store(live, patch))
 
     async def let_go(self, key: str, is_needed: Callable[[], Awaitable[bool]]) -> None:
         """Takes the finalizer off, unless the object is needed, which is asked live: a finalizer that is
@@ -57,11 +66,17 @@ class Holder(Generic[T]):
             known = self._cached.get(key)
             if known is not None and self.has(known) and not await is_needed():
                 rest = [each for each in known.metadata.finalizers if each != self._finalizer]
-                await self._store(known, rest)
+                self._held.discard(known.uid)  # this may come late, too
+                await self._store(known, {"finalizers": rest or None, "annotations": {HELD_ANEW: None}})
 
-    async def _store(self, read: T, finalizers: list[str]) -> T:
-        patch = {"metadata": {"finalizers": finalizers or None}}
-        return self._accept(await self._client.revise(read, patch))
+    async def _store(self, read: T, patch: dict[str, Any]) -> T:
+        return self._accept(await self._client.revise(read, {"metadata": patch}))
+
+    def _remember(self, held: T) -> T:
+        known = self._cached.get(held.key)
+        if known is not None and known.uid == held.uid:  # else its end was told already
+            self._held.add(held.uid)
+        return held
 
     def _accept(self, answer: T) -> T:
         self._cached.accept(answer)
