@@ -99,6 +99,8 @@ class Orders:
         if node is not None and not (is_same_boot(node, target) and _answers_as_known(node, known)):
             self._nodes.accept(node)
             return
+        if step.again:
+            fence = await self._statuses.take_up(fence)
         heard = await self._heard(fence, target, step)
         judged = judge(
             heard.answer,

@@ -1,4 +1,4 @@
-"""Writes the status of a NodeFence."""
+"""Writes NodeFences: the status, and before an order is given that may have been given before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from mooring.controllers.fencing import metrics
 from mooring.controllers.fencing.detection import HEARD_BY_PEERS
+from mooring.controllers.fencing.names import TAKEN_UP
 from mooring.kube.client import Client
 from mooring.kube.informer import Informer
 from mooring.kube.objects.fencing import NodeFence
@@ -37,6 +38,15 @@ class Statuses:
         self._fences.accept(written)
         metrics.counted(self._fences.items(), Phase.OPEN)
         return written
+
+    async def take_up(self, fence: NodeFence) -> NodeFence:
+        """Before the outcome of an order is changed whose answer is not known: an answer to it that is still
+        to be written, by a former leader, is refused from then on (docs/protocol.md, C3: a change of nothing
+        leaves late writes valid)."""
+        patch = {"metadata": {"annotations": {TAKEN_UP: fence.metadata.resource_version}}}
+        taken = await self._client.revise(fence, patch)
+        self._fences.accept(taken)
+        return taken
 
 
 def _conditions(fence: NodeFence, reason: Reason, now: Now) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class Unfencing:
 
     async def let_in(self, fence: NodeFence, mechanism: str, token: str) -> bool:
         """Orders a mechanism to let a node in that no fence in force shuts out."""
+        await self._statuses.take_up(fence)
         return await self._order(fence, mechanism, token) is None
 
     async def _order(

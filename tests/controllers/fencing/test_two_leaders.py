@@ -1,0 +1,89 @@
+"""Two fencing controllers: one whose last write is still on its way when its lease is over, and its
+successor, which takes its order up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from played_mechanism import Manner
+
+from mooring.controllers.fencing.keys import FenceKey, MechanismKey
+from mooring.fence.interface import Scope
+from mooring.kube.errors import Unreachable
+from mooring.kube.keys import NodeKey
+from mooring.kube.objects import Node
+from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
+from mooring.simulation.parts.faulty_transport import Fault, request
+
+KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)
+
+
+async def another(stage: Any) -> Any:
+    controller = stage.controller()
+    await stage.fill(controller, *KINDS)
+    return controller
+
+
+async def lost(stage: Any, scope: Scope) -> str:
+    """The name of the fence of a node that does not answer; nothing was ordered yet."""
+    stage.bmc.scope = scope
+    await stage.attachment(await stage.node("a"))
+    await stage.node("b")
+    await stage.mechanism()
+    await stage.policy("bmc")
+    await (await another(stage)).reconcile(MechanismKey("bmc"))
+    await stage.silent("a")
+    await (await another(stage)).reconcile(NodeKey("a"))
+    return (await stage.fence("a")).name
+
+
+async def answers_late(stage: Any, name: str, outcome: str) -> Fault:
+    """A controller has ordered; the answer that it writes is on its way."""
+    late = stage.wire.late(request("PATCH", f"nodefences/{name}/status", f'"outcome":"{outcome}"'))
+    with pytest.raises(Unreachable):
+        await (await another(stage)).reconcile(FenceKey(name))
+    return late
+
+
+@pytest.mark.parametrize("scope", [Scope.POWER, Scope.STORAGE])
+def test_that_an_order_has_not_struck_is_not_written_when_it_was_given_again_and_has(
+    fencing: Any, scope: Scope
+):
+    """What a storage has shut out would stay so for good: of that order nothing is asked any more."""
+
+    async def story(stage: Any):
+        name = await lost(stage, scope)
+        stage.bmc.manner = Manner.REFUSES
+        late = await answers_late(stage, name, "NotFenced")
+        stage.bmc.manner, stage.bmc.takes_s = Manner.HONEST, 5.0
+        successor = asyncio.create_task((await another(stage)).reconcile(FenceKey(name)))
+        await asyncio.sleep(7.0)
+        assert stage.machines.off == {"a"}, "it has struck, and has not answered"
+        await late.deliver()
+        await successor
+        status = (await stage.fence("a")).status
+        assert [each.outcome for each in status.attempts] == ["Fenced"]
+        assert status.proof == status.attempts[0].token
+
+    fencing(story)
+
+
+def test_a_fence_is_not_in_force_by_an_answer_that_comes_when_the_node_was_let_in(fencing: Any):
+    """What the node has would be released, and it may write still."""
+
+    async def story(stage: Any):
+        name = await lost(stage, Scope.STORAGE)
+        late = await answers_late(stage, name, "Fenced")
+        await stage.report("a")
+        successor = asyncio.create_task((await another(stage)).reconcile(FenceKey(name)))
+        await asyncio.sleep(0.8)  # the mechanism has looked, and is to let it in
+        assert stage.machines.off == {"a"}
+        await late.deliver()
+        await successor
+        assert stage.machines.off == set()
+        status = (await stage.fence("a")).status
+        assert (status.proof, status.attempts[0].outcome) == ("", "Unknown")
+
+    fencing(story)
