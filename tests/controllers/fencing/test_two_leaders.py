@@ -13,9 +13,11 @@ from mooring.controllers.fencing.keys import FenceKey, MechanismKey
 from mooring.fence.interface import Scope
 from mooring.kube.errors import Unreachable
 from mooring.kube.keys import NodeKey
-from mooring.kube.objects import Node
+from mooring.kube.objects import Node, VolumeAttachment
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
 from mooring.simulation.parts.faulty_transport import Fault, request
+from mooring.volumes.names import FENCE_EVIDENCE
+from mooring.volumes.statements import evidence_of
 
 KINDS = (Node, FencePolicy, FenceMechanism, NodeFence)
 
@@ -85,5 +87,44 @@ def test_a_fence_is_not_in_force_by_an_answer_that_comes_when_the_node_was_let_i
         assert stage.machines.off == set()
         status = (await stage.fence("a")).status
         assert (status.proof, status.attempts[0].outcome) == ("", "Unknown")
+
+    fencing(story)
+
+
+async def released_late(stage: Any) -> tuple[str, Fault]:
+    """A fence whose mechanism lied: its evidence is on its way, and its node reports in the same boot."""
+    name = await lost(stage, Scope.POWER)
+    stage.bmc.manner = Manner.LIES
+    late = stage.wire.late(request("PATCH", "volumeattachments/va", FENCE_EVIDENCE))
+    with pytest.raises(Unreachable):
+        await (await another(stage)).reconcile(FenceKey(name))
+    await stage.report("a")
+    return name, late
+
+
+def test_what_is_withdrawn_is_not_released_by_a_write_that_comes_late(fencing: Any):
+    """Evidence names the boot, which runs on: it would count as soon as the node fell silent."""
+
+    async def story(stage: Any):
+        name, late = await released_late(stage)
+        await (await another(stage)).reconcile(FenceKey(name))
+        await late.deliver()
+        record = await stage.api.get(VolumeAttachment, "va")
+        assert evidence_of(record) is None
+        assert (await stage.fence("a")).status.phase in ("AwaitingPerson", "Cancelled")
+
+    fencing(story)
+
+
+def test_what_is_released_is_written_on_a_record_that_has_changed_meanwhile(fencing: Any):
+    async def story(stage: Any):
+        name = await lost(stage, Scope.POWER)
+        held = stage.wire.hold(request("PATCH", "volumeattachments/va", FENCE_EVIDENCE))
+        releases = asyncio.create_task((await another(stage)).reconcile(FenceKey(name)))
+        await held.arrived.wait()
+        await stage.api.patch(VolumeAttachment, "va", {"metadata": {"annotations": {"changed": "since"}}})
+        held.release()
+        await releases
+        assert evidence_of(await stage.api.get(VolumeAttachment, "va")) is not None
 
     fencing(story)

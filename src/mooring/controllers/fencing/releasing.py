@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mooring.controllers.fencing import volume_fences
-from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, is_of_a_fence
+from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, WITHDRAWN, is_of_a_fence
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
 from mooring.kube.client import Client
@@ -28,6 +28,8 @@ from mooring.volumes.names import FENCE_EVIDENCE, NODE_UID
 from mooring.volumes.out_of_service import EFFECT, TAINT, spent, taint_of, time_to_add
 from mooring.volumes.statements import Evidence, evidence_annotation, evidence_of
 
+MOST_TRIES = 5
+"""So often is a write tried that another one has overtaken."""
 Accept = Callable[[Node], None]
 """Is told of a Node that was written, or that a live read has shown to be another than was known."""
 
@@ -93,13 +95,16 @@ async def _check_releases(client: Client, fence: NodeFence, proof: FenceAttempt)
 
 
 async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:
-    """Takes back what is still there of the release. Idempotent."""
+    """Takes back what is still there of the release. Idempotent. A record without evidence is written, too,
+    so that what is still on its way there, of a former leader or of this one, is refused: it would release
+    what runs on (docs/protocol.md, C3: a change of nothing leaves late writes valid)."""
     target = fence.status.target
     assert target is not None
     for record in await records_of(client, target):
         evidence = evidence_of(record)
-        if evidence is not None and evidence.by == f"NodeFence {fence.name}":
-            await _written(client, record, {FENCE_EVIDENCE: None})
+        if evidence is None or evidence.by == f"NodeFence {fence.name}":
+            withdrawn = {WITHDRAWN: record.metadata.resource_version}
+            await _written(client, record, {FENCE_EVIDENCE: None, **withdrawn})
     await welcome(client, target.node_name, accept)
 
 
@@ -127,12 +132,18 @@ async def records_of(client: Client, target: FenceTarget) -> list[VolumeAttachme
 
 async def _written(client: Client, record: VolumeAttachment, annotations: dict[str, Any]) -> bool:
     """Whether it was written: one that is gone by now needs nothing. What is stated is about the node, so
-    that a record that has changed meanwhile is written all the same."""
-    try:
-        await client.revise(record, {"metadata": {"annotations": annotations}}, any_version=True)
-    except (Conflict, NotFound):
-        return False
-    return True
+    that a record that has changed meanwhile is written all the same, in its latest version. Raises Conflict
+    after a few."""
+    live: VolumeAttachment | None = record
+    for _ in range(MOST_TRIES):
+        if live is None or live.uid != record.uid:
+            return False
+        try:
+            await client.revise(live, {"metadata": {"annotations": annotations}})
+            return True
+        except (Conflict, NotFound):
+            live = await client.find(VolumeAttachment, record.name)
+    raise conflict(f"VolumeAttachment {record.name} is written by another all the time")
 
 
 async def _set_taints(client: Client, node: Node, taints: tuple[Taint, ...]) -> Node:
