@@ -78,6 +78,22 @@ def test_a_request_that_is_still_on_its_way_lets_no_claim_go_for_which_a_success
     play(story)
 
 
+def test_a_request_of_its_own_that_comes_late_lets_no_claim_go_for_which_it_has_asked_again(play: Play):
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        await tries(controller, NotAsked("away"))
+        await deleted(stage, controller)
+        late = stage.wire.late(LET_GO)
+        storage_says(controller, StorageRefused("no such type"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile(CLAIM)
+        await tries(controller, OutcomeUnknown("lost"))
+        await late.deliver()
+        assert BEGUN in (await now(stage)).metadata.finalizers
+
+    play(story)
+
+
 def test_each_process_signs_once(play: Play):
     """Two would else wake each other for ever."""
 

@@ -87,6 +87,8 @@ class ProvisioningController(Controller[Key]):
         before the volume is made."""
         self._signed: dict[str, str] = {}
         """Uids of claims that this process asks for → its signature."""
+        self._may_end: set[str] = set()
+        """Uids of claims that this process was to let go, and has no answer: that may come late."""
         self._certain: set[str] = set()
         """Uids of claims for which nothing can have been made: this process marked them as begun, they have
         had that mark ever since and no other signature, and the storage refused each try."""
@@ -115,6 +117,7 @@ class ProvisioningController(Controller[Key]):
     def _forget(self, claim: PersistentVolumeClaim) -> None:
         self._certain.discard(claim.uid)
         self._signed.pop(claim.uid, None)
+        self._may_end.discard(claim.uid)
         self._begun_by.pop(claim.uid, None)
         self._begun_for.pop(claim.uid, None)
 
@@ -210,22 +213,32 @@ class ProvisioningController(Controller[Key]):
         self._claims.accept(live)
         if live.uid != claim.uid or BEGUN not in live.metadata.finalizers:
             raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
-        if self._signed.get(live.uid) in signatures(live):
+        if self._signed.get(live.uid) in signatures(live) and live.uid not in self._may_end:
             return live
         return await self._sign(live, live.metadata.finalizers)
 
     async def _sign(self, claim: PersistentVolumeClaim, finalizers: Sequence[str]) -> PersistentVolumeClaim:
-        """Stores that this process asks from now on: what another one has decided before is refused."""
+        """Stores that this process asks from now on: what another one, or this one, has decided before is
+        refused."""
         answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim)})
-        known = self._claims.get(claim.key)
-        if known is not None and known.uid == claim.uid:  # else its end was told already
+        self._may_end.discard(claim.uid)
+        if self._is_known(claim):  # else its end was told already
             self._signed[claim.uid] = signature(claim)
         return answer
+
+    def _is_known(self, claim: PersistentVolumeClaim) -> bool:
+        known = self._claims.get(claim.key)
+        return known is not None and known.uid == claim.uid
 
     async def _end(self, claim: PersistentVolumeClaim, *annotations: str) -> None:
         """Lets the claim go, without these annotations."""
         finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
-        await self._set_finalizers(claim, finalizers, dict.fromkeys((ASKED_BY, *annotations)))
+        try:
+            await self._set_finalizers(claim, finalizers, dict.fromkeys((ASKED_BY, *annotations)))
+        except KubeError:
+            if self._is_known(claim):
+                self._may_end.add(claim.uid)
+            raise
 
     async def _set_finalizers(
         self, claim: PersistentVolumeClaim, finalizers: Sequence[str], annotations: Mapping[str, str | None]
