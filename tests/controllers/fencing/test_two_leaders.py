@@ -128,3 +128,21 @@ def test_what_is_released_is_written_on_a_record_that_has_changed_meanwhile(fenc
         assert evidence_of(await stage.api.get(VolumeAttachment, "va")) is not None
 
     fencing(story)
+
+
+def test_what_a_mechanism_said_before_it_was_described_anew_is_not_written_late(fencing: Any):
+    """Until the next check, hours later, no word of it would count that a machine was on."""
+
+    async def story(stage: Any):
+        await stage.node("a")
+        await stage.mechanism()
+        late = stage.wire.late(request("PATCH", "fencemechanisms/bmc/status"))
+        with pytest.raises(Unreachable):
+            await (await another(stage)).reconcile(MechanismKey("bmc"))
+        await stage.api.patch(FenceMechanism, "bmc", {"spec": {"timeoutSeconds": 7}})
+        await (await another(stage)).reconcile(MechanismKey("bmc"))
+        await late.deliver()
+        record = await stage.api.get(FenceMechanism, "bmc")
+        assert record.status.observed_generation == record.metadata.generation
+
+    fencing(story)

@@ -70,7 +70,7 @@ async def checked(
     status = _status(record, kinds, [said[each.name] for each in mine if each.name in said], mine, now)
     status["nodes"] = msgspec.to_builtins([said[name] for name in sorted(said)])
     if anew or said != before or status["conditions"] != _plain(record.status.conditions):
-        accept(await client.revise(record, {"status": status}, subresource="status", any_version=True))
+        accept(await client.revise(record, {"status": status}, subresource="status"))
     return AGAIN_S if any(each.state == State.UNKNOWN for each in said.values()) else CHECK_S / 4
 
 
