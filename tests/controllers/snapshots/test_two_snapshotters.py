@@ -169,3 +169,19 @@ def test_an_intent_whose_answer_was_lost_is_written_again(play: Play):
         assert (await now(stage)).metadata.annotations != marked
 
     play(story, stage=DriverStage)
+
+
+def test_an_error_that_comes_late_is_not_that_of_a_snapshot_which_is_ready(play: Play):
+    """Nothing would take it off any more."""
+
+    async def story(stage: DriverStage):
+        former = await begin(stage)
+        late = stage.wire.late(request("PATCH", "volumesnapshotcontents/content/status", '"error":{'))
+        await tries(stage, former, REFUSED)
+        for _ in range(2):  # it is not ready at once
+            await (await another(stage)).reconcile("content")
+        await late.deliver()
+        status = (await now(stage)).status
+        assert (status.ready_to_use, status.error) == (True, None)
+
+    play(story, stage=DriverStage)

@@ -7,6 +7,7 @@ sidecar of a CSI driver.
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 from typing import Any, assert_never
 
@@ -22,7 +23,7 @@ from mooring.controllers.snapshots.content_decisions import (
 from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER, snapshot_name
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import KubeError, NotFound, conflict
+from mooring.kube.errors import Conflict, KubeError, NotFound, conflict
 from mooring.kube.objects.snapshots import VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import InvalidSpec, PluginError
@@ -195,10 +196,12 @@ class SnapshotterController(Controller[str]):
             "time": format_time(self.now()),
             "message": f"Failed to create or delete snapshot: {error}",
         }
-        try:
-            await self._store_status(content, {"error": failure})
-        except NotFound:
+        known = self._contents.get(content.name)
+        if known is None or known.uid != content.uid:
             return
+        with contextlib.suppress(Conflict, NotFound):  # it may be ready by now: an error would stay then
+            patch = {"status": {"error": failure}}
+            self._accept(await self.client.revise(known, patch, subresource="status"))
 
     def _accept(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         self._contents.accept(content)
