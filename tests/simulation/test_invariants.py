@@ -1210,6 +1210,16 @@ def test_a_nodes_status_is_written_no_faster_than_its_pods_come_and_go():
     assert found([*([of_pod, wait(0.1)] * 20), wait(10), *([of_node, wait(0.1)] * 80)]) == ["S30"]
 
 
+def test_a_workloads_status_is_written_no_faster_than_its_pods_change():
+    """Users changed a StatefulSet five times in a second (82770 of the swarm)."""
+    of_pod, of_map = written("pods", "default/db-0", {}), written("configmaps", "default/c", {})
+    of_set = asks()[0], asks()[1] | {"resource": "statefulsets", "name": "default/db", "sub": "status"}
+    assert found([*([of_set, of_pod, wait(0.1)] * 80)]) == []
+    assert found([*([of_set, of_map, wait(0.1)] * 80)]) == ["S30"]
+    assert found([*([of_set, of_set, of_pod, wait(0.1)] * 80)]) == ["S30"]
+    assert found([*([of_pod, wait(0.1)] * 80), wait(10), *([of_set, wait(0.1)] * 80)]) == ["S30"]
+
+
 def test_the_sweep_may_find_a_timer_of_a_clock_that_has_jumped():
     skew = ("plan.step", {"what": "skew", "on": "attaching", "value": -3600.0, "how": 0})
     assert found([skew, ("told.swept", {"by": 1, "volume": "v", "node": "n1", "action": "Detach"})]) == []

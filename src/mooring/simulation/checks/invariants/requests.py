@@ -21,6 +21,9 @@ WRITES, WRITES_IN_S = 60, 10.0
 """A process sends the same write of an object so often in that time at the most, whatever fails: a write that
 was overtaken is tried again after 35 ms, and then ever more slowly."""
 
+WORKLOADS = ("daemonsets", "deployments", "jobs", "replicasets", "statefulsets")
+"""Their status counts pods."""
+
 
 class _Done(NamedTuple):
     """What was answered last, to whom, and when. `late`: it is a detach, and an attach might still take
@@ -97,7 +100,8 @@ class AskedForAReason(Checker):
 class NotTooOften(Checker):
     """S30: nothing is asked for faster than its backoff: not the storage, and not the API server. Of two
     processes that work at once without a Lease, of which one sees late what is, each may write by turns what
-    it holds to be so. A Node's status tells of its pods, each when it comes and when it goes."""
+    it holds to be so. A Node's status tells of its pods, each when it comes and when it goes; a workload's
+    of each change of one."""
 
     name = "S30"
 
@@ -108,6 +112,8 @@ class NotTooOften(Checker):
         self._told: set[Hashable] = set()
         trace.listen("truth.begin", self._begin)
         trace.listen("asked.write", self._write)
+        trace.listen("store.written", self._stored)
+        trace.listen("store.deleted", self._stored)
 
     def _begin(self, event: Event) -> None:
         act, (volume, node) = event.fields["act"], place(event)
@@ -127,10 +133,18 @@ class NotTooOften(Checker):
         pods = fields["life"], "pods"
         if fields["resource"] == "pods":
             self._times[pods].append(event.time)
-        of_pods = 2 * self._within(pods, event, WRITES_IN_S) if fields["resource"] == "nodes" else 0
+        of_pods = 0
+        if fields["resource"] == "nodes":
+            of_pods = 2 * self._within(pods, event, WRITES_IN_S)
+        elif fields["resource"] in WORKLOADS:
+            of_pods = self._within("pods", event, WRITES_IN_S)
         if self._often(key, event, WRITES + of_pods, WRITES_IN_S):
             what = f"{fields['method']} of {fields['resource']} {fields['name']}"
             self._tell(key, f"{event.actor} sends {what} {WRITES} times in {WRITES_IN_S:.0f} s", event)
+
+    def _stored(self, event: Event) -> None:
+        if event.fields["resource"] == "pods":
+            self._times["pods"].append(event.time)
 
     def _often(self, key: Hashable, event: Event, most: int, seconds: float) -> bool:
         """Whether so many, or more, are within that time."""
