@@ -35,6 +35,7 @@ SEAMS = {
     "parts.storage": "the storage",
     "parts.storage_errors": "what it raises of its own",
     "parts.kept_snapshots": "its snapshots",
+    "parts.disk_attributes": "what its disks are like",
     "engine.event_loop": "clock, and order of what happens",
     "engine.randomness": "chance",
 }

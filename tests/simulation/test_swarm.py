@@ -13,7 +13,7 @@ from mooring.simulation.cluster.plan import ACTIONS, FENCE_ACTIONS, KEEPING, WIT
 from mooring.simulation.cluster.scenario import DEFAULT, Scenario
 from mooring.simulation.cluster.scenario_file import read_scenario
 from mooring.simulation.cluster.swarm import BLOCK, WAYS, drawn, possible_pairs
-from mooring.simulation.cluster.workloads import KINDS, OF_PLUGIN
+from mooring.simulation.cluster.workloads import KINDS, OF_DRIVER, OF_PLUGIN
 from mooring.simulation.run import play
 from mooring.simulation.search import coverage, searches
 from mooring.simulation.search.summary import Summary
@@ -29,7 +29,8 @@ def test_twenty_seeds_meet_every_driver_storage_and_kind_of_workload(first: int)
     scenarios = [drawn(seed, DEFAULT) for seed in range(first, first + 20)]
     assert {(each.driver, each.storage) for each in scenarios} == set(WAYS)
     met = {kind for each in scenarios for kind in each.workloads.values()}
-    assert set(KINDS) - met <= OF_PLUGIN, "not each driver can have volumes made by hand, and snapshots"
+    few = OF_PLUGIN | OF_DRIVER
+    assert set(KINDS) - met <= few, "made by hand, and snapshots: of a plugin; attributes: of a driver"
 
 
 @pytest.mark.parametrize("block", [0, 41])

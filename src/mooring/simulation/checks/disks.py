@@ -21,6 +21,7 @@ from mooring.simulation.cluster.cluster import SimulatedCluster
 from mooring.simulation.cluster.disk_classes import CLASSES, DiskClass
 
 PATIENCE_S = 30.0
+OF_MODIFICATION = ("type", "iops", "throughput")
 OF_VOLUME = "kubernetes.io/created-for/pv/name"
 
 
@@ -36,7 +37,8 @@ async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
     }
     disks = [cluster.ec2.cloud.region.volume(id) for id in cluster.ec2.volumes()]
     for disk in disks:
-        for what in (*of_class(disk, wanted), *of_volume(disk, volumes.get(disk.id), wanted)):
+        of_its_class = of_class(disk, wanted, is_modified=cluster.ec2.is_modified(disk.id))
+        for what in (*of_its_class, *of_volume(disk, volumes.get(disk.id), wanted)):
             yield "L22", f"the disk of {cluster.ec2.disk(disk.id)} {what}"
     assert cluster.ebs is not None
     try:
@@ -60,10 +62,13 @@ def listed(disks: Iterable[Volume], answer: csi.ListVolumesResponse) -> Iterator
             yield f"{id} as {said.get(id)}, and {there.get(id)} is so (bytes, instances)"
 
 
-def of_class(disk: Volume, wanted: DiskClass) -> Iterator[str]:
-    """What is otherwise than the class and the operator say. A disk that was enlarged has kept its IOPS."""
+def of_class(disk: Volume, wanted: DiskClass, *, is_modified: bool = False) -> Iterator[str]:
+    """What is otherwise than the class and the operator say. A disk that was enlarged has kept its IOPS; how
+    fast one is that was modified, a VolumeAttributesClass says."""
     for field, value in wanted.has.items():
         there = getattr(disk, field)
+        if is_modified and field in OF_MODIFICATION:
+            continue
         if there != value and not (field == "size" and there > value):
             yield f"has {field} {there}, and its class says {value}"
     for key, value in wanted.tags.items():

@@ -12,12 +12,15 @@ from typing import Any
 
 from mooring.cloud.settings import Settings, from_json
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
+from mooring.simulation.cluster.workloads import TUNED
 from mooring.simulation.parts.ec2 import LATEST_S, Ec2
 
 REGION = "us-east-1"
 LAGS_S = (0.0, 1.0, LATEST_S)
 """By how much what EC2 describes may lag: less than the driver's `settling.SETTLE_S`, as all that EC2
 does."""
+MODIFICATIONS = 1_000
+"""So many of a volume, in a day, where users change what it is like: with four, a run would soon be over."""
 PUT_OFF = 0.67
 """The share of requests that are put off."""
 STUCK_S = 60.0
@@ -38,6 +41,8 @@ def cloud_settings(scenario: Scenario, chance: Random) -> Settings:
         "detaching_s": chance.choice(((1.0, 4.0), (0.0, 0.5), (2.0, 12.0))),
         "stuck_s": STUCK_S,
     }
+    if not TUNED.isdisjoint(scenario.workloads.values()):
+        drawn["modifications_per_day"] = MODIFICATIONS
     return from_json({"zones": zones, **drawn, **scenario.cloud})
 
 

@@ -32,6 +32,7 @@ from mooring.kube.transport import Request
 from mooring.node.agent import Agent
 from mooring.node.self_fence.keeper import LeaseLost
 from mooring.node.volumes.volume import WantedVolume
+from mooring.simulation.cluster.attribute_classes import create_attribute_classes
 from mooring.simulation.cluster.cloud_faults import cloud_settings
 from mooring.simulation.cluster.controllers import (
     ATTACHING,
@@ -57,6 +58,7 @@ from mooring.simulation.cluster.workloads import (
     RETAINED,
     RETAINING_CLASS,
     STATIC_CLASS,
+    TUNED,
 )
 from mooring.simulation.engine.event_loop import START, Actor, current_actor
 from mooring.simulation.engine.randomness import stream
@@ -125,6 +127,7 @@ class SimulatedCluster:
         self.array.short_paths, self.array.validity_s = True, self.array.kind.validity_s
         self.array.grows = not GROWING.isdisjoint(scenario.workloads.values())
         self.array.keeps = not KEPT.isdisjoint(scenario.workloads.values())
+        self.array.modifies = not TUNED.isdisjoint(scenario.workloads.values())
         self.array.snapshots.ready_s = stream(seed, "snapshots").choice(READY_S)
         self.array.take_its_time()
         self.array.asked_by = self.asker
@@ -424,6 +427,8 @@ class SimulatedCluster:
             await self.api.create(StorageClass, by_hand | {"metadata": {"name": NAMED_CLASS}})
         if self.array.keeps:
             await create_snapshot_class(self.api, DRIVERS[self.scenario.driver])
+        if self.array.modifies:
+            await create_attribute_classes(self.api, DRIVERS[self.scenario.driver])
         if self.scenario.fencing:
             await create_fencing(self.api, self.scenario)
         for service in self.services.values():

@@ -19,6 +19,7 @@ from mooring.controllers.ephemeral.controller import EphemeralController
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.fencing.controller import FencingController
 from mooring.controllers.job.controller import JobController
+from mooring.controllers.modification.controller import ModificationController
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.podgc.controller import PodGCController
 from mooring.controllers.provisioning.controller import ProvisioningController
@@ -58,6 +59,7 @@ from mooring.simulation.cluster.workloads import (
     KEPT,
     QUOTAS,
     TENANTS,
+    TUNED,
 )
 from mooring.simulation.engine.trace import Trace
 from mooring.simulation.parts.plugins import MakePlugins
@@ -67,7 +69,7 @@ ATTACHING = ("attachdetach", "attacher")
 PLACING = (
     *("binding", "provisioning", "scheduling", "statefulset", "replicaset", "deployment", "ephemeral"),
     *("daemonset", "job", "disruption", "quota", "expansion", "serviceaccounts"),
-    *("snapshots", "snapshotter"),
+    *("snapshots", "snapshotter", "modification"),
 )
 WATCHING = ("nodelifecycle", "podgc")
 UNDER_LEASE = ("fencing",)
@@ -85,6 +87,7 @@ BY_NAME: dict[str, type[Any]] = {
     "expansion": ExpansionController,
     "fencing": FencingController,
     "job": JobController,
+    "modification": ModificationController,
     "nodelifecycle": NodeLifecycleController,
     "podgc": PodGCController,
     "provisioning": ProvisioningController,
@@ -114,10 +117,19 @@ ONLY_FOR = {
     "serviceaccounts": TENANTS,
     "snapshots": KEPT,
     "snapshotter": KEPT,
+    "modification": TUNED,
 }
 """Controllers that have something to do only where there is a workload of a kind; elsewhere they are left
 out."""
-WITH_PLUGINS = (*ATTACHING, "provisioning", "expansion", "fencing", "snapshots", "snapshotter")
+WITH_PLUGINS = (
+    *ATTACHING,
+    "provisioning",
+    "expansion",
+    "fencing",
+    "snapshots",
+    "snapshotter",
+    "modification",
+)
 
 
 NO_MECHANISMS: Mapping[str, Mechanism] = {}

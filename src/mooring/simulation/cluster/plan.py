@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.simulation.cluster.pairs import companions
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import CONFIGURED, KEPT, NAMED, STATIC
+from mooring.simulation.cluster.workloads import CONFIGURED, KEPT, NAMED, STATIC, TUNED
 from mooring.simulation.engine.randomness import stream
 
 PROCESSES = ("attaching", "placing", "watching")
@@ -103,6 +103,8 @@ EC2_FAULTS: dict[str, str] = {
 """In place of those of the array where the storage is a cloud's."""
 COPYING = ("take-snapshot", "delete-snapshot", "restore-snapshot", "copy-claim")
 """A user takes a snapshot of a claim, deletes one, makes a claim of one, or a claim of a claim."""
+MODIFYING = ("name-attributes", "replace-attributes")
+"""A claim names another VolumeAttributesClass, and perhaps soon one more; such a class is made anew."""
 ACTIONS: dict[str, str] = {
     "scale": "set",
     "delete-pod": "set",
@@ -140,6 +142,7 @@ ACTIONS: dict[str, str] = {
     "shrink-set": "set",  # scaled down, its claims deleted, and scaled up again while they go
     **dict.fromkeys(FENCE_ACTIONS, "node"),
     **dict.fromkeys(COPYING, "set"),
+    **dict.fromkeys(MODIFYING, "set"),
     "take-aside": "set",  # a pod, out of its StatefulSet, to look at it for a while; then it is deleted
     "read-back": "api",  # a program reads objects as of a version, in pages, or of one that is not there yet
     "mark": "set",  # another party puts something of its own on what belongs to it (how: what)
@@ -148,11 +151,12 @@ LASTING = (
     *("hold", "shrink-set", "replace-class", "mistake-class", "remove-manifest", "break-set"),
     *("take-aside", "edit-content"),
     *COPYING,
+    *MODIFYING,
 )
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
-    *("recycled", "guarded", "raw", "passing", "kept"),
+    *("recycled", "guarded", "raw", "passing", "kept", "tuned"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)
@@ -186,6 +190,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "fill": {"workloads": ("filling",)},
     "edit-content": {"workloads": tuple(CONFIGURED)},
     **{kind: {"driver": ("plugin",), "workloads": tuple(KEPT)} for kind in COPYING},
+    **{kind: {"driver": ("csi", "ebs"), "workloads": tuple(TUNED)} for kind in MODIFYING},
     "strip-labels": {"workloads": STRIPPED},
     "take-aside": {"workloads": STRIPPED},
     "edit-manifest": {"workloads": ("manifests",)},

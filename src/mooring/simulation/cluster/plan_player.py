@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment
 from mooring.simulation.cluster.array_faults import ArrayFaults
+from mooring.simulation.cluster.attribute_users import AttributeUsers
 from mooring.simulation.cluster.careless_users import CarelessUsers
 from mooring.simulation.cluster.class_users import ClassUsers
 from mooring.simulation.cluster.cloud_faults import CloudFaults
@@ -72,7 +73,7 @@ class PlanPlayer:
         self.manifests, self.classes = ManifestUsers(cluster), ClassUsers(self.users)
         self.others, self.readers = OtherParties(self.users), Readers(cluster)
         self.mistaken, self.contents = MistakenUsers(self.users), ContentUsers(self.users)
-        self.copying = SnapshotUsers(self.users)
+        self.copying, self.modifying = SnapshotUsers(self.users), AttributeUsers(self.users)
         self.array = ArrayFaults(cluster)
         self.cloud = CloudFaults(cluster.ec2) if cluster.ec2 is not None else None
         self.fences, self.fencing_users = FenceFaults(cluster), FencingUsers(cluster)
@@ -102,7 +103,7 @@ class PlanPlayer:
         if what in ACTIONS:
             known = (
                 *(self.manifests, self.others, self.readers, self.classes, self.mistaken),
-                *(self.contents, self.copying, self.careless, self.users),
+                *(self.contents, self.copying, self.modifying, self.careless, self.users),
             )
             return next(getattr(each, name) for each in known if hasattr(each, name))
         return getattr(self.array, name, None) or getattr(self, f"_{name}")

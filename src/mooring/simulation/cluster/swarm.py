@@ -24,13 +24,14 @@ from mooring.simulation.cluster.plan import (
     ACTIONS,
     COPYING,
     FENCE_ACTIONS,
+    MODIFYING,
     faults_of,
     processes_of,
     suits,
 )
 from mooring.simulation.cluster.scenario import Scenario
 from mooring.simulation.cluster.swarm_steps import with_steps_beside
-from mooring.simulation.cluster.workloads import KINDS, OF_PLUGIN, STATIC
+from mooring.simulation.cluster.workloads import KINDS, OF_DRIVER, OF_PLUGIN, STATIC
 from mooring.simulation.engine.randomness import dealt, stream
 
 T = TypeVar("T")
@@ -57,9 +58,10 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "copied": {"kept": 8},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
+    "speed": {"tuned": 4},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
-FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,), "copied": (1, 2)}
+FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,), "copied": (1, 2), "speed": (1, 2)}
 """Of these so many pods do: what is asked of them, none of the others changes."""
 ALSO_DEALT = frozenset({"guarded", "scarce", "growing"})
 """Those of them that are dealt with the others, too."""
@@ -88,6 +90,7 @@ BESIDE_ACTIONS = (
     *("edit-content", "fill", "restore-volume", "replace-class", "mistake-class", "mark"),
     *("read-back", "take-aside"),
     *COPYING,
+    *MODIFYING,
 )
 """Actions of which no weight is drawn: they are for one workload, or dealt beside the others."""
 GIVEN_TO: Mapping[str, str] = {
@@ -97,6 +100,7 @@ GIVEN_TO: Mapping[str, str] = {
     "filling": "fill",
     "configured": "edit-content",
     "kept": "take-snapshot",
+    "tuned": "name-attributes",
     "named": "restore-volume",
     "reserved": "restore-volume",
 }
@@ -248,7 +252,7 @@ def _with_workloads_beside(seed: int, scenario: Scenario) -> Scenario:
     for name, kinds in WORKLOADS_BESIDE.items():
         cards = [kind for kind, many in kinds.items() for _ in range(many)]
         kind = dealt(seed, [*cards, *([""] * (len(WAYS) - len(cards)))], f"swarm {name}")
-        if kind and (scenario.driver == "plugin" or kind not in OF_PLUGIN):
+        if kind and kind not in (OF_DRIVER if scenario.driver == "plugin" else OF_PLUGIN):
             chance = stream(seed, f"swarm replicas {name}")
             replicas = chance.choice(FEW[name]) if name in FEW else _replicas(kind, chance)
             sets, workloads = scenario.sets | {name: replicas}, scenario.workloads | {name: kind}

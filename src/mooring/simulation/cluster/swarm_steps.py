@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from mooring.simulation.cluster.attribute_steps import changes
 from mooring.simulation.cluster.disk_classes import MISTAKES
 from mooring.simulation.cluster.plan import (
     DYNAMIC,
@@ -86,7 +87,7 @@ def with_steps_beside(seed: int, scenario: Scenario) -> Scenario:
     """The scenario with all of them."""
     beside = (
         *(_marks, _drains, _takeovers, _reads, _strips, _asides, _mistakes),
-        *(_edits, _renewals, _growths, _losses, copies),
+        *(_edits, _renewals, _growths, _losses, copies, changes),
     )
     steps = (*scenario.steps, *(step for each in beside for step in each(seed, scenario)))
     return _with_classes_beside(seed, _with_updates_beside(seed, replace(scenario, steps=steps)))

@@ -61,8 +61,12 @@ GROWING = frozenset({"growing"})
 """The kinds of workloads whose claims ask for more, now and then."""
 KEPT = frozenset({"kept"})
 """The kinds of workloads of whose claims users take snapshots, and make copies."""
+TUNED = frozenset({"tuned"})
+"""The kinds of workloads whose claims name a VolumeAttributesClass, and another one now and then."""
 OF_PLUGIN = STATIC | KEPT
 """The kinds of workloads whose storage is reached by a plugin, and not by a driver."""
+OF_DRIVER = TUNED
+"""Those whose storage is reached by a CSI driver: no other PersistentVolume may name such a class."""
 TENANTS = frozenset({"tenant"})
 """The kinds of workloads that have a namespace of their own, of their name."""
 CONFIGURED = frozenset({"configured"})
@@ -419,6 +423,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "ordered": _ordered,
     "growing": _disk,
     "kept": _disk,
+    "tuned": _disk,
     "one-pod": _one_pod,
     "plain": _plain,
     "retained": _retained,

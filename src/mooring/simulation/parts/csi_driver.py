@@ -26,7 +26,8 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.simulation.parts.raw_devices import make_device
-from mooring.simulation.parts.storage import Array, Unanswered
+from mooring.simulation.parts.storage import Array
+from mooring.simulation.parts.storage_errors import Infeasible, Unanswered
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
     DeviceStillInUse,
@@ -49,6 +50,7 @@ CODES: dict[type[Exception], Code] = {
     DeviceStillInUse: Code.FAILED_PRECONDITION,
     DeletedVolumeInUse: Code.FAILED_PRECONDITION,
     StorageRefused: Code.RESOURCE_EXHAUSTED,
+    Infeasible: Code.INVALID_ARGUMENT,
     Unanswered: Code.UNAVAILABLE,
 }
 C, N = ControllerCapability, NodeCapability
@@ -67,6 +69,8 @@ class _Controller(ControllerService):
         self._array = array
         if array.grows:
             self.capabilities = (*self.capabilities, C.EXPAND_VOLUME)
+        if array.modifies:
+            self.capabilities = (*self.capabilities, C.MODIFY_VOLUME)
 
     async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
         if "bad" in request.parameters:
@@ -88,6 +92,12 @@ class _Controller(ControllerService):
     ) -> csi.ControllerExpandVolumeResponse:
         size = await self._array.grow(request.volume_id, request.capacity_range.required_bytes)
         return csi.ControllerExpandVolumeResponse(capacity_bytes=size, node_expansion_required=True)
+
+    async def controller_modify_volume(
+        self, request: csi.ControllerModifyVolumeRequest
+    ) -> csi.ControllerModifyVolumeResponse:
+        await self._array.attributes.change(request.volume_id, request.mutable_parameters)
+        return csi.ControllerModifyVolumeResponse()
 
     async def controller_publish_volume(
         self, request: csi.ControllerPublishVolumeRequest

@@ -33,14 +33,17 @@ from mooring.ebs.errors import Ec2Error, Ec2Unreachable
 from mooring.kube.transport import Request
 from mooring.mounts.blocking import finish
 from mooring.simulation.engine.event_loop import Actor
+from mooring.simulation.parts.disk_attributes import in_text
 from mooring.simulation.parts.network import PATIENCE_S, Link
 from mooring.simulation.parts.storage import Array
 
 WIRE_S = 0.01
 LATEST_S = 4.0
 """Less than the driver's `settling.SETTLE_S`: no driver could live with an EC2 that is later than it says."""
-CHANGES = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume")
+CHANGES = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume", "ModifyVolume")
 """Requests that change a volume."""
+MODIFIED = {"VolumeType": "type", "Throughput": "throughput"}
+"""What is told of a modification: how a request calls it, and a VolumeAttributesClass."""
 ACTS = {"AttachVolume": "attach", "DetachVolume": "detach"}
 """What changes where a volume is."""
 
@@ -52,6 +55,8 @@ class _Known:
     disk: str
     deleted: bool = False
     devices: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    attributes: str = ""
+    is_modified: bool = False
 
 
 class Ec2:
@@ -109,17 +114,35 @@ class Ec2:
 
     @contextmanager
     def under_way(self, action: str, request: Mapping[str, Any], by: str) -> Generator[None]:
-        """Entered while a caller waits for the answer. Requests that attach or detach are told to the
-        trace."""
-        if action not in ACTS:
+        """Entered while a caller waits for the answer. Requests that attach or detach, or that change what a
+        volume is like, are told to the trace."""
+        told = self._told(action, request, by)
+        if told is None:
             yield
             return
-        where = {"volume": self.disk(request["VolumeId"]), "node": self.node(request["InstanceId"])}
-        self.array.journal("ec2", "truth.begin", act=ACTS[action], **where, by=by)
+        begin, end, fields = told
+        self.array.journal("ec2", begin, **fields)
         try:
             yield
         finally:
-            self.array.journal("ec2", "truth.end", act=ACTS[action], **where, by=by)
+            self.array.journal("ec2", end, **fields)
+
+    def _told(
+        self, action: str, request: Mapping[str, Any], by: str
+    ) -> tuple[str, str, Mapping[str, Any]] | None:
+        """What the trace is told while a request is under way; None: nothing."""
+        if action in ACTS:
+            act, volume, node = ACTS[action], self.disk(request["VolumeId"]), self.node(request["InstanceId"])
+            return "truth.begin", "truth.end", {"act": act, "volume": volume, "node": node, "by": by}
+        asked = {word: str(request[name]) for name, word in MODIFIED.items() if name in request}
+        if action != "ModifyVolume" or not asked:
+            return None
+        fields = {"volume": self.disk(request["VolumeId"]), "attributes": in_text(asked), "by": by}
+        return "truth.modifying", "truth.modify-answered", fields
+
+    def is_modified(self, volume: str) -> bool:
+        """Whether it is like something else than what it was made as."""
+        return self._known[volume].is_modified
 
     # --- truth
 
@@ -135,8 +158,17 @@ class Ec2:
                 where = {"volume": known.disk, "node": self.node(instance)}
                 self.array.journal("ec2", "truth.device", **where, device=device, state=state)
         known.devices = now
+        self._changed(known, volume)
         if volume.state == "deleting":
             self.removed(volume.id)
+
+    def _changed(self, known: _Known, volume: Volume) -> None:
+        """Tells what a volume is like, if that is something new."""
+        has = in_text({"type": volume.type, "throughput": str(volume.throughput)})
+        if known.attributes and has != known.attributes:
+            known.is_modified = True
+            self.array.journal("ec2", "truth.modified", volume=known.disk, attributes=has)
+        known.attributes = has
 
     def _created(self, volume: Volume) -> _Known:
         name = volume.tags[NAME_TAG]

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.simulation.parts.disk_attributes import DiskAttributes
 from mooring.simulation.parts.kept_snapshots import KeptSnapshots
 from mooring.simulation.parts.storage_errors import Unanswered
 from mooring.simulation.parts.storage_targets import Targets, target_of
@@ -87,6 +88,7 @@ class Array:
         self.taken: set[Place] = set()  # by the storage itself: the node does not find the disk any more
         self.grows = False  # whether its disks can grow
         self.keeps = False  # whether it keeps snapshots, and copies disks
+        self.modifies = False  # whether attributes of its disks can be changed
         self.sizes: defaultdict[str, int] = defaultdict(int)  # disk -> bytes, where disks can grow
         self.file_systems: defaultdict[str, int] = defaultdict(int)  # disk -> how far its file system reaches
         self.content: dict[str, list[str]] = {}  # disk -> what was written to it and synced
@@ -115,7 +117,7 @@ class Array:
         """Node -> what every set-up for a pod there raises, after it was made."""
         self.short_paths = False  # device paths are given to one disk after the other
         self.targets = Targets(self._told, self._let_in)
-        self.snapshots = KeptSnapshots(self)
+        self.snapshots, self.attributes = KeptSnapshots(self), DiskAttributes(self)
         self.busy = self.busiest = 0
         self.journal: Callable[..., None] = no_journal
         self.asked_by: Callable[[], str] = lambda: ""

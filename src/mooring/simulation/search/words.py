@@ -106,6 +106,8 @@ STEPS: Mapping[str, str] = {
     "delete-snapshot": "a snapshot of a claim of {on} is deleted",
     "restore-snapshot": "a claim is made of a snapshot of {on}",
     "copy-claim": "a claim is made that is a copy of one of {on}",
+    "name-attributes": "a claim of {on} names another VolumeAttributesClass",
+    "replace-attributes": "a VolumeAttributesClass is deleted, and made anew",
     "fill": "a pod of {on} puts too much into its emptyDir",
     "strip-labels": "a pod of {on} loses labels",
     "mistake-class": "a user makes a claim of a class with a mistake, and deletes it again",
@@ -167,6 +169,7 @@ TELLING: Mapping[str, Told] = {
     "truth.deleted": "the storage deletes the disk of {volume}",
     "truth.snapshot-taken": "the storage takes snapshot {snapshot} of {volume}",
     "truth.snapshot-deleted": "the storage deletes snapshot {snapshot}",
+    "truth.modified": "the storage gives {volume} the attributes {attributes}",
     "truth.died": "{actor} ends by itself: {error}",
 }
 """By kind of event; "" is not worth a word."""
