@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from csi_answers import code_of
 
 from mooring.csi.client import Client
 from mooring.csi.driver.capacity import GIB
-from mooring.csi.errors import Code
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.ebs.controller_service import modifying
 from mooring.ebs.ec2.records import Volume
@@ -269,5 +270,29 @@ def test_a_volume_has_one_change_at_a_time_also_when_several_wait(
                 await asyncio.sleep(5)
             await asyncio.wait(waiting)
             assert at_once == [1, 1, 1, 1]
+
+    run(story())
+
+
+@pytest.mark.parametrize(("modifying_s", "waits"), [([2, 2], 9999), ([60, 60], 5)])
+def test_a_volume_is_changed_back_though_ec2_shows_it_as_it_was_before(run, modifying_s, waits) -> None:
+    """Found by the simulation (54 of the swarm): a description was of before the last change, or that was
+    still being made."""
+
+    async def story() -> None:
+        async with world(volumes_lag_s=3.0, modifying_s=modifying_s) as w:
+            client = w.client()
+            volume = (await create(client)).volume_id
+            await asyncio.sleep(10)
+            request = csi.ControllerModifyVolumeRequest(
+                volume_id=volume, mutable_parameters={"throughput": "200"}
+            )
+            with suppress(CsiError):
+                await client.controller.controller_modify_volume(request, timeout_s=waits)
+            anew = w.client()  # the driver was started anew meanwhile
+            assert await code_of(modify(anew, volume, throughput="125")) is Code.FAILED_PRECONDITION
+            await asyncio.sleep(60)
+            await modify(anew, volume, throughput="125")
+            assert w.volumes()[volume].throughput == 125
 
     run(story())

@@ -51,6 +51,11 @@ class Target:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     deleted_tags: frozenset[str] = frozenset()
 
+    @property
+    def modifies(self) -> bool:
+        """Whether it is about more than tags."""
+        return bool(self.size or self.type or self.iops or self.iops_per_gb or self.throughput)
+
     def merged(self, other: Target) -> Target:
         """Both targets in one. Raises CsiError, ABORTED, if they contradict each other."""
         for name in ("size", "type", "iops", "iops_per_gb", "throughput"):
@@ -147,6 +152,15 @@ def makes(modification: Modification, changes: Mapping[str, Any]) -> bool:
     return all(targets[name] == value for name, value in changes.items())
 
 
+def as_made(volume: Volume, latest: Modification | None) -> Volume:
+    """The volume as its latest modification has made it. While EC2 is optimizing it, which takes longer than
+    its descriptions lag, they may be of before that."""
+    if latest is None or latest.state != "optimizing":
+        return volume
+    made = {field: getattr(latest, field) for field in _FIELDS.values()}
+    return replace(volume, **{field: value for field, value in made.items() if value})
+
+
 class Modifier:
     """Modifies volumes. Requests for one volume within `window_s` seconds become one modification."""
 
@@ -189,33 +203,28 @@ class Modifier:
             return await self._apply(volume_id, gathering.target)
 
     async def _apply(self, volume_id: str, target: Target) -> Volume:
-        volume = await self._volume(volume_id)
-        changes = differences(volume, target)
-        if target.size or changes:
-            volume = await self._modify(volume, changes)
+        volume = await (self._modify(volume_id, target) if target.modifies else self._volume(volume_id))
         await self._tag(volume, target)
         return volume
 
-    async def _modify(self, volume: Volume, changes: Mapping[str, Any]) -> Volume:
+    async def _modify(self, volume_id: str, target: Target) -> Volume:
         try:
-            await self._ensure(volume.id, changes)
+            return await self._ensure(volume_id, target)
         except Ec2Error as error:
             if error.code != "IncorrectModificationState":
                 raise
             # There is a modification that EC2 did not show yet: perhaps the one that this request wants.
             await asyncio.sleep(self._settling.settle_s)
-            await self._ensure(volume.id, changes)
-        return replace(volume, **{_FIELDS[name]: value for name, value in changes.items()})
+            return await self._ensure(volume_id, target)
 
-    async def _ensure(self, volume_id: str, changes: Mapping[str, Any]) -> None:
-        running = await self._finished_modifying(volume_id)
-        if not changes or (running and running.state == "optimizing" and makes(running, changes)):
-            return
-        volume = await self._volume(volume_id)
-        left = {name: value for name, value in changes.items() if value != getattr(volume, _FIELDS[name])}
-        if left:
-            _refuse_while_optimizing(running, volume)
-            await self._ask(volume, left)
+    async def _ensure(self, volume_id: str, target: Target) -> Volume:
+        latest = await self._finished_modifying(volume_id)
+        volume = as_made(await self._volume(volume_id), latest)
+        changes = differences(volume, target)
+        if changes:
+            _refuse_while_optimizing(latest, volume)
+            await self._ask(volume, changes)
+        return replace(volume, **{_FIELDS[name]: value for name, value in changes.items()})
 
     async def _ask(self, volume: Volume, changes: Mapping[str, Any]) -> None:
         try:
