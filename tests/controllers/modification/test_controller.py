@@ -7,11 +7,13 @@ from functools import partial
 import pytest
 from controller_stage import DriverStage, Play
 from played_driver import NAME
+from requests_sent import marked
 
 from mooring.controllers.modification.controller import ModificationController
 from mooring.csi.errors import Code
+from mooring.kube.client import WatchEvent
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
-from mooring.volumes.errors import OutcomeUnknown, StorageRefused
+from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, StorageRefused
 
 
 class ModifierStage(DriverStage):
@@ -76,13 +78,49 @@ def test_what_the_storage_refuses_is_infeasible_and_tried_again(play: Play):
         await stage.set_up()
         await stage.step()
         stage.storage.failing["ControllerModifyVolume"].errors = [Code.INVALID_ARGUMENT]
-        with pytest.raises(StorageRefused):
+        with pytest.raises(InvalidSpec):
             await stage.step()
         claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
         assert claim.status.modify_volume_status is not None
         assert claim.status.modify_volume_status.status == "Infeasible"
         await stage.step()
         assert stage.storage.attributes == {"v": {"iops": "9"}}
+
+    play(story)
+
+
+def test_what_the_storage_cannot_do_now_is_not_called_infeasible(play: Play):
+    """Found by the simulation: EC2 optimizes a volume for a while after each change, and
+    refuses the next one."""
+
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        await stage.step()
+        stage.storage.failing["ControllerModifyVolume"].errors = [Code.FAILED_PRECONDITION]
+        with pytest.raises(StorageRefused):
+            await stage.step()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert claim.status.modify_volume_status is not None
+        assert claim.status.modify_volume_status.status == "InProgress"
+
+    play(story)
+
+
+def test_a_refusal_that_is_stored_does_not_end_its_backoff(play: Play):
+    """Found by the simulation: the storage was asked again at once."""
+
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        await stage.step()
+        await stage.fill(stage.controller, PersistentVolumeClaim, PersistentVolume)
+        await marked(stage.controller)
+        stage.storage.failing["ControllerModifyVolume"].errors = [Code.INVALID_ARGUMENT]
+        with pytest.raises(InvalidSpec):
+            await stage.controller.reconcile("default/c")
+        assert await marked(stage.controller) == []
+        await stage.wants("silver")
+        await stage.fill(stage.controller, PersistentVolumeClaim)
+        assert await marked(stage.controller) == ["default/c"]
 
     play(story)
 
@@ -114,5 +152,34 @@ def test_a_claim_that_returns_to_its_class_while_a_change_is_not_answered_is_cha
         assert (done.current_volume_attributes_class_name, done.modify_volume_status) == ("gold", None)
         await stage.step()
         assert stage.storage.methods() == ["ControllerModifyVolume"] * 4
+
+    play(story)
+
+
+def test_a_claim_that_returns_to_a_class_that_has_gone_goes_on_saying_what_may_have_been_made(play: Play):
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        for _ in range(3):
+            await stage.step()
+        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
+        classes = stage.controller.cache(VolumeAttributesClass)
+        classes.accept(await stage.api.create(VolumeAttributesClass, silver))
+        await stage.wants("silver")
+        await stage.step()
+        how = stage.storage.failing["ControllerModifyVolume"]
+        how.errors, how.after = [Code.DEADLINE_EXCEEDED], True
+        with pytest.raises(OutcomeUnknown):
+            await stage.step()
+        former = await stage.api.get(VolumeAttributesClass, "gold")
+        await stage.api.delete(VolumeAttributesClass, "gold")
+        classes.apply(WatchEvent("DELETED", former, former.metadata.resource_version))
+        await stage.wants("gold")
+        said = (await stage.step()).status.modify_volume_status
+        assert said is not None
+        assert said.target_volume_attributes_class_name == "silver"
+        gold = {"metadata": {"name": "gold"}, "driverName": NAME, "parameters": {"iops": "9"}}
+        classes.accept(await stage.api.create(VolumeAttributesClass, gold))
+        assert (await stage.step()).status.modify_volume_status is None
+        assert stage.storage.attributes == {"v": {"iops": "9"}}
 
     play(story)

@@ -47,8 +47,11 @@ def volume(has: str | None) -> PersistentVolume:
         (claim("gold", "gold"), "gold", None, Action.SETTLED),
         (claim("gold", "gold", target="gold"), "gold", GOLD, Action.FINISH),
         (claim("gold", "gold", target="silver"), "gold", GOLD, Action.MODIFY),
-        (claim("gold", "gold", target="silver"), "gold", None, Action.FINISH),
-        (claim("gold", "gold", target="silver"), "gold", OTHERS, Action.FINISH),
+        (claim("gold", "gold", target="silver"), "gold", None, Action.WAIT),
+        (claim("gold", "gold", target="silver"), "gold", OTHERS, Action.WAIT),
+        (claim("gold", "bronze", target="silver"), "gold", GOLD, Action.MODIFY),
+        (claim("gold", "bronze", target="silver"), "gold", None, Action.WAIT),
+        (claim("gold", None, target="gold"), "gold", None, Action.FINISH),
         (claim("gold"), None, None, Action.WAIT),
         (claim("gold"), None, OTHERS, Action.WAIT),
         (claim("gold"), None, GOLD, Action.BEGIN),
@@ -68,3 +71,9 @@ def test_a_claim_whose_volume_can_have_no_attributes_is_told_so():
     decision = decide(claim("gold"), volume(None), GOLD, DRIVER, can_modify=False)
     assert decision.action is Action.REFUSE
     assert "no attributes" in decision.reason.message
+
+
+def test_one_that_returns_to_what_it_has_is_done_where_nothing_else_can_have_been_made():
+    assert decide(claim("gold", "gold", "silver"), volume("gold"), GOLD, DRIVER, can_modify=False).action is (
+        Action.FINISH
+    )

@@ -8,6 +8,7 @@ Keys are claims. As upstream's resizer does it: `status.modifyVolumeStatus` says
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import Any, assert_never
 
@@ -18,7 +19,7 @@ from mooring.kube.errors import KubeError
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
-from mooring.volumes.errors import InvalidSpec, PluginError, StorageRefused
+from mooring.volumes.errors import InvalidSpec, PluginError
 from mooring.volumes.interfaces import ModifiableVolumePlugin, VolumePlugin
 from mooring.volumes.matching import reserved_for
 from mooring.volumes.plugin_manager import PluginManager
@@ -33,7 +34,8 @@ class ModificationController(Controller[str]):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
+        # A refusal that this controller stores does not mark a claim: that would end its backoff.
+        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key], matters=_what_matters)
         self._volumes = self.watch(PersistentVolume, _claim_of)
         self._classes = self.watch(VolumeAttributesClass, self._claims_of_class)
 
@@ -63,7 +65,8 @@ class ModificationController(Controller[str]):
                 return
             case Action.WAIT:
                 self.recorder.once(claim, "Warning", reason)
-                await self._under_way(claim, "Pending")
+                if not _returns(claim, pv):
+                    await self._under_way(claim, "Pending")
             case Action.REFUSE:
                 self.recorder.once(claim, "Warning", reason)
                 await self._under_way(claim, "Infeasible")
@@ -96,8 +99,7 @@ class ModificationController(Controller[str]):
         plugin: ModifiableVolumePlugin,
         wanted: VolumeAttributesClass,
     ) -> None:
-        # If it returns to the class that its volume has, its status goes on saying what may have been made.
-        returns = pv.spec.volume_attributes_class_name == wanted.name
+        returns = _returns(claim, pv)
         self.client.check_leading()
         try:
             await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
@@ -107,8 +109,9 @@ class ModificationController(Controller[str]):
             self.recorder.once(
                 claim, "Warning", Reason("VolumeModifyFailed", f"the volume was not changed: {error}")
             )
-            if isinstance(error, (InvalidSpec, StorageRefused)) and not returns:
-                await self._under_way(claim, "Infeasible")
+            if isinstance(error, InvalidSpec) and not returns:
+                with suppress(KubeError):  # the next try stores it: what counts is the storage's error
+                    await self._under_way(claim, "Infeasible")
             raise
         if not returns:
             patch = {"spec": {"volumeAttributesClassName": wanted.name}}
@@ -131,6 +134,27 @@ class ModificationController(Controller[str]):
 
     async def _status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
         self._claims.accept(await self.client.revise(claim, {"status": status}, subresource="status"))
+
+
+def _returns(claim: PersistentVolumeClaim, pv: PersistentVolume) -> bool:
+    """Whether it returns to the class that its volume has: its status goes on saying what may have been
+    made."""
+    return pv.spec.volume_attributes_class_name == claim.spec.volume_attributes_class_name
+
+
+def _what_matters(claim: PersistentVolumeClaim) -> tuple[object, ...]:
+    """What is decided upon of a claim."""
+    spec, status = claim.spec, claim.status
+    under_way = status.modify_volume_status
+    return (
+        claim.uid,
+        claim.deleting,
+        spec.volume_name,
+        spec.volume_attributes_class_name,
+        status.phase,
+        status.current_volume_attributes_class_name,
+        under_way.target_volume_attributes_class_name if under_way is not None else None,
+    )
 
 
 def _claim_of(pv: PersistentVolume) -> list[str]:

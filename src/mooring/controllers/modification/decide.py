@@ -3,7 +3,8 @@
 The order is upstream's: the claim's status names the target before the storage is asked; afterwards the
 PersistentVolume and the claim's status name what is true. Deciding again completes any prefix. A change that
 the status names may have been made until the storage has carried another one out: so a claim that returns to
-the class that its volume has is not believed to have it still.
+the class that its volume has is not believed to have it still, and its status goes on saying what may have
+been made.
 """
 
 from __future__ import annotations
@@ -48,15 +49,12 @@ def decide(
     target = (
         status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
     )
-    can_ask = can_modify and wanted is not None and wanted.driver_name == driver
-    if status.current_volume_attributes_class_name == name and pv.spec.volume_attributes_class_name == name:
-        if status.modify_volume_status is None:
-            return Decision(Action.SETTLED, Reason("Modified", f"its volume has the attributes of {name}"))
-        if target != name and can_ask:
-            return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume may have those of {target}"))
-        return Decision(
-            Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
-        )
+    has_it = pv.spec.volume_attributes_class_name == name
+    done = f"its volume has the attributes of {name}"
+    if has_it and (target in ("", name) or not can_modify):
+        if status.current_volume_attributes_class_name == name and status.modify_volume_status is None:
+            return Decision(Action.SETTLED, Reason("Modified", done))
+        return Decision(Action.FINISH, Reason("VolumeModifySuccessful", done))
     if not can_modify:
         return Decision(
             Action.REFUSE, Reason("VolumeModifyFailed", f"volumes of {driver} have no attributes")
@@ -69,10 +67,9 @@ def decide(
     if wanted.driver_name != driver:
         message = f"VolumeAttributesClass {name} is of driver {wanted.driver_name}, the volume of {driver}"
         return Decision(Action.WAIT, Reason("VolumeModifyFailed", message))
-    if pv.spec.volume_attributes_class_name == name:
-        return Decision(
-            Action.FINISH, Reason("VolumeModifySuccessful", f"its volume has the attributes of {name}")
-        )
-    if target != name:
-        return Decision(Action.BEGIN, Reason("VolumeModify", f"its volume gets the attributes of {name}"))
-    return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume gets the attributes of {name}"))
+    if has_it:
+        return Decision(Action.MODIFY, Reason("VolumeModify", f"its volume may have those of {target}"))
+    return Decision(
+        Action.BEGIN if target != name else Action.MODIFY,
+        Reason("VolumeModify", f"its volume gets the attributes of {name}"),
+    )

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller
 from mooring.kube.objects import Pod
+from mooring.volumes.errors import InvalidSpec, StorageRefused
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import (
     AttachableVolumePlugin,
@@ -135,7 +137,13 @@ class CSIDriverPlugin(
         request = csi.ControllerModifyVolumeRequest(
             volume_id=persistent(spec).volume_handle, mutable_parameters=attributes
         )
-        await self._driver.call(Controller.controller_modify_volume, request)
+        try:
+            await self._driver.call(Controller.controller_modify_volume, request)
+        except StorageRefused as error:
+            answer = error.__cause__
+            if isinstance(answer, CsiError) and answer.code is Code.INVALID_ARGUMENT:
+                raise InvalidSpec(str(error)) from answer  # KEP-3751: any other answer may change
+            raise
 
     # --- copy
 
