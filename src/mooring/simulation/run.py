@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.simulation.checks import contents, disks, kept_snapshots, records, templates
+from mooring.simulation.checks import attributes, contents, disks, kept_snapshots, records, templates
 from mooring.simulation.checks.availability import Availability, Gap
 from mooring.simulation.checks.caches import CachesAreTrue
 from mooring.simulation.checks.coverage import Cells, Coverage
@@ -236,6 +236,7 @@ async def _story(
     await _complain(state, disks.complaints(cluster))
     await _complain(state, contents.complaints(cluster))
     await _complain(state, kept_snapshots.complaints(cluster))
+    await _complain(state, attributes.complaints(cluster))
     for invariant, message in (*memory.complaints(), *reads.complaints(), *kept_in_log(holds, cluster.log)):
         state.violations.append(
             Violation(invariant, message, asyncio.get_running_loop().time(), state.trace.number)

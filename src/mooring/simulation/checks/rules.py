@@ -31,6 +31,7 @@ OTHERS: Mapping[str, str] = {
     "L22": "In the end each disk that EC2 has made is what its class, its claim and the driver's operator say.",
     "L23": "In the end each pod that runs sees what its ConfigMaps, Secrets, labels and annotations say.",
     "L24": "In the end what users ask for of snapshots is there, what they have deleted is gone, and nothing is left.",
+    "L25": "In the end each volume is like the VolumeAttributesClass says that its claim names, and both say so.",
     "D2": "Caches, and the queues of the controllers of volumes and StatefulSets, are what they would be if they were "
     "made anew.",
     "D3": "Once all is idle, controllers and agents that start anew find nothing to do.",

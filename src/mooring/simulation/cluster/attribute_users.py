@@ -20,8 +20,12 @@ from mooring.simulation.parts.plugins import DRIVERS
 THEN_ANOTHER, BACK, INFEASIBLE_FIRST, MISSING_FIRST, STAYS_INFEASIBLE, STAYS_MISSING = range(1, 7)
 """`how` of a claim that soon names yet another class, that goes back to the one before, that names first one
 that the storage refuses or that there is not, or stays with that."""
-FIRST = {INFEASIBLE_FIRST: INFEASIBLE, STAYS_INFEASIBLE: INFEASIBLE}
-FIRST |= {MISSING_FIRST: MISSING, STAYS_MISSING: MISSING}
+FIRST = {
+    INFEASIBLE_FIRST: INFEASIBLE,
+    STAYS_INFEASIBLE: INFEASIBLE,
+    MISSING_FIRST: MISSING,
+    STAYS_MISSING: MISSING,
+}
 SECOND = (THEN_ANOTHER, BACK, INFEASIBLE_FIRST, MISSING_FIRST)
 AT_ONCE = 1
 """`how` of a class that is made anew in the moment in which a claim begins to name it."""

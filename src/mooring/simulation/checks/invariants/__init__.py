@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.simulation.checks.invariants import (
     attachments,
+    attributes,
     claims,
     collecting,
     contents,
@@ -99,6 +100,9 @@ CHECKERS: tuple[type[Checker], ...] = (
     kept_snapshots.ReadyWhenItIs,
     kept_snapshots.NotLostWhileNeeded,
     kept_snapshots.BeginsAsItsSource,
+    attributes.AskedForByItsClaim,
+    attributes.SaysWhatItHas,
+    attributes.RefusedForAWhile,
 )
 
 

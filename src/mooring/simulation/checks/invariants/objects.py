@@ -170,6 +170,7 @@ class Spec(msgspec.Struct, rename="camel"):
     csi: CsiVolume | None = None
     drivers: tuple[Reference, ...] = ()
     revision_history_limit: int | None = None
+    volume_attributes_class_name: str = ""
 
 
 class Condition(msgspec.Struct):
@@ -180,6 +181,14 @@ class Condition(msgspec.Struct):
 
 class NodeInfo(msgspec.Struct, frozen=True):
     boot_id: str = msgspec.field(default="", name="bootID")
+
+
+class Modifying(msgspec.Struct, rename="camel"):
+    """What a claim says of the attributes that its volume is to get. `status`: Pending, InProgress or
+    Infeasible."""
+
+    target_volume_attributes_class_name: str = ""
+    status: str = ""
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -194,6 +203,8 @@ class Status(msgspec.Struct, rename="camel"):
     current_revision: str = ""
     update_revision: str = ""
     conditions: tuple[Condition, ...] = ()
+    current_volume_attributes_class_name: str = ""
+    modify_volume_status: Modifying | None = None
 
 
 def disk_of(volume_name: str) -> str:
