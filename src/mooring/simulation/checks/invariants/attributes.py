@@ -106,9 +106,8 @@ class SaysWhatItHas(Checker):
 
 
 class RefusedForAWhile(Checker):
-    """S53: what the storage has refused for good is not asked for again at once: not before the backoff,
-    unless something was written since of the claim, of its volume or of a class that is no word of that
-    refusal."""
+    """S53: what the storage has refused for good is not asked for again at once, time and again: not before
+    the backoff, unless the claim or its volume was written since, in more than a word of that refusal."""
 
     name = "S53"
 
@@ -123,13 +122,15 @@ class RefusedForAWhile(Checker):
         trace.listen("truth.modify-answered", self._answered)
 
     def _written(self, event: Event) -> None:
-        """Any other change of any of them may bring the key up: what was refused may be asked for."""
-        if event.fields["resource"] not in (CLAIMS, VOLUMES):
+        """Any other change may bring the key up: what was refused may be asked for."""
+        resource, name = event.fields["resource"], event.fields["name"]
+        if resource not in (CLAIMS, VOLUMES):
             return
-        key, now = (event.fields["resource"], event.fields["name"]), _apart_from_its_word(object_of(event))
-        if self._known.get(key) != now:
-            self._known[key] = now
-            self._refused.clear()
+        thing = object_of(event)
+        disk, now = (thing.spec.volume_name if resource == CLAIMS else name), _apart_from_its_word(thing)
+        if self._known.get((resource, name)) != now:
+            self._known[resource, name] = now
+            self._refused = {key: at for key, at in self._refused.items() if key[0] != disk}
 
     def _answered(self, event: Event) -> None:
         if self._changes.is_of(event.fields["attributes"], INFEASIBLE):
