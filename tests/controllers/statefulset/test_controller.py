@@ -96,8 +96,9 @@ def test_a_set_that_is_made_anew_has_its_own_revision_beside_that_of_its_predece
         await stage.api.delete(StatefulSet, "db", "default")
         ((_, body, namespace),) = bodies("disk", "db", 1)
         stateful_set = await stage.api.create(StatefulSet, body, namespace)
-        controller.cache(StatefulSet).apply(WatchEvent("DELETED", first, "1000000"))
-        controller.cache(StatefulSet).apply(WatchEvent("ADDED", stateful_set, "1000001"))
+        now = stateful_set.metadata.resource_version
+        controller.cache(StatefulSet).apply(WatchEvent("DELETED", first, now))
+        controller.cache(StatefulSet).apply(WatchEvent("ADDED", stateful_set, now))
         controller.cache(ControllerRevision).accept(former)
         await controller.reconcile("default/db")
         for gone in (former, None):  # that of the former set goes; then a user deletes the other one

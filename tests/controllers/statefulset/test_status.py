@@ -123,6 +123,27 @@ def test_a_set_is_tried_again_after_a_pause_if_its_failure_cannot_be_told_either
     play(story)
 
 
+def test_a_status_that_comes_late_brings_no_former_revision_back(play: Play):
+    """Its revision may be gone by then, and a pod below the partition be made of the new template (84061 of
+    the swarm)."""
+
+    async def story(stage: ControllerStage):
+        await add_set(stage)
+        controller = await settled(stage)
+        await change_set(stage, template={"metadata": {"annotations": {"edition": "2"}}})
+        controller = await on(stage)
+        late = stage.wire.late(request("PATCH", "statefulsets/db/status"))
+        with pytest.raises(Unreachable):
+            await controller.reconcile(KEY)
+        await settled(stage)
+        updated = await status(stage)
+        assert updated.current_revision == updated.update_revision
+        assert await late.deliver() == 409
+        assert await status(stage) == updated
+
+    play(story)
+
+
 def test_a_set_tells_of_what_it_makes_and_deletes(play: Play):
     async def story(stage: ControllerStage):
         await add_set(stage)

@@ -80,7 +80,7 @@ SCENES: list[tuple[Scene, list[str]]] = [
             "POST controllerrevisions db",
             "POST persistentvolumeclaims data-db-0",
             "POST pods db-0",
-            "PATCH statefulsets/db/status, the same",
+            "PATCH statefulsets/db/status, unchanged",
         ],
     ),
     (
@@ -88,14 +88,14 @@ SCENES: list[tuple[Scene, list[str]]] = [
         [
             "PATCH persistentvolumeclaims/data-db-1, unchanged",  # before the pod goes, it goes with the pod
             "DELETE pods/db-1, the same",
-            "PATCH statefulsets/db/status, the same",
+            "PATCH statefulsets/db/status, unchanged",
         ],
     ),
     (
         it_is_to_have_its_claims,
         [
             "PATCH persistentvolumeclaims/data-db-0, unchanged",
-            "PATCH statefulsets/db/status, the same",
+            "PATCH statefulsets/db/status, unchanged",
         ],
     ),
     (
@@ -103,12 +103,12 @@ SCENES: list[tuple[Scene, list[str]]] = [
         [
             "POST controllerrevisions db",
             "DELETE pods/db-0, the same",
-            "PATCH statefulsets/db/status, the same",
+            "PATCH statefulsets/db/status, unchanged",
         ],
     ),
     (
         it_has_outlived_a_revision,
-        ["PATCH statefulsets/db/status, the same", "DELETE controllerrevisions/db, the same"],
+        ["PATCH statefulsets/db/status, unchanged", "DELETE controllerrevisions/db, the same"],
     ),
     (
         all_is_to_be_mended,
@@ -120,7 +120,7 @@ SCENES: list[tuple[Scene, list[str]]] = [
             "PATCH persistentvolumeclaims/data-db-2, unchanged",
             "POST persistentvolumeclaims data-db-1",
             "POST pods db-2",
-            "PATCH statefulsets/db/status, the same",
+            "PATCH statefulsets/db/status, unchanged",
         ],
     ),
     (nothing_is_to_be_done, []),

@@ -256,9 +256,9 @@ class StatefulSetController(Controller[str]):
         wanted = status_of(stateful_set, pods, revision, going, now)
         if wanted != stateful_set.status:
             fields = {each.encode_name: getattr(wanted, each.name) for each in msgspec.structs.fields(wanted)}
-            answer = await self.client.revise(
-                stateful_set, {"status": fields}, subresource="status", any_version=True
-            )
+            # Of one version: only the status says which revision is the current one, and a status that comes
+            # late would bring back a former one.
+            answer = await self.client.revise(stateful_set, {"status": fields}, subresource="status")
             self._sets.accept(answer)
 
     def _set_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:

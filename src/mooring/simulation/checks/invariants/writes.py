@@ -14,10 +14,12 @@ from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.objects import key_of
 from mooring.simulation.engine.trace import Event, Trace
 
-ALONE = "no other controller writes it"
 WRITERS_OF_THEIR_OWN: Mapping[tuple[str, str, str], str] = {
-    ("attacher", "volumeattachments", "status"): f"{ALONE}; what was verified is of one version",
-    ("statefulset-controller", "statefulsets", "status"): ALONE,
+    (
+        "attacher",
+        "volumeattachments",
+        "status",
+    ): "no other controller writes it; what was verified is of one version",
     ("mooring-provisioner", "persistentvolumes", "status"): "a failure to reclaim is told in any version",
     ("default-scheduler", "pods", "status"): "tells why the pod waits, if it has no other condition",
     ("node-controller", "pods", "status"): "merges one condition: the others stay as they are",
@@ -63,7 +65,7 @@ def writer_of(event: Event) -> str:
 class SaysUponWhat(Checker):
     """S32: a write carries the uid of the object that it is meant for, and the version that it was computed
     from, unless it is one of the few that are right whatever was written meanwhile, or the attacher erases
-    what is over. What a controller writes alone carries none: it would fail for what others write."""
+    what is over."""
 
     name = "S32"
 
@@ -79,8 +81,6 @@ class SaysUponWhat(Checker):
             self._tell(event, who, "uid")
         elif fields["version"] is None and not _may_lack_version(who, event):
             self._tell(event, who, "version")
-        elif fields["version"] is not None and WRITERS_OF_THEIR_OWN.get(_target(who, event)) == ALONE:
-            self._tell(event, who, "being right in any version")
 
     def _tell(self, event: Event, who: str, lacks: str) -> None:
         fields = event.fields
