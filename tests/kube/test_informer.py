@@ -13,7 +13,7 @@ import waiting
 from hypothesis import HealthCheck, given, settings
 
 from mooring.kube.client import WatchEvent
-from mooring.kube.errors import Unreachable
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, ObjectMeta
 from mooring.kube.transport import Request, Response
@@ -593,5 +593,34 @@ def test_synced_waits_for_the_first_list(play: Play):
         assert not await watched.is_synced()
         held.release()
         await watched.synced()
+
+    play(story)
+
+
+def test_what_is_read_live_gets_into_the_cache(play: Play):
+    async def story(api: Any):
+        informer = Informer(api.client, ConfigMap, random=Random(3))
+        made = await create(api, "a")
+        assert await informer.read_live("a", "default") == made
+        assert informer.get("default/a") == made
+        assert await informer.read_live("b", "default") is None
+        assert await informer.read_live("") is None
+
+    play(story)
+
+
+def test_an_object_is_confirmed_as_long_as_it_is_as_it_was(play: Play):
+    async def story(api: Any):
+        informer = Informer(api.client, ConfigMap, random=Random(3))
+        known = await create(api, "a")
+        await informer.confirm(known)
+        changed = await change(api, "a", "2")
+        with pytest.raises(Conflict):
+            await informer.confirm(known)
+        assert informer.get("default/a") == changed
+        await informer.confirm(changed)
+        await remove(api, "a")
+        with pytest.raises(Conflict):
+            await informer.confirm(changed)
 
     play(story)

@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client, WatchEvent
-from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, Unreachable
+from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, Unreachable, conflict
 from mooring.kube.metrics import ReflectorMetrics
 from mooring.kube.objects import Object
 
@@ -187,6 +187,21 @@ class Informer(Generic[T]):
             if held is None or _version_of(held) < version:
                 another = held is not None and held.uid != written.uid
                 self._store(written.key, self._trimmed(written), tell=tell or another)
+
+    async def read_live(self, name: str, namespace: str = "") -> T | None:
+        """The object as it is now, which gets into the cache; None if there is none, or no name is given."""
+        live = await self._client.find(self.kind, name, namespace) if name else None
+        if live is not None:
+            self.accept(live)
+        return live
+
+    async def confirm(self, known: T) -> None:
+        """Raises Conflict unless the object is, live, as it is known: before what cannot be taken back. The
+        watches of two kinds may be of different age, and what is paired from their caches may never have been
+        so; a write is refused then, and a request to a storage, say, is not."""
+        live = await self.read_live(known.name, known.namespace)
+        if live is None or live.metadata.resource_version != known.metadata.resource_version:
+            raise conflict(f"{self.kind.RESOURCE.kind} {known.key} is not as it was decided upon any more")
 
     async def run(self) -> None:
         """Keeps the cache current until cancelled."""
