@@ -207,6 +207,8 @@ class FencingController(Controller[Key]):
             policy = self._policy(fence, node)
             decision = await self._decision(fence, node, policy)
             if decision.action is Action.ORDER:
+                if policy is not None:  # its pause, or another ladder, counts from when it is written
+                    await self._policies.confirm(policy)
                 fence = await self._steps.orders.intend(fence, decision)
             elif decision.action is Action.FREEZE:  # of two fences of one node, the second sees the first
                 return await self._steps.carry_out(fence, node, policy, decision)

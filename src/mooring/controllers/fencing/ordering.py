@@ -1,7 +1,9 @@
 """Gives a mechanism its order, and hears its answer out.
 
 A mechanism is another's code: whatever it raises, and however long it takes, is an unknown outcome. What it
-is given comes from a FenceMechanism, its Secrets (read live, and kept nowhere) and the fence's target.
+is given comes from a FenceMechanism, its Secrets (read live, and kept nowhere) and the fence's target. The
+FenceMechanism says by a node's name which device, and which outlet of it, is the node's: who orders by one,
+or asks it about a fence, reads it live before. By an earlier description another machine would be struck.
 """
 
 from __future__ import annotations

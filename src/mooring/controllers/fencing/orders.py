@@ -133,7 +133,7 @@ class Orders:
         """What mechanisms say of the target now, as sources."""
 
         async def asked(name: str) -> Look:
-            record = self._mechanisms.get(name)
+            record = await self._mechanisms.read_live(name)
             return await ordering.look(
                 ordering.prepare(self._client, self._kinds, record, name, target, token)
             )
@@ -153,7 +153,8 @@ class Orders:
         return str(mechanism.scope) if mechanism is not None else ""
 
     async def _heard(self, fence: NodeFence, target: FenceTarget, step: Step) -> Heard:
-        record, name, token = self._mechanisms.get(step.mechanism), step.mechanism, step.token
+        name, token = step.mechanism, step.token
+        record = await self._mechanisms.read_live(name)
         try:
             given = await ordering.prepare(self._client, self._kinds, record, name, target, token)
         except ordering.NotUsable as error:

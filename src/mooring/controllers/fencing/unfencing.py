@@ -76,8 +76,9 @@ class Unfencing:
             self._look_again(fence.name, held.after)
             return False
         by = proof.mechanism
+        record = await self._mechanisms.read_live(by)
         found = await ordering.sessions(
-            ordering.prepare(self._client, self._kinds, self._mechanisms.get(by), by, target, proof.token)
+            ordering.prepare(self._client, self._kinds, record, by, target, proof.token)
         )
         if found.state is State.OPEN:
             return await self.lifted(fence, proof, found.message, {})
@@ -130,8 +131,9 @@ class Unfencing:
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> Reason | None:
         """Why it was not done, which is told; None if it was. `check` is made immediately before."""
-        target, record = fence.status.target, self._mechanisms.get(mechanism)
+        target = fence.status.target
         assert target is not None
+        record = await self._mechanisms.read_live(mechanism)
         try:
             given = await ordering.prepare(self._client, self._kinds, record, mechanism, target, token)
             if check is not None:
