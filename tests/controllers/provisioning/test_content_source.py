@@ -9,6 +9,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from mooring.controllers.provisioning.content_source import content_of
+from mooring.kube.informer import Informer
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -76,7 +77,9 @@ def found(
     claims: Any = {original.key: original} if original else {}
     reference = ObjectReference(namespace="default", name="original", uid=of)
     spec = PersistentVolumeSpec(claim_ref=reference if of else None)
-    volumes: Any = {"pv": PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec)}
+    volumes = create_autospec(Informer, instance=True)
+    there = {"pv": PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec)}
+    volumes.read_live.side_effect = there.get
     client: Any = Live(*live)
     return asyncio.run(content_of(client, claim(data_source=source), claims, volumes, plugin))
 

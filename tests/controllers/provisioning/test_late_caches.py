@@ -14,6 +14,7 @@ from mooring.kube.client import WatchEvent
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.simulation.parts.array_plugin import DISK
 
 CLAIM = ClaimKey("default/c")
 HELD = {"metadata": {"finalizers": [BEGUN]}}
@@ -92,7 +93,8 @@ def test_a_claim_that_is_new_is_not_read_once_more(play: Play):
         controller = (await waiting_claim(stage))[0]
         before = len(stage.wire.sent)
         await controller.reconcile(CLAIM)
-        assert not any("GET" in each for each in stage.wire.sent[before:])
+        read = [each for each in stage.wire.sent[before:] if "GET" in each]
+        assert not any("persistentvolumeclaims" in each for each in read)
 
     play(story)
 
@@ -104,5 +106,38 @@ def test_a_provisioner_that_starts_goes_on_with_what_is_begun(play: Play):
         await stage.fill(controller, PersistentVolumeClaim, StorageClass)
         await controller.reconcile(CLAIM)
         assert len(stage.array.disks) == 1
+
+    play(story)
+
+
+async def another_class(stage: ControllerStage) -> None:
+    """Parameters of a class are changed by making it anew."""
+    await stage.api.delete(StorageClass, "disk")
+    kept = {"metadata": {"name": "disk"}, "provisioner": DISK, "reclaimPolicy": "Retain"}
+    await stage.api.create(StorageClass, kept)
+
+
+def test_no_volume_is_made_by_a_former_class(play: Play):
+    """It would have what a user has changed, and go with its claim, say, for good."""
+
+    async def story(stage: ControllerStage):
+        controller = (await waiting_claim(stage))[0]
+        await another_class(stage)
+        with pytest.raises(Conflict):
+            await controller.reconcile(CLAIM)
+        assert stage.array.disks == set()
+        await controller.reconcile(CLAIM)
+        assert (await only_volume(stage)).spec.persistent_volume_reclaim_policy == "Retain"
+
+    play(story)
+
+
+def test_no_volume_is_made_by_a_class_that_is_gone(play: Play):
+    async def story(stage: ControllerStage):
+        controller = (await waiting_claim(stage))[0]
+        await stage.api.delete(StorageClass, "disk")
+        with pytest.raises(Conflict):
+            await controller.reconcile(CLAIM)
+        assert stage.array.disks == set()
 
     play(story)

@@ -175,3 +175,22 @@ def test_an_original_is_looked_at_when_its_copy_changes(play: Play):
 def test_what_is_made_of_a_snapshot_is_no_copy_of_a_claim():
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "original"}
     assert copied_from(PersistentVolumeClaim(spec=PersistentVolumeClaimSpec(data_source=source))) == []
+
+
+def test_of_an_original_whose_volume_was_made_anew_the_present_disk_is_copied(play: Play):
+    """A user has restored it under its name; the watch of PersistentVolumes is late."""
+
+    async def story(stage: CopyStage) -> None:
+        await stage.fill(stage.controller, PersistentVolumeClaim, StorageClass, PersistentVolume)
+        former = await stage.api.get(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
+        reference = {"namespace": "default", "name": "original", "uid": former.spec.claim_ref.uid}
+        source = {"csi": {"driver": NAME, "volumeHandle": "w"}, "claimRef": reference}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+        await stage.controller.reconcile(ClaimKey("default/copy"))
+        ((_, asked),) = stage.storage.calls
+        assert asked.volume_content_source.volume.volume_id == "w"
+
+    play(story)

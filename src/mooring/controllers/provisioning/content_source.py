@@ -25,7 +25,8 @@ async def content_of(
 ) -> ContentSource | None:
     """Returns the source; None for a claim without one. Raises InvalidSpec for a source that
     cannot be used (yet): it is tried again. Snapshots are read live and not watched, since a
-    cluster need not have their kinds.
+    cluster need not have their kinds; and so is the volume of an original, whose PersistentVolume a user may
+    have made anew for another disk.
     """
     source = claim.spec.data_source_ref or claim.spec.data_source
     if not source:
@@ -40,7 +41,7 @@ async def content_of(
             f"claim {claim.key} has a data source, and plugin {plugin.get_plugin_name()} copies nothing"
         )
     if (group, kind) == ("", "PersistentVolumeClaim"):
-        return _clone(claim, claims.get(f"{claim.namespace}/{name}"), name, volumes, plugin)
+        return await _clone(claim, claims.get(f"{claim.namespace}/{name}"), name, volumes, plugin)
     if (group, kind) == (GROUP, "VolumeSnapshot"):
         return await _snapshot(client, claim, name, plugin.get_plugin_name())
     raise InvalidSpec(
@@ -48,14 +49,14 @@ async def content_of(
     )
 
 
-def _clone(
+async def _clone(
     claim: PersistentVolumeClaim,
     original: PersistentVolumeClaim | None,
     name: str,
     volumes: Informer[PersistentVolume],
     plugin: SnapshottableVolumePlugin,
 ) -> ContentSource:
-    pv = volumes.get(original.spec.volume_name) if original is not None else None
+    pv = await volumes.read_live(original.spec.volume_name) if original is not None else None
     if original is None or pv is None or not is_volume_of(pv, original):
         raise InvalidSpec(
             f"claim {claim.key} is to be a copy of claim {name}, which is not there or not bound yet"

@@ -182,7 +182,9 @@ class ProvisioningController(Controller[Key]):
         match decision.action:
             case ClaimAction.PROVISION:
                 assert storage_class is not None
-                self._begun_by[claim.uid] = storage_class
+                await self._confirm_class(storage_class)
+                if self._is_known(claim):  # else its end was told already
+                    self._begun_by[claim.uid] = storage_class
                 await self._provision(claim, storage_class)
             case ClaimAction.FINISH:
                 await self._end(claim)
@@ -193,6 +195,13 @@ class ProvisioningController(Controller[Key]):
                 self._forget(claim)
             case _:
                 assert_never(decision.action)
+
+    async def _confirm_class(self, storage_class: StorageClass) -> None:
+        """Conflict if the class is another one by now, which is how its parameters are changed: by the former
+        one a volume would be unencrypted, say, or be deleted with its claim, for good. What was begun by one
+        that is gone goes on."""
+        if self._classes.get(storage_class.name) is not None:
+            await self._classes.confirm(storage_class)
 
     async def _begin(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Stores BEGUN before the storage is asked: from now on the claim stays until it is
