@@ -131,7 +131,10 @@ def test_a_former_leader_takes_and_deletes_no_snapshot(play: Play, going: bool):
         async def answered(read: Any, *_: Any, **__: Any) -> Any:
             return read
 
-        controller.client.revise = answered
+        async def there(*_: Any, **__: Any) -> Any:
+            return content
+
+        controller.client.revise, controller.client.find = answered, there
         controller.cache(VolumeSnapshotContent).accept(content)
         await refused(controller, "content")
         assert stage.storage.methods() == []

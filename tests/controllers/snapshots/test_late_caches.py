@@ -9,7 +9,7 @@ from controller_stage import DriverStage, Play
 from played_driver import NAME
 
 from mooring.controllers.snapshots.kinds import DEFINITIONS
-from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER
+from mooring.controllers.snapshots.names import BEING_CREATED, BEING_DELETED, CONTENT_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
@@ -73,6 +73,27 @@ def test_a_snapshotter_goes_on_with_what_a_former_one_has_begun(play: Play):
     async def story(stage: DriverStage):
         controller = await asked_before(stage)
         await controller.reconcile("content")
+        assert stage.storage.methods() == ["CreateSnapshot"]
+
+    play(story, stage=DriverStage)
+
+
+def test_a_snapshot_that_is_to_be_kept_by_now_is_not_deleted(play: Play):
+    """An administrator has saved it, after its VolumeSnapshot was deleted."""
+
+    async def story(stage: DriverStage):
+        controller = await asked_before(stage)
+        await controller.reconcile("content")
+        gone = {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
+        await stage.api.patch(VolumeSnapshotContent, "content", gone)
+        await stage.api.delete(VolumeSnapshotContent, "content")
+        await stage.fill(controller, VolumeSnapshotContent)
+        kept = {"spec": {"deletionPolicy": "Retain"}}
+        await stage.api.patch(VolumeSnapshotContent, "content", kept)
+        with pytest.raises(Conflict):
+            await controller.reconcile("content")
+        await controller.reconcile("content")
+        assert await stage.api.find(VolumeSnapshotContent, "content") is None
         assert stage.storage.methods() == ["CreateSnapshot"]
 
     play(story, stage=DriverStage)

@@ -17,7 +17,7 @@ from mooring.controllers.snapshots.names import CLAIM_FINALIZER, SNAPSHOT_FINALI
 from mooring.kube.client import WatchEvent
 from mooring.kube.errors import Conflict, NotFound, Unreachable
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
-from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotContent
+from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.simulation.parts.faulty_transport import request
 
 HELD = {"metadata": {"finalizers": [CLAIM_FINALIZER]}}
@@ -234,5 +234,66 @@ def test_a_content_that_was_asked_for_twice_may_come_when_the_first_one_has_gone
         await stage.take()
         await stage.ask()
         assert (await stage.content(), await stage.snapshot(), stage.storage.snapshots) == (None, None, {})
+
+    play(story)
+
+
+def test_a_snapshot_is_taken_of_the_disk_that_the_claim_has_now(play: Play):
+    """A user has restored its volume under the same name; the watch of PersistentVolumes is late."""
+
+    async def story(stage: LateStage) -> None:
+        await stage.seen()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        await stage.api.patch(PersistentVolume, "pv", UNHELD)
+        await stage.api.delete(PersistentVolume, "pv")
+        reference = {"namespace": "default", "name": "c", "uid": claim.uid}
+        source = {"csi": {"driver": NAME, "volumeHandle": "w"}, "claimRef": reference}
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        await stage.api.create(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {**spec, **source}})
+        await stage.first.reconcile("default/s")
+        assert await stage.volumes_of_contents() == ["w"]
+
+    play(story)
+
+
+def test_a_snapshot_is_taken_as_its_class_says_now(play: Play):
+    """It would go with its VolumeSnapshot, and was to be kept."""
+
+    async def story(stage: LateStage) -> None:
+        await stage.seen()
+        kept = {"metadata": {"name": "fast"}, "driver": NAME, "deletionPolicy": "Retain"}
+        await stage.api.delete(VolumeSnapshotClass, "fast")
+        await stage.api.create(VolumeSnapshotClass, kept)
+        with pytest.raises(Conflict):
+            await stage.first.reconcile("default/s")
+        assert await stage.content() is None
+        await stage.first.reconcile("default/s")
+        content = await stage.content()
+        assert content is not None
+        assert content.spec.deletion_policy == "Retain"
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_its_own", [True, False])
+def test_a_snapshot_is_let_go_by_whose_the_content_is_now_that_it_names(play: Play, is_its_own: bool):
+    """A person has given it the content of a former snapshot, which a late cache shows as that one's."""
+
+    async def story(stage: LateStage) -> None:
+        source = {"volumeSnapshotContentName": "kept"}
+        named = {"metadata": {"name": "t", "finalizers": [SNAPSHOT_FINALIZER]}, "spec": {"source": source}}
+        snapshot = await stage.api.create(VolumeSnapshot, named, "default")
+        of = {"namespace": "default", "name": "t"}
+        spec = {"driver": NAME, "deletionPolicy": "Delete", "source": {"snapshotHandle": "h"}}
+        body = {"metadata": {"name": "kept"}, "spec": {**spec, "volumeSnapshotRef": {**of, "uid": "former"}}}
+        await stage.api.create(VolumeSnapshotContent, body)
+        await stage.seen()
+        if is_its_own:
+            bound = {"spec": {"volumeSnapshotRef": {"uid": snapshot.uid}}}
+            await stage.api.patch(VolumeSnapshotContent, "kept", bound)
+        await stage.api.delete(VolumeSnapshot, "t", "default")
+        await stage.fill(stage.first, VolumeSnapshot)
+        await stage.first.reconcile("default/t")
+        assert (await stage.api.find(VolumeSnapshot, "t", "default") is not None) is is_its_own
 
     play(story)

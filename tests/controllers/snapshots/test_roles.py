@@ -151,11 +151,16 @@ def test_of_a_volume_that_was_made_anew_for_another_claim_no_snapshot_is_taken(p
 
 def test_a_snapshot_is_taken_once_its_claims_volume_is_known(play: Play):
     async def story(stage: SnapshotHalves) -> None:
-        volume = await stage.api.get(PersistentVolume, "pv")
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"finalizers": None}})
+        await stage.api.delete(PersistentVolume, "pv")
         await stage.fill(stage.first, VolumeSnapshot, PersistentVolumeClaim, VolumeSnapshotClass)
         await stage.first.reconcile("default/s")
         assert await stage.content() is None
         await marked(stage.first)
+        await stage.volume()
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        await stage.reserve("c", claim.uid)
+        volume = await stage.api.get(PersistentVolume, "pv")
         stage.first.cache(PersistentVolume).apply(
             WatchEvent("ADDED", volume, volume.metadata.resource_version)
         )

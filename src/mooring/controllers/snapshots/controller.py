@@ -19,6 +19,7 @@ from mooring.controllers.snapshots.decide import (
     FINALIZERS,
     STILL_RESTORED,
     Action,
+    belongs,
     class_of,
     content_body,
     content_name,
@@ -150,7 +151,7 @@ class SnapshotController(Controller[Key]):
     async def _release(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> bool:
         """Lets the snapshot go, once no content of it can come any more: one that is there then stays for
         good, with what the storage has."""
-        if content is None:
+        if content is None or not belongs(content, snapshot):
             if await self._has_content(snapshot):
                 return False  # it marks the snapshot
             if (left := self._late.time_left(snapshot)) > 0:
@@ -161,14 +162,12 @@ class SnapshotController(Controller[Key]):
         return False
 
     async def _has_content(self, snapshot: VolumeSnapshot) -> bool:
-        """Whether there is a content that the cache does not show: it may be late."""
-        content = await self.client.find(VolumeSnapshotContent, content_name(snapshot))
-        if content is not None:
-            self._contents.accept(content)
-        return content is not None
+        """Whether there is a content of it that the cache, which may be late, does not show as its own."""
+        content = await self._contents.read_live(content_name(snapshot))
+        return content is not None and belongs(content, snapshot)
 
     async def _create_content(self, snapshot: VolumeSnapshot, claim: PersistentVolumeClaim) -> bool:
-        pv = self._volumes.get(claim.spec.volume_name)
+        pv = await self._volumes.read_live(claim.spec.volume_name)  # a user may have made it for another disk
         if pv is None or not is_volume_of(pv, claim):
             return False  # the claim's volume, or that it is lost, marks the snapshot
         of_volume = self._driver_and_handle(snapshot, pv)
@@ -179,6 +178,7 @@ class SnapshotController(Controller[Key]):
         if isinstance(of_class, Reason):
             self.recorder.once(snapshot, "Warning", of_class)
             return False
+        await self._classes.confirm(of_class)
         await self._protect(snapshot)
         await self._sources.hold(claim)
         body = content_body(snapshot, of_class, handle, pv.spec.volume_mode or "Filesystem")

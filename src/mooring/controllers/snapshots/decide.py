@@ -113,7 +113,7 @@ def decide(
         return _on_its_way_out(snapshot, content, restored)
     if content is None:
         return _without_content(snapshot, claim)
-    if not _belongs(content, snapshot):
+    if not belongs(content, snapshot):
         reference = content.spec.volume_snapshot_ref
         message = f"VolumeSnapshotContent {content.name} is of {reference.namespace}/{reference.name}"
         return Decision(Action.WAIT, Reason("SnapshotContentMismatch", message))
@@ -174,7 +174,7 @@ def _on_its_way_out(
 ) -> Decision[Action]:
     if FINALIZERS.isdisjoint(snapshot.metadata.finalizers):
         return Decision(Action.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
-    if content is None or not _belongs(content, snapshot):
+    if content is None or not belongs(content, snapshot):
         return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
     marked = BEING_DELETED in content.metadata.annotations
     if restored and not marked:
@@ -189,7 +189,8 @@ def _on_its_way_out(
     return Decision(Action.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
 
 
-def _belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
+def belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:
+    """Whether the content is of this very snapshot, or is to be bound to it."""
     reference = content.spec.volume_snapshot_ref
     named = (reference.namespace, reference.name) == (snapshot.namespace, snapshot.name)
     return named and reference.uid in ("", snapshot.uid)

@@ -79,6 +79,7 @@ class SnapshotterController(Controller[str]):
                     return await self._answered(content)
                 case Action.DELETE:
                     options = SnapshotOptions(secret=deletion_secret(content))
+                    await self._contents.confirm(content)  # its policy may be Retain by now
                     self.client.check_leading()
                     await plugin.delete_snapshot(handle_of(content) or "", options)
                     await self._release(content)
