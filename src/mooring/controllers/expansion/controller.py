@@ -125,6 +125,8 @@ class ExpansionController(Controller[str]):
             size = {"storage": claim.spec.resources.requests["storage"]}
             claim = await self._condition(claim, RESIZING, "", CONTROLLER_RESIZE_IN_PROGRESS, size)
             self.recorder.event(claim, "Normal", *reason)
+        await self._claims.confirm(claim)
+        await self._volumes.confirm(pv)  # it may be another disk's by now; and what has grown stays so
         self.client.check_leading()
         try:
             grown = await plugin.expand_volume_device(_as_its_driver_has_it(pv), requested(claim))

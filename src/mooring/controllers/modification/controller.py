@@ -100,6 +100,9 @@ class ModificationController(Controller[str]):
         wanted: VolumeAttributesClass,
     ) -> None:
         returns = _returns(claim, pv)
+        await self._claims.confirm(claim)
+        await self._volumes.confirm(pv)  # it may be another disk's by now
+        await self._classes.confirm(wanted)  # its parameters are changed by making it anew
         self.client.check_leading()
         try:
             await plugin.modify_volume(VolumeSpec.of_persistent_volume(pv), wanted.parameters)
