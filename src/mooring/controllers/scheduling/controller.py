@@ -176,7 +176,8 @@ class SchedulingController(Controller[str]):
             if (rest := self._selections.left(unbound, asyncio.get_running_loop().time())) > 0:
                 self.queue.add_after(pod.key, rest)
                 return
-            await self._choose_for_claims(volumes, node, choice.matches)
+            if await self._still_waits(pod):
+                await self._choose_for_claims(volumes, node, choice.matches)
         elif await self._as_cached(volumes):
             await self._bind(pod, node, choice.reason)
 
@@ -231,6 +232,12 @@ class SchedulingController(Controller[str]):
             volume = self._volumes.get(claim.spec.volume_name or "")
             found.append(PodVolume(claim, volume, storage_class, others, self._room(storage_class)))
         return None, found
+
+    async def _still_waits(self, pod: Pod) -> bool:
+        """Whether the pod, read live, is the same and still needs a node: for one that is gone a volume would
+        be made where its successor, which may want to be elsewhere, can never use it."""
+        live = await self._pods.read_live(pod.name, pod.namespace)
+        return live is not None and live.uid == pod.uid and _waits(live)
 
     async def _as_cached(self, volumes: Iterable[PodVolume]) -> bool:
         """Whether the claims are still the ones that the choice was made for. A claim that was
