@@ -121,3 +121,24 @@ def test_no_pod_is_made_with_a_claim_that_stays_when_it_is_not_wanted_any_more(p
         assert claims == ["data-db-0"]
 
     play(story)
+
+
+def test_a_controller_that_has_stood_by_scales_no_pod_away_that_is_wanted_again(play: Play):
+    """Its watch of sets stood still while its predecessor scaled down, and up again: the pod would go, and
+    its claim with it."""
+
+    async def story(stage: ControllerStage):
+        policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+        await add_set(stage, 1, persistentVolumeClaimRetentionPolicy=policy)
+        await settled(stage)
+        late = await on(stage)
+        await change_set(stage, replicas=2)
+        await settled(stage)
+        await stage.fill(late, Pod, PersistentVolumeClaim)
+        with pytest.raises(Conflict):
+            await late.reconcile(KEY)
+        assert not (await stage.api.get(Pod, "db-1", "default")).deleting
+        claim = await stage.api.get(PersistentVolumeClaim, "data-db-1", "default")
+        assert not claim.metadata.owner_references
+
+    play(story)

@@ -91,7 +91,10 @@ class StatefulSetController(Controller[str]):
 
     async def _take_a_step(self, stateful_set: StatefulSet, revision: str, going: set[str]) -> None:
         """Each part goes by the pods that are known when it begins: the writes of the part before may have
-        taken long, and pods have changed meanwhile."""
+        taken long, and pods have changed meanwhile. The set is read live before a pod is scaled away, with
+        which its claims may go: a late cache may show what was done long ago, and has been taken back."""
+        if self._pods_of(stateful_set).keys() - set(ordinals(stateful_set)):
+            await self._sets.confirm(stateful_set)
         await self._restore_names(self._pods_of(stateful_set))
         await self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set))
         await self._create_missing_claims(stateful_set)
