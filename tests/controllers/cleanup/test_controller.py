@@ -12,7 +12,7 @@ from controller_stage import ControllerStage, Play, refuse_deletions
 from virtual_server import started
 from waiting import until
 
-from mooring.controllers.cleanup.controller import CleanupController, Collector
+from mooring.controllers.cleanup.controller import CleanupController, Collector, ItemKey
 from mooring.controllers.cleanup.kinds import discover
 from mooring.kube.client import Client
 from mooring.kube.errors import Forbidden, ServerError
@@ -297,6 +297,35 @@ def test_what_a_late_cache_says_of_a_namespace_is_not_done_to_another_of_its_nam
         was = [await api.find(Namespace, "team"), await api.find(ConfigMap, "new", "team")]
         await late.reconcile(NamespaceKey("team"))
         assert [await api.find(Namespace, "team"), await api.find(ConfigMap, "new", "team")] == was
+
+    run(story())
+
+
+@pytest.mark.parametrize("of_cluster", [False, True])
+def test_an_owner_that_orphans_stays_while_a_late_cache_does_not_show_a_dependent(
+    of_cluster: bool, run: Callable[[Any], Any], now: Callable[[], Any]
+) -> None:
+    """The watch of one kind stands still. What is not released would be deleted after its owner."""
+
+    async def story() -> None:
+        stage = ControllerStage(await started(now), now)
+        api = stage.api
+        kind: Any = Node if of_cluster else ConfigMap
+        owner = await api.create(kind, {"metadata": {"name": "owner"}}, "" if of_cluster else "default")
+        reference = {**names(owner), "kind": owner.RESOURCE.kind}
+        owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+        await api.create(Secret, owned, "default")
+        await api.delete(kind, owner.name, owner.namespace, propagation_policy="Orphan")
+        late = stage.make(Collector, resources=await discover(api))
+        cache = late._caches[f"/{owner.RESOURCE.plural}"]
+        cache.accept(await api.get(cache.kind, owner.name, owner.namespace))
+        key = ItemKey(f"/{owner.RESOURCE.plural}", owner.key)
+        for _ in range(2):  # what is found marks the owner
+            await late.reconcile(key)
+            assert await api.find(kind, owner.name, owner.namespace) is not None
+        assert (await api.get(Secret, "owned", "default")).metadata.owner_references == ()
+        await late.reconcile(key)
+        assert await api.find(kind, owner.name, owner.namespace) is None
 
     run(story())
 

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mooring.controllers.cleanup.decide import FOREGROUND, Action, Owner, decide
+from mooring.controllers.cleanup.decide import FOREGROUND, ORPHAN, Action, Owner, decide
 from mooring.controllers.cleanup.emptiness import Left, conditions
 from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
 from mooring.kube.batches import one_by_one
@@ -174,6 +174,8 @@ class Collector(Controller[Key]):
             case Action.RELEASE_DEPENDENTS:
                 await self._release_dependents(item)
             case Action.REMOVE_FINALIZER:
+                if decision.finalizer == ORPHAN and await self._has_late_dependents(item):
+                    return  # what was found marks it
                 rest = [each for each in item.metadata.finalizers if each != decision.finalizer]
                 await self._patch(item, {"finalizers": rest or None})
             case _:
@@ -200,6 +202,19 @@ class Collector(Controller[Key]):
         for name, cache in self._caches.items():
             for dependent in cache.by_index("owner", item.uid):
                 yield f"{name}:{dependent.key}", _reference_to(dependent, item.uid)
+
+    async def _has_late_dependents(self, item: Object) -> bool:
+        """Whether objects name it as their owner that the caches do not show, which may be late: what is not
+        released before its owner goes is deleted after it."""
+        found = False
+        for resource in (each for each in self._resources if each.plural not in LEFT_OUT):
+            if item.namespace and not resource.namespaced:
+                continue
+            for each in await self._held(resource, item.namespace):
+                if item.uid in _owner_uids(each):
+                    self._caches[f"{resource.group}/{resource.plural}"].accept(each)
+                    found = True
+        return found
 
     async def _release_dependents(self, item: Object) -> None:
         async def release(dependent: Object) -> None:
