@@ -9,8 +9,9 @@ from binding_scenes import BOUND, COMPLETED, DEFAULT, MODES, SIZE, add_claim, ad
 from controller_stage import ControllerStage, Play
 from requests_sent import marked, told, writes
 
+from mooring.kube.errors import Conflict
 from mooring.kube.keys import ClaimKey, VolumeKey
-from mooring.kube.objects import PersistentVolumeClaim, PersistentVolumeClaimStatus
+from mooring.kube.objects import PersistentVolumeClaim, PersistentVolumeClaimStatus, StorageClass
 
 CLAIM = ClaimKey("default/c")
 
@@ -115,6 +116,24 @@ def test_a_claim_of_no_class_waits_for_the_default_one_only_if_it_leaves_the_cho
         controller, sent = await on(stage), writes(stage.wire)
         await controller.reconcile(CLAIM)
         assert sent == []
+
+    play(story)
+
+
+def test_a_claim_gets_no_class_that_is_the_default_one_no_more(play: Play):
+    """It would keep it for good. The binder's watch of classes is late."""
+
+    async def story(stage: ControllerStage):
+        await add_claim(stage, storageClassName=None)
+        await add_class(stage, "example.com/disk", DEFAULT)
+        controller = await on(stage)
+        mistaken = {"metadata": {"annotations": dict.fromkeys(DEFAULT)}}
+        await stage.api.patch(StorageClass, "disk", mistaken)
+        with pytest.raises(Conflict):
+            await controller.reconcile(CLAIM)
+        await controller.reconcile(CLAIM)
+        claim = await stage.api.get(PersistentVolumeClaim, "c", "default")
+        assert claim.spec.storage_class_name is None
 
     play(story)
 

@@ -179,6 +179,7 @@ class BindingController(Controller[Key]):
         again."""
         default = default_class(self._classes.items())
         assert default is not None
+        await self._classes.confirm(default)  # a claim keeps its class for good
         await self._patch_claim(claim, {"spec": {"storageClassName": default.name}})
         self.log.info("DefaultClass", claim=claim.key, storage_class=default.name)
 
