@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -193,6 +194,56 @@ def test_a_caller_that_has_gone_gets_no_other_token(run: Run) -> None:
             Code.UNAVAILABLE, "volume pvc-1 was deleted while it was being made: try again"
         )  # fmt: skip
         assert len(ec2.calls) == 1
+
+    run(story())
+
+
+class Throttled:
+    """Further tokens wait in a queue, as with a throttled account."""
+
+    def __init__(self, ec2: PlayedEc2, wait_s: float) -> None:
+        self._ec2, self._wait_s = ec2, wait_s
+
+    async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        if request["ClientToken"] != client_token("pvc-1"):
+            await asyncio.sleep(self._wait_s)
+        return await self._ec2.call(action, request)
+
+
+@pytest.mark.parametrize(("wait_s", "sent"), [(9.0, 2), (20.0, 1)])
+def test_another_token_that_waits_in_a_queue_is_not_sent_when_its_caller_has_gone(
+    run: Run, wait_s: float, sent: int
+) -> None:
+    """The claim may have gone with the volume of the first one (190 with attributes)."""
+
+    async def story() -> None:
+        ec2 = ec2_that(CreateVolume=[SPENT, MADE])
+        api: Any = Throttled(ec2, wait_s)
+        played: Any = ec2
+        with due_in(15.0):
+            making = Provisioner(api, played, Settling()).create(wanted())
+            if sent == 2:
+                assert (await making).id == ID
+            else:
+                assert (await refusal(making)).code is Code.UNAVAILABLE
+        await asyncio.sleep(100)
+        assert len(ec2.calls) == sent
+
+    run(story())
+
+
+def test_a_call_begins_with_the_token_for_which_the_one_before_did_not_wait(run: Run) -> None:
+    """Or none would come so far while EC2 throttles."""
+
+    async def story() -> None:
+        ec2 = ec2_that(CreateVolume=[SPENT, MADE])
+        played: Any = ec2
+        api: Any = Throttled(ec2, 20.0)
+        at_work = Provisioner(api, played, Settling())
+        for _ in range(2):
+            with suppress(CsiError), due_in(15.0):
+                await at_work.create(wanted())
+        assert tokens(ec2) == [client_token("pvc-1", number) for number in (1, 2)]
 
     run(story())
 

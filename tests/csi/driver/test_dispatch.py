@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from mooring.csi.client import Client, Exchange
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
-from mooring.csi.driver.progress import is_overdue, waits_for
+from mooring.csi.driver.progress import due_in, is_overdue, waits_for, while_it_waits
 from mooring.csi.driver.rules import IN_FLIGHT
 from mooring.csi.driver.services import ControllerCapability, ControllerService, Driver
 from mooring.csi.errors import Code, CsiError
@@ -175,6 +175,23 @@ async def test_an_operation_knows_when_its_caller_does_not_wait_any_longer(
     await dispatcher.finish()
     assert overdue == [False, True]
     assert not is_overdue()
+
+
+async def test_what_is_done_while_the_caller_waits_ends_when_it_does_not() -> None:
+    began: list[float] = []
+
+    async def queued(seconds: float) -> None:
+        async with while_it_waits():
+            began.append(seconds)
+            await asyncio.sleep(seconds)
+
+    await queued(0.01)
+    with due_in(0.02):
+        await queued(0.0)
+        for seconds in (60.0, 0.0):
+            with pytest.raises(TimeoutError):
+                await queued(seconds)
+    assert began == [0.01, 0.0, 60.0]
 
 
 async def test_what_became_of_an_operation_whose_caller_went_away_is_in_the_log(

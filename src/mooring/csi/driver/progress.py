@@ -2,14 +2,14 @@
 
 An operation may outlive its caller. A caller that retries meanwhile gets ABORTED with the text that the
 operation reported here last; the sidecar writes it into an event or a status, where people see it. What must
-not be begun for a caller that has gone (it may be done elsewhere since, and undone) asks `is_overdue`.
+not be begun for a caller that has gone (it may be done elsewhere since, and undone) is done `while_it_waits`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +26,8 @@ class UnderWay:
 
 current: ContextVar[UnderWay | None] = ContextVar("current", default=None)
 """The operation of the current task."""
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
-"""Until when the caller of the current task waits, by the event loop's clock."""
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+"""Until when the caller of the current task waits, by the event loop's clock; None: for ever."""
 
 
 @contextmanager
@@ -46,7 +46,18 @@ def due_in(timeout_s: float | None) -> Generator[None]:
 
 def is_overdue() -> bool:
     """Whether the caller of the current task does not wait any longer."""
-    return asyncio.get_running_loop().time() >= _deadline.get()
+    deadline = _deadline.get()
+    return deadline is not None and asyncio.get_running_loop().time() >= deadline
+
+
+@asynccontextmanager
+async def while_it_waits() -> AsyncGenerator[None]:
+    """What is done here ends when the caller of the current task does not wait any longer: a request that
+    stands in a queue is not sent then. Raises TimeoutError."""
+    if is_overdue():
+        raise TimeoutError
+    async with asyncio.timeout_at(_deadline.get()):
+        yield
 
 
 def waits_for(what: str) -> None:

@@ -20,9 +20,10 @@ may be in use already (upstream issue 918): it stays, and the log names it.
 
 IdempotentParameterMismatch has two meanings. Either the token's volume is deleted (EC2's message says so, or
 the name has no volume after the lag): the next token is name-2, then name-3, ..., always in this order, so
-that another process finds the same one (upstream issues 1951, 2075). It is taken only while the caller waits:
-a process that was frozen must not make once more what another one has made, and deleted. Or the volume exists
-and was requested with other parameters: it is compared like any volume that is found.
+that another process finds the same one (upstream issues 1951, 2075). It is sent only while the caller waits:
+a process that was frozen, or a request that was throttled, must not make once more what another caller has
+had, and deleted. Or the volume exists and was requested with other parameters: it is compared like any volume
+that is found.
 
 EC2 answers VolumeLimitExceeded even for a token whose volume exists (upstream issue 2512), so the name is
 then looked up again. After a request without an answer no refusal is final: the volume may be there, and not
@@ -35,11 +36,12 @@ import hashlib
 import itertools
 from asyncio import sleep
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import structlog
 
-from mooring.csi.driver.progress import is_overdue
+from mooring.csi.driver.progress import while_it_waits
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.creating import available
 from mooring.ebs.controller_service.error_codes import NO_VOLUME
@@ -71,7 +73,7 @@ class Provisioner:
         self._settling = settling
         self._zones: tuple[str, ...] = ()
         self._spent: dict[str, int] = {}
-        """By name: the number of the last token that this process used. Another process finds it by trying
+        """By name: the number of the token that this process came to last. Another process finds it by trying
         the numbers in order."""
 
     # --- making
@@ -113,16 +115,15 @@ class Provisioner:
         action, request = await self._request(wanted)
         first = self._spent.get(wanted.name, 1)
         for number in range(first, TOKENS + 1):
-            if number > first and is_overdue():  # another process may have made the volume, and deleted it
+            self._spent[wanted.name] = number
+            numbered = {**request, "ClientToken": client_token(wanted.name, number)}
+            try:
+                async with while_it_waits() if number > first else nullcontext():
+                    return _made(await self._send(action, numbered, wanted), action, wanted)
+            except TimeoutError:  # what the caller wanted may have gone with the volume
                 raise CsiError(
                     Code.UNAVAILABLE, f"volume {wanted.name} was deleted while it was being made: try again"
-                )
-            self._spent[wanted.name] = number
-            try:
-                answer = await self._send(
-                    action, {**request, "ClientToken": client_token(wanted.name, number)}, wanted
-                )
-                return _made(answer, action, wanted)
+                ) from None
             except Ec2Error as error:
                 found = await self._instead(error, wanted)
             if found is not None:
