@@ -183,3 +183,27 @@ def test_a_claim_that_returns_to_a_class_that_has_gone_goes_on_saying_what_may_h
         assert stage.storage.attributes == {"v": {"iops": "9"}}
 
     play(story)
+
+
+def test_a_claim_does_not_say_that_its_volume_has_what_another_process_has_changed_since(play: Play):
+    """The watch of volumes stood still, that of claims did not: the claim says InProgress, as the other
+    process is to give the volume its former attributes again (547 with attributes)."""
+
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        for _ in range(3):
+            await stage.step()
+        silver = {"spec": {"volumeAttributesClassName": "silver"}}
+        await stage.api.patch(PersistentVolume, "pv", silver)
+        target = {"targetVolumeAttributesClassName": "gold", "status": "InProgress"}
+        status = {"status": {"modifyVolumeStatus": target}}
+        await stage.api.patch(PersistentVolumeClaim, "c", status, "default", subresource="status")
+        await stage.fill(stage.controller, PersistentVolumeClaim)
+        await stage.controller.reconcile("default/c")
+        told = (await stage.api.get(PersistentVolumeClaim, "c", "default")).status.modify_volume_status
+        assert told is not None
+        assert told.status == "InProgress"
+        await stage.controller.reconcile("default/c")
+        assert (await stage.api.get(PersistentVolume, "pv")).spec.volume_attributes_class_name == "gold"
+
+    play(story)
