@@ -12,6 +12,7 @@ from requests_sent import marked
 from mooring.controllers.modification.controller import ModificationController
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
+from mooring.kube.errors import Conflict
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, StorageRefused
 
@@ -199,7 +200,8 @@ def test_a_claim_does_not_say_that_its_volume_has_what_another_process_has_chang
         status = {"status": {"modifyVolumeStatus": target}}
         await stage.api.patch(PersistentVolumeClaim, "c", status, "default", subresource="status")
         await stage.fill(stage.controller, PersistentVolumeClaim)
-        await stage.controller.reconcile("default/c")
+        with pytest.raises(Conflict):
+            await stage.controller.reconcile("default/c")
         told = (await stage.api.get(PersistentVolumeClaim, "c", "default")).status.modify_volume_status
         assert told is not None
         assert told.status == "InProgress"

@@ -78,8 +78,8 @@ class ModificationController(Controller[str]):
                 assert isinstance(plugin, ModifiableVolumePlugin)
                 await self._modify(claim, pv, plugin, wanted)
             case Action.FINISH:
-                if await self._still_has_it(claim, pv):
-                    await self._finish(claim, reason)
+                await self._volumes.confirm(pv)  # another process may have changed it since
+                await self._finish(claim, reason)
             case _:
                 assert_never(decision.action)
 
@@ -123,14 +123,6 @@ class ModificationController(Controller[str]):
         self.log.info("Modified", claim=claim.key, volume=pv.name, attributes=wanted.name)
         done = f"its volume has the attributes of {wanted.name}"
         await self._finish(claim, Reason("VolumeModifySuccessful", done))
-
-    async def _still_has_it(self, claim: PersistentVolumeClaim, pv: PersistentVolume) -> bool:
-        """Whether the volume names, live, the class that its claim names: the cache of volumes may be older
-        than that of claims, and another process have changed the volume since. What is seen marks the
-        claim."""
-        live = await self.client.get(PersistentVolume, pv.name)
-        self._volumes.accept(live)
-        return live.uid == pv.uid and _returns(claim, live)
 
     async def _under_way(self, claim: PersistentVolumeClaim, status: str) -> None:
         target = claim.spec.volume_attributes_class_name
