@@ -126,7 +126,7 @@ def test_what_may_be_there_for_a_claim_that_went_with_its_source_is_found_by_its
 def test_nothing_is_made_for_a_claim_that_went_with_its_source_where_nothing_can_be_there(play: Play):
     async def story(stage: ControllerStage):
         controller = await begun_and_deleted_with_its_source(stage)
-        controller._certain.add(controller.cache(PersistentVolumeClaim).get("default/c").uid)
+        controller._begun._certain.add(controller.cache(PersistentVolumeClaim).get("default/c").uid)
         with pytest.raises(InvalidSpec):
             await controller.reconcile(CLAIM)
         assert stage.array.disks == set()

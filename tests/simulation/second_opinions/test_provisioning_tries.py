@@ -43,7 +43,14 @@ def begun(signed: str = "7", *, deleting: bool = False) -> PersistentVolumeClaim
 
 
 class Provisioner(SimpleNamespace):
-    """One that may be remembered for as long as it lives."""
+    """One that may be remembered for as long as it lives, and its own account of what it has begun."""
+
+    @property
+    def _begun(self) -> Provisioner:
+        return self
+
+    def is_certain(self, claim: PersistentVolumeClaim) -> bool:
+        return claim.uid in self._certain
 
 
 def sign(asked: Any, *signatures: str) -> None:

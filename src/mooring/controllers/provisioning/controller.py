@@ -6,15 +6,13 @@ the next try finds whatever was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import assert_never
 
 from mooring.controllers.provisioning import originals
-from mooring.controllers.provisioning.askers import ASKED_BY, signature, signatures, signed
+from mooring.controllers.provisioning.begun_claims import BegunClaims
 from mooring.controllers.provisioning.decide import (
-    BEGUN,
     ClaimAction,
     VolumeAction,
     body_of,
@@ -27,7 +25,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.provisioning.request import Requests
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, KubeError, conflict
+from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Node,
@@ -85,13 +83,6 @@ class ProvisioningController(Controller[Key]):
         self._begun_for: dict[str, Node] = {}
         """Uids of claims that this process began → the selected node as it was last seen; it may be deleted
         before the volume is made."""
-        self._signed: dict[str, str] = {}
-        """Uids of claims that this process asks for → its signature."""
-        self._may_end: set[str] = set()
-        """Uids of claims that this process was to let go, and has no answer: that may come late."""
-        self._certain: set[str] = set()
-        """Uids of claims for which nothing can have been made: this process marked them as begun, they have
-        had that mark ever since and no other signature, and the storage refused each try."""
         self._ours = {
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
@@ -99,8 +90,8 @@ class ProvisioningController(Controller[Key]):
             PersistentVolumeClaim, _touched_by_claim, indexers={originals.INDEX: originals.copied_from}
         )
         self._originals = originals.Originals(client, self._claims)
+        self._begun = BegunClaims(client, self._claims)
         self._claims.when_gone(self._forget)
-        self._claims.add_handler(self._claim_changed)
         self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
         self._classes = self.watch(StorageClass, self._claims_of_class)
         self._requests = Requests(client, plugins, self._claims, self._volumes, self._originals)
@@ -115,20 +106,8 @@ class ProvisioningController(Controller[Key]):
         )
 
     def _forget(self, claim: PersistentVolumeClaim) -> None:
-        self._certain.discard(claim.uid)
-        self._signed.pop(claim.uid, None)
-        self._may_end.discard(claim.uid)
         self._begun_by.pop(claim.uid, None)
         self._begun_for.pop(claim.uid, None)
-
-    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        """What is certain of a claim goes with its mark: the next one may be that of another process, which
-        has lost its lease and does not know it yet. And it goes when another process asks, too."""
-        if new is not None and not self._is_ours_alone(new):
-            self._certain.discard(new.uid)
-
-    def _is_ours_alone(self, claim: PersistentVolumeClaim) -> bool:
-        return signatures(claim) == [self._signed.get(claim.uid)]
 
     def _try_again(self, pv: PersistentVolume) -> None:
         self.queue.add_after(VolumeKey(pv.name), RETRY_IN_USE_S)
@@ -183,15 +162,16 @@ class ProvisioningController(Controller[Key]):
             case ClaimAction.PROVISION:
                 assert storage_class is not None
                 await self._confirm_class(storage_class)
-                if self._is_known(claim):  # else its end was told already
+                if self._begun.is_known(claim):  # else its end was told already
                     self._begun_by[claim.uid] = storage_class
                 await self._provision(claim, storage_class)
             case ClaimAction.FINISH:
-                await self._end(claim)
+                await self._begun.end(claim)
             case ClaimAction.ASK:
                 if claim.metadata.annotations.get(STORAGE_PROVISIONER) in self._ours:
                     self.recorder.once(claim, "Warning", decision.reason)
             case ClaimAction.SETTLED:
+                self._begun.forget(claim)
                 self._forget(claim)
             case _:
                 assert_never(decision.action)
@@ -203,65 +183,11 @@ class ProvisioningController(Controller[Key]):
         if self._classes.get(storage_class.name) is not None:
             await self._classes.confirm(storage_class)
 
-    async def _begin(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Stores BEGUN before the storage is asked: from now on the claim stays until it is
-        certain what was made."""
-        if BEGUN in claim.metadata.finalizers:
-            return await self._still_begun(claim)
-        begun = await self._sign(claim, [*claim.metadata.finalizers, BEGUN])
-        known = self._claims.get(claim.key)
-        if known is not None and known.uid == claim.uid and self._is_ours_alone(known):
-            self._certain.add(claim.uid)  # else its end, or that of the mark, was told already
-        return begun
-
-    async def _still_begun(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """The claim as it is now, signed. The cache may be late, and the claim gone since with the volume
-        that was made for it: one made then would be held by nothing, and be forgotten if its answer is
-        lost."""
-        live = await self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
-        self._claims.accept(live)
-        if live.uid != claim.uid or BEGUN not in live.metadata.finalizers:
-            raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
-        if self._signed.get(live.uid) in signatures(live) and live.uid not in self._may_end:
-            return live
-        return await self._sign(live, live.metadata.finalizers)
-
-    async def _sign(self, claim: PersistentVolumeClaim, finalizers: Sequence[str]) -> PersistentVolumeClaim:
-        """Stores that this process asks from now on: what another one, or this one, has decided before is
-        refused."""
-        answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim)})
-        self._may_end.discard(claim.uid)
-        if self._is_known(claim):  # else its end was told already
-            self._signed[claim.uid] = signature(claim)
-        return answer
-
-    def _is_known(self, claim: PersistentVolumeClaim) -> bool:
-        known = self._claims.get(claim.key)
-        return known is not None and known.uid == claim.uid
-
-    async def _end(self, claim: PersistentVolumeClaim, *annotations: str) -> None:
-        """Lets the claim go, without these annotations."""
-        finalizers = [each for each in claim.metadata.finalizers if each != BEGUN]
-        try:
-            await self._set_finalizers(claim, finalizers, dict.fromkeys((ASKED_BY, *annotations)))
-        except KubeError:
-            if self._is_known(claim):
-                self._may_end.add(claim.uid)
-            raise
-
-    async def _set_finalizers(
-        self, claim: PersistentVolumeClaim, finalizers: Sequence[str], annotations: Mapping[str, str | None]
-    ) -> PersistentVolumeClaim:
-        metadata = {"finalizers": list(finalizers), "annotations": annotations}
-        answer = await self.client.revise(claim, {"metadata": metadata})
-        self._claims.accept(answer)
-        return answer
-
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> None:
         plugin, options = await self._prepare(claim, storage_class)
-        claim = await self._begin(claim)
+        claim = await self._begun.begin(claim)
         await self._create(claim, await self._make(claim, storage_class, plugin, options))
-        await self._end(claim)
+        await self._begun.end(claim)
 
     async def _prepare(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
@@ -269,7 +195,7 @@ class ProvisioningController(Controller[Key]):
         """What is wrong with a request is no word of the storage: it says nothing of an earlier try, and
         before the first one nothing has begun."""
         try:
-            return await self._requests.prepare(claim, storage_class, first=claim.uid in self._certain)
+            return await self._requests.prepare(claim, storage_class, first=self._begun.is_certain(claim))
         except KubeError:
             raise
         except Exception as error:
@@ -300,7 +226,7 @@ class ProvisioningController(Controller[Key]):
         if isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(claim, storage_class):
             await self._choose_another_node(claim)
         elif self._is_nothing_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
-            await self._end(claim)
+            await self._begun.end(claim)
         self.recorder.once(
             claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
         )
@@ -314,25 +240,25 @@ class ProvisioningController(Controller[Key]):
         except CERTAIN:
             raise
         except BaseException:
-            self._certain.discard(claim.uid)
+            self._begun.may_be_made(claim)
             raise
-        self._certain.discard(claim.uid)
+        self._begun.may_be_made(claim)
         return made
 
     def _is_nothing_there(self, claim: PersistentVolumeClaim, error: Exception) -> bool:
         """Whether nothing was made: the try certainly had no effect, and the storage says so, or no earlier
         try can have had any."""
         says_so = isinstance(error, CERTAIN) and not isinstance(error, NotAsked)
-        return says_so or claim.uid in self._certain
+        return says_so or self._begun.is_certain(claim)
 
     def _can_go_elsewhere(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         delayed = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        return delayed and claim.uid in self._certain
+        return delayed and self._begun.is_certain(claim)
 
     async def _choose_another_node(self, claim: PersistentVolumeClaim) -> None:
         """Has the scheduler choose another node: the volume cannot be made for this one, and
         nothing was made."""
-        await self._end(claim, SELECTED_NODE)
+        await self._begun.end(claim, SELECTED_NODE)
 
     async def _selected_node(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Node | None:
         """The node that the scheduler has chosen. One that has gone is left for another, as upstream has it

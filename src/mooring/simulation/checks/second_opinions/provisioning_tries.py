@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mooring.controllers.provisioning.begun_claims import BegunClaims
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.request import Requests
 from mooring.kube.errors import KubeError
@@ -96,14 +97,15 @@ def of_a_try(
 ) -> Iterable[str]:
     """A disk may be there unless the storage was not asked, or has refused."""
     if not isinstance(answer, StorageRefused | NotAsked | InvalidSpec):
-        UNTOUCHED.of(asked).discard(claim.uid)
+        UNTOUCHED.of(asked._begun).discard(claim.uid)
     return ()
 
 
 def _is_untouched(asked: Any, claim: PersistentVolumeClaim) -> bool:
     """Of a claim whose end was told nothing is remembered."""
-    known = asked._claims.get(claim.key)
-    return known is not None and known.uid == claim.uid and claim.uid in UNTOUCHED.of(asked)
+    begun = asked._begun
+    known = begun._claims.get(claim.key)
+    return known is not None and known.uid == claim.uid and claim.uid in UNTOUCHED.of(begun)
 
 
 def _is_nothing_there(asked: Any, claim: PersistentVolumeClaim, error: Exception) -> bool:
@@ -138,10 +140,10 @@ def of_selected_node(
         if not elsewhere:
             yield f"claim {claim.key} is not made for {name}, and its volume may be there"
     elif isinstance(answer, Node):
-        BEGUN_FOR.of(asked)[claim.uid] = answer.name
+        BEGUN_FOR.of(asked._begun)[claim.uid] = answer.name
         if answer.name != name:
             yield f"the node of claim {claim.key} is {answer.name}, and not {name}"
-    elif answer is None and name and (elsewhere or BEGUN_FOR.of(asked).get(claim.uid) == name):
+    elif answer is None and name and (elsewhere or BEGUN_FOR.of(asked._begun).get(claim.uid) == name):
         yield f"claim {claim.key} is made anywhere, and node {name} is selected"
 
 
@@ -164,7 +166,7 @@ def of_a_failure(
     scheduler if its node cannot have it."""
     if not isinstance(answer, Exception) or isinstance(answer, KubeError):
         return
-    let_go = LET_GO.of(asked).get(claim.uid)
+    let_go = LET_GO.of(asked._begun).get(claim.uid)
     delayed = written.volume_binding_mode == DELAYED
     untouched = was_untouched if let_go is not None else _is_untouched(asked, claim)
     unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
@@ -198,9 +200,9 @@ otherwise."""
 
 QUESTIONS = (
     Question(Requests, "_attributes", of_attributes, refusals=(Exception,)),
-    Question(ProvisioningController, "_set_finalizers", of_finalizers),
-    Question(ProvisioningController, "_claim_changed", of_a_change),
-    Question(ProvisioningController, "_begin", of_a_beginning),
+    Question(BegunClaims, "_set_finalizers", of_finalizers),
+    Question(BegunClaims, "_changed", of_a_change),
+    Question(BegunClaims, "begin", of_a_beginning),
     Question(ProvisioningController, "_ask", of_a_try, refusals=(Exception,)),
     Question(ProvisioningController, "_is_nothing_there", of_nothing, near=OF_ERRORS),
     Question(ProvisioningController, "_can_go_elsewhere", of_elsewhere, near=OF_CLASSES),

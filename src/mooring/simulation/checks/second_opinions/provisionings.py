@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.controllers.provisioning import controller, request
+from mooring.controllers.provisioning.begun_claims import BegunClaims
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.decide import ClaimAction, VolumeAction
 from mooring.kube.decision import Decision
@@ -282,6 +283,6 @@ QUESTIONS = (
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),
     Question(ProvisioningController, "_make", of_made),
-    Question(ProvisioningController, "_set_finalizers", of_finalizers),
+    Question(BegunClaims, "_set_finalizers", of_finalizers),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
 )

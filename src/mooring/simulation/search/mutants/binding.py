@@ -13,6 +13,7 @@ import msgspec
 from mooring.controllers.binding import controller as binding
 from mooring.controllers.binding.controller import BindingController
 from mooring.controllers.provisioning import controller as provisioning
+from mooring.controllers.provisioning.begun_claims import BegunClaims
 from mooring.controllers.provisioning.controller import ProvisioningController
 from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.scheduling.controller import SchedulingController
@@ -174,7 +175,7 @@ MUTANTS: dict[str, Mutant] = {
         "kubernetes-csi/external-provisioner#131, #311, #486; in our own code until the simulation found it",
         ("S9",),
         scenarios.UNANSWERED,
-        (Patch(ProvisioningController, "_begin", _not_noted),),
+        (Patch(BegunClaims, "begin", _not_noted),),
     ),
     "B50": Mutant(
         "what was made for a claim that is gone by now is left behind",
@@ -183,7 +184,7 @@ MUTANTS: dict[str, Mutant] = {
         scenarios.UNANSWERED,
         (
             Patch(ProvisioningController, "_create", _only_if_claimed),
-            Patch(ProvisioningController, "_begin", _not_noted),
+            Patch(BegunClaims, "begin", _not_noted),
         ),
     ),
     "B52": Mutant(
