@@ -73,8 +73,7 @@ class Holder(Generic[T]):
         return self._accept(await self._client.revise(read, {"metadata": patch}))
 
     def _remember(self, held: T) -> T:
-        known = self._cached.get(held.key)
-        if known is not None and known.uid == held.uid:  # else its end was told already
+        if self._cached.knows(held):  # else its end was told already
             self._held.add(held.uid)
         return held
 

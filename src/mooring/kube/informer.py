@@ -103,6 +103,11 @@ class Informer(Generic[T]):
         """The object of "namespace/name" (or "name"), as the cache knows it."""
         return self._objects.get(key)
 
+    def knows(self, item: T) -> bool:
+        """Whether the cache has this very object: not if its end was told, also if another has its name."""
+        held = self._objects.get(item.key)
+        return held is not None and held.uid == item.uid
+
     def items(self) -> list[T]:
         """All objects, in the order in which they were first seen."""
         return list(self._objects.values())

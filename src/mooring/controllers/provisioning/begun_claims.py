@@ -54,7 +54,7 @@ class BegunClaims:
         try:
             await self._set_finalizers(claim, finalizers, dict.fromkeys((ASKED_BY, *annotations)))
         except KubeError:
-            if self.is_known(claim):
+            if self._claims.knows(claim):
                 self._may_end.add(claim.uid)
             raise
 
@@ -65,11 +65,6 @@ class BegunClaims:
     def may_be_made(self, claim: PersistentVolumeClaim) -> None:
         """From now on something may be there for the claim."""
         self._certain.discard(claim.uid)
-
-    def is_known(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether the end of the claim was not told yet: what is remembered of it is forgotten then."""
-        known = self._claims.get(claim.key)
-        return known is not None and known.uid == claim.uid
 
     def forget(self, claim: PersistentVolumeClaim) -> None:
         """Of a claim that is done with, or gone."""
@@ -103,7 +98,7 @@ class BegunClaims:
         refused."""
         answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim)})
         self._may_end.discard(claim.uid)
-        if self.is_known(claim):  # else its end was told already
+        if self._claims.knows(claim):  # else its end was told already
             self._signed[claim.uid] = signature(claim)
         return answer
 

@@ -162,7 +162,7 @@ class ProvisioningController(Controller[Key]):
             case ClaimAction.PROVISION:
                 assert storage_class is not None
                 await self._confirm_class(storage_class)
-                if self._begun.is_known(claim):  # else its end was told already
+                if self._claims.knows(claim):  # else its end was told already
                     self._begun_by[claim.uid] = storage_class
                 await self._provision(claim, storage_class)
             case ClaimAction.FINISH:

@@ -118,8 +118,7 @@ class Reclaimer:
         return begun
 
     def _remember(self, uids: set[str], pv: PersistentVolume) -> None:
-        known = self._volumes.get(pv.name)
-        if known is not None and known.uid == pv.uid:  # or its end was told already
+        if self._volumes.knows(pv):  # or its end was told already
             uids.add(pv.uid)
 
     async def fail(self, pv: PersistentVolume, reason: Reason) -> None:

@@ -145,7 +145,7 @@ class SnapshotterController(Controller[str]):
         answer = self._accept(
             await self.client.revise(content, {"metadata": marked | {"finalizers": finalizers}})
         )
-        if self._contents.get(content.name) is not None:  # else its end was told already
+        if self._contents.knows(content):  # else its end was told already
             self._signed.add(content.uid)
         return answer
 
