@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeVar
 
 from mooring.key_locks import KeyLocks
 from mooring.kube.client import Client
-from mooring.kube.errors import conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Object
 
@@ -47,10 +46,7 @@ class Holder(Generic[T]):
         """Stores the finalizer, and returns the object as it is then. One that is being deleted takes none
         any more, and is returned without. Raises NotFound or Conflict if there is none of that uid."""
         async with self._turns[wanted.key]:
-            live = await self._client.get(self._cached.kind, wanted.name, wanted.namespace)
-            self._accept(live)
-            if live.uid != wanted.uid:
-                raise conflict(f"{wanted.RESOURCE.kind} {wanted.key} is another one by now")
+            live = await self._cached.same_live(wanted)
             if self.has(live) and live.uid not in self._held:
                 patch = {"annotations": {HELD_ANEW: live.metadata.resource_version}}
             elif self.has(live) or live.deleting:
@@ -70,13 +66,11 @@ class Holder(Generic[T]):
                 await self._store(known, {"finalizers": rest or None, "annotations": {HELD_ANEW: None}})
 
     async def _store(self, read: T, patch: dict[str, Any]) -> T:
-        return self._accept(await self._client.revise(read, {"metadata": patch}))
+        answer = await self._client.revise(read, {"metadata": patch})
+        self._cached.accept(answer)
+        return answer
 
     def _remember(self, held: T) -> T:
         if self._cached.knows(held):  # else its end was told already
             self._held.add(held.uid)
         return held
-
-    def _accept(self, answer: T) -> T:
-        self._cached.accept(answer)
-        return answer

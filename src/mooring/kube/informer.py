@@ -200,6 +200,15 @@ class Informer(Generic[T]):
             self.accept(live)
         return live
 
+    async def same_live(self, known: T) -> T:
+        """This very object as it is now, which gets into the cache. Raises NotFound if there is none of its
+        name, and Conflict if that is another one."""
+        live = await self._client.get(self.kind, known.name, known.namespace)
+        self.accept(live)
+        if live.uid != known.uid:
+            raise conflict(f"{self.kind.RESOURCE.kind} {known.key} is another one by now")
+        return live
+
     async def confirm(self, known: T) -> None:
         """Raises Conflict unless the object is, live, as it is known: before what cannot be taken back. The
         watches of two kinds may be of different age, and what is paired from their caches may never have been

@@ -85,9 +85,8 @@ class BegunClaims:
         """The claim as it is now, signed. The cache may be late, and the claim gone since with the volume
         that was made for it: one made then would be held by nothing, and be forgotten if its answer is
         lost."""
-        live = await self._client.get(PersistentVolumeClaim, claim.name, claim.namespace)
-        self._claims.accept(live)
-        if live.uid != claim.uid or BEGUN not in live.metadata.finalizers:
+        live = await self._claims.same_live(claim)
+        if BEGUN not in live.metadata.finalizers:
             raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
         if self._signed.get(live.uid) in signatures(live) and live.uid not in self._may_end:
             return live

@@ -152,8 +152,8 @@ class SnapshotterController(Controller[str]):
     async def _still_held(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         """The content as it is now. The cache of a snapshotter that has stood by may be late, and the content
         gone since with its snapshot: one taken then would be named by nothing."""
-        live = self._accept(await self.client.get(VolumeSnapshotContent, content.name))
-        if live.uid != content.uid or CONTENT_FINALIZER not in live.metadata.finalizers:
+        live = await self._contents.same_live(content)
+        if CONTENT_FINALIZER not in live.metadata.finalizers:
             raise conflict(f"VolumeSnapshotContent {content.name} is not held any more for its snapshot")
         return live
 
