@@ -308,6 +308,12 @@ def test_an_answer_that_is_no_status_still_gives_a_readable_error(body: bytes):
     assert str(errors.from_answer(502, body, tried="GET /x")).startswith("GET /x: ")
 
 
+def test_a_version_that_the_server_has_not_come_to_has_an_error_of_its_own():
+    answer = b'{"reason": "Timeout", "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}'
+    assert type(errors.from_answer(504, answer, tried="GET /x")) is errors.TooLargeVersion
+    assert type(errors.from_answer(504, b'{"reason": "Timeout"}', tried="GET /x")) is errors.ServerError
+
+
 def test_how_long_to_wait_when_throttled_is_the_servers_word():
     answer = b'{"details": {"retryAfterSeconds": 7}}'
     found = errors.from_answer(429, answer, tried="POST /x")

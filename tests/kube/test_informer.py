@@ -12,12 +12,15 @@ import pytest
 import waiting
 from hypothesis import HealthCheck, given, settings
 
-from mooring.kube.client import WatchEvent
-from mooring.kube.errors import Conflict, Unreachable
+from mooring.apiserver import Server
+from mooring.apiserver.store.log import MemoryLog
+from mooring.kube.client import Client, WatchEvent
+from mooring.kube.errors import Conflict, TooLargeVersion, Unreachable
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, ObjectMeta
 from mooring.kube.transport import Request, Response
-from mooring.simulation.parts.faulty_transport import request
+from mooring.simulation.parts.faulty_transport import admin, request
+from mooring.simulation.parts.store_log import log_of
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 MAPS = "/configmaps"
@@ -363,6 +366,56 @@ def test_a_version_that_is_too_old_leads_to_a_list_whose_differences_are_told(pl
         await watched.until({"kept": "1", "changed": "9", "added": "1"})
         assert sorted(watched.changes, key=str) == sorted([("1", "9"), ("1", None), (None, "1")], key=str)
         assert api.wire.sent.count("GET /api/v1/configmaps") >= 3
+
+    play(story)
+
+
+def backup_of(server: Server) -> MemoryLog:
+    kept = server.store._log.recover()
+    return log_of([*kept.records], kept.floor)
+
+
+async def restored(api: Any, backup: MemoryLog) -> Client:
+    """From now on the wire leads to a server that was started on the backup. Returns another client of it."""
+    server = Server(backup, api.server.tokens, now=api.now, random=Random(2))
+    await server.start()
+    api.wire.inner = admin(server)
+    return Client(admin(server))
+
+
+def test_a_server_that_was_restored_from_a_backup_is_believed_and_what_came_after_it_is_undone(play: Play):
+    """The versions are given anew: the one that was watched from does not exist for long, and then is that of
+    something else."""
+
+    async def story(api: Any):
+        for name in ("kept", "changed", "removed"):
+            await create(api, name, "1")
+        backup = backup_of(api.server)
+        watched = await Watched(api).synced()
+        await change(api, "changed", "2")
+        await remove(api, "removed")
+        await create(api, "added")
+        await watched.until({"kept": "1", "changed": "2", "added": "1"})
+        watched.changes.clear()
+        api.wire.down = True
+        there = await restored(api, backup)
+        api.wire.down = False
+        await watched.until({"kept": "1", "changed": "1", "removed": "1"})
+        assert sorted(watched.changes, key=str) == sorted([("2", "1"), ("1", None), (None, "1")], key=str)
+        await there.patch(ConfigMap, "changed", {"data": {"value": "3"}}, "default")
+        await watched.until({"kept": "1", "changed": "3", "removed": "1"})
+
+    play(story)
+
+
+def test_a_server_that_lags_behind_the_others_takes_back_nothing_of_our_own(play: Play):
+    async def story(api: Any):
+        informer, changes = alone(api)
+        informer.apply(event("ADDED", 5))
+        informer.accept(version(9))
+        await informer._recover(TooLargeVersion("an older one", status=504))
+        informer._replace({"default/m": version(7)}, 7)
+        assert changes == [(None, "5"), ("5", "9")]
 
     play(story)
 

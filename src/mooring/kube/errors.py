@@ -19,6 +19,7 @@ KubeError
     ├── Invalid             422: the object is not valid
     ├── Throttled           429: wait `retry_after` seconds
     └── ServerError         5xx: like Unreachable, a write may have happened
+        └── TooLargeVersion 504: the resourceVersion is not known there (yet): list again
 """
 
 from __future__ import annotations
@@ -117,6 +118,10 @@ class ServerError(ApiError):
     """5xx: the server failed; the effect of a write is unknown."""
 
 
+class TooLargeVersion(ServerError):
+    """504: a read of a resourceVersion that the server has not come to: it was restored from a backup."""
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -142,6 +147,11 @@ def _is_of_another_uid(answer: _Status) -> bool:
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
+def _is_of_too_large_a_version(answer: _Status) -> bool:
+    causes: list[dict[str, Any]] = (answer.details or {}).get("causes") or []
+    return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
+
+
 def from_answer(status: int, body: bytes, *, tried: str, retry_after: str = "") -> ApiError:
     """The error for an HTTP answer; `tried` ("GET /api/v1/nodes/n") is named in its message.
 
@@ -156,6 +166,8 @@ def from_answer(status: int, body: bytes, *, tried: str, retry_after: str = "") 
         kind = AlreadyExists
     elif kind is Invalid and _is_of_another_uid(answer):
         kind = Conflict
+    elif kind is ServerError and _is_of_too_large_a_version(answer):
+        kind = TooLargeVersion
     message = f"{tried}: {answer.message or f'HTTP {status}'}"
     error = kind(message, status=status, reason=answer.reason, details=answer.details)
     if isinstance(error, Throttled):

@@ -4,10 +4,11 @@ Guarantees:
 - `synced()` returns once the first list is in the cache. A list is streamed where the server can
   (sendInitialEvents), else fetched in pages; it is taken as a whole in both cases, an interrupted one changes
   nothing.
-- Changes are applied in the API server's order; an object never goes back to an older version.
-- A dropped watch resumes from the last version seen; a version too old (410) leads to a new list, whose
-  differences reach the handlers like any other change. Failures are retried with jittered backoff, for ever,
-  and not before the server's Retry-After.
+- Changes are applied in the API server's order; an object never goes back to an older version, unless the
+  server itself has: it was restored from a backup.
+- A dropped watch resumes from the last version seen; a version too old (410), or one that the server has not
+  come to (504), leads to a new list, whose differences reach the handlers like any other change. Failures are
+  retried with jittered backoff, for ever, and not before the server's Retry-After.
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
   `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
@@ -26,7 +27,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client, WatchEvent
-from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, Unreachable, conflict
+from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, TooLargeVersion, Unreachable, conflict
 from mooring.kube.metrics import ReflectorMetrics
 from mooring.kube.objects import Object
 
@@ -78,6 +79,7 @@ class Informer(Generic[T]):
         self._trouble: KubeError | None = None
         self._synced = asyncio.Event()
         self._listed = False  # the cache is what was there at _version
+        self._ahead = False  # the server has said that it has not come to _version
         self._streams = True  # until the server says otherwise
         self._metrics = ReflectorMetrics(kind.RESOURCE.plural)
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -232,7 +234,8 @@ class Informer(Generic[T]):
             self._streams = False
             log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
             return
-        self._listed = self._listed and not isinstance(error, Gone)
+        self._listed = self._listed and not isinstance(error, (Gone, TooLargeVersion))
+        self._ahead = self._ahead or isinstance(error, TooLargeVersion)
         self._has(error)
         wait = self._retry * (0.5 + self._random.random())
         if isinstance(error, Throttled):
@@ -258,18 +261,30 @@ class Informer(Generic[T]):
         )
 
     def _replace(self, fresh: dict[str, T], version: int) -> None:
-        """Makes the cache what was there at a version; newer writes of our own stay."""
-        for key, held in list(self._objects.items()):
-            if key not in fresh and _version_of(held) <= version:
-                self._store(key, None)
-        for key, item in fresh.items():
-            held = self._objects.get(key)
-            if held is None or _version_of(held) < _version_of(item):
-                self._store(key, item)
+        """Makes the cache what was there at a version; newer writes of our own stay.
+
+        Not where the server has gone back behind what it has told: it counts on from there, and gives each
+        version once more. One that only lags behind the others lists what they have."""
+        undone = self._ahead and version < self._version
+        if undone:
+            log.warning("the API server has gone back", kind=self.kind.RESOURCE.plural, to=version)
+            self._version = version
+        self._ahead = False
+        self._exchange(fresh, version, undone=undone)
         self._metrics.lists.inc()
         self._advance(version)
         self._listed = True
         self._synced.set()
+
+    def _exchange(self, fresh: dict[str, T], version: int, *, undone: bool) -> None:
+        """`undone`: also what is newer than that here."""
+        for key, held in list(self._objects.items()):
+            if key not in fresh and (undone or _version_of(held) <= version):
+                self._store(key, None)
+        for key, item in fresh.items():
+            held = self._objects.get(key)
+            if held is None or _version_of(held) < _version_of(item) or (undone and held != item):
+                self._store(key, item)
 
     async def _watch(self) -> None:
         """Applies what comes until the server ends the watch. Unreachable if that is at once, before anything
@@ -309,8 +324,9 @@ class Informer(Generic[T]):
         if event.object is not None:
             key = event.object.key
             held = self._objects.get(key)
-            if held is None or _version_of(held) <= version:
-                self._store(key, None if event.type == "DELETED" else self._trimmed(event.object))
+            gone = event.type == "DELETED"  # out of sight, perhaps, by the very write that is held
+            if held is None or _version_of(held) < version or (gone and _version_of(held) == version):
+                self._store(key, None if gone else self._trimmed(event.object))
         self._advance(version)
 
     def _gather(self, initial: dict[str, T], event: WatchEvent[T]) -> None:
@@ -331,8 +347,6 @@ class Informer(Generic[T]):
             if old is None:
                 return
             del self._objects[key]
-        elif old is not None and old.metadata.resource_version == new.metadata.resource_version:
-            return
         else:
             self._objects[key] = new
         self._reindex(key, old, new)
