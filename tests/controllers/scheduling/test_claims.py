@@ -11,7 +11,9 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.volumes.matching import BIND_COMPLETED
 
 
-async def prepare(stage: ControllerStage, claims: dict[str, str], volumes: dict[str, str]) -> None:
+async def prepare(
+    stage: ControllerStage, claims: dict[str, str], volumes: dict[str, str], mode: str = "ReadWriteOnce"
+) -> None:
     """A node, a class that makes nothing, a pod with these claims, and these volumes: names
     with their sizes."""
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -21,7 +23,7 @@ async def prepare(stage: ControllerStage, claims: dict[str, str], volumes: dict[
     for name, size in claims.items():
         spec = {
             "storageClassName": "kept",
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": [mode],
             "resources": {"requests": {"storage": size}},
         }
         await stage.api.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, "default")
@@ -77,9 +79,9 @@ def test_the_smaller_claim_chooses_first_and_takes_the_volume_that_it_wastes_lea
     play(story)
 
 
-async def bound(stage: ControllerStage) -> PersistentVolumeClaim:
+async def bound(stage: ControllerStage, mode: str = "ReadWriteOnce") -> PersistentVolumeClaim:
     """Pod p's claim a, bound to volume v."""
-    await prepare(stage, {"a": "1Gi"}, {"v": "1Gi"})
+    await prepare(stage, {"a": "1Gi"}, {"v": "1Gi"}, mode)
     completed = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": "v"}}
     await stage.api.patch(PersistentVolumeClaim, "a", completed, "default")
     status = {"status": {"phase": "Bound"}}
@@ -152,6 +154,31 @@ def test_a_pod_is_not_bound_for_a_claim_that_is_being_deleted_and_is_told_so(pla
         assert [each.message for each in pod.status.conditions] == [
             'persistentvolumeclaim "a" is being deleted'
         ]
+
+    play(story)
+
+
+def test_a_pod_gets_the_claim_of_one_that_was_followed_unseen_by_another_of_its_name(play: Play):
+    """A watch that was broken tells of both at once: the name is there as before."""
+
+    async def story(stage: ControllerStage):
+        claim = await bound(stage, "ReadWriteOncePod")
+        volumes = [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]
+        containers = [{"name": "c", "image": "i"}]
+        spec = {"containers": containers, "volumes": volumes, "nodeName": "n"}
+        await stage.api.create(Pod, {"metadata": {"name": "first"}, "spec": spec}, "default")
+        scheduler = await knows(stage, claim)
+        scheduler.cache(Pod).accept(await stage.api.get(Pod, "first", "default"))
+        working = asyncio.create_task(scheduler.queue.run(1, scheduler.reconcile))
+        await asyncio.sleep(60)
+        assert not (await stage.api.get(Pod, "p", "default")).spec.node_name
+        await stage.api.delete(Pod, "first", "default", grace_period_seconds=0)
+        spec = {"containers": containers}
+        await stage.api.create(Pod, {"metadata": {"name": "first"}, "spec": spec}, "default")
+        scheduler.cache(Pod).accept(await stage.api.get(Pod, "first", "default"))
+        await asyncio.sleep(60)
+        working.cancel()
+        assert (await stage.api.get(Pod, "p", "default")).spec.node_name == "n"
 
     play(story)
 

@@ -100,7 +100,7 @@ class SchedulingController(Controller[str]):
             yield pod.key
         if pod.spec.node_name:  # its place may be what others wait for
             yield from (each.key for each in self._pods.by_index("needs-company", "yes"))
-        gone = self._pods.get(pod.key) is None
+        gone = not self._pods.knows(pod)  # another one may have its name
         if (
             gone or pod.deleting or pod.finished
         ):  # a ReadWriteOncePod claim, a disk or a place may be free now
