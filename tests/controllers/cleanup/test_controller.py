@@ -330,6 +330,34 @@ def test_an_owner_that_orphans_stays_while_a_late_cache_does_not_show_a_dependen
     run(story())
 
 
+@pytest.mark.parametrize("of_cluster", [False, True])
+def test_what_an_object_owned_that_came_and_went_unseen_goes_after_it(
+    of_cluster: bool, run: Callable[[Any], Any], now: Callable[[], Any]
+) -> None:
+    """The watch of its kind is broken meanwhile (upstream's issue 56121)."""
+
+    async def story() -> None:
+        stage = ControllerStage(await started(now), now)
+        api = stage.api
+        kind: Any = Node if of_cluster else ConfigMap
+        late = stage.make(Collector, resources=await discover(api))
+        working = asyncio.create_task(late.queue.run(1, late.reconcile))
+        owner = await api.create(kind, {"metadata": {"name": "owner"}}, "" if of_cluster else "default")
+        reference = {**names(owner), "kind": owner.RESOURCE.kind}
+        owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+        late._caches["/secrets"].accept(await api.create(Secret, owned, "default"))
+        await asyncio.sleep(10)
+        assert await api.find(Secret, "owned", "default") is not None
+        await api.delete(kind, owner.name, owner.namespace)
+        cache = late._caches[f"/{owner.RESOURCE.plural}"]
+        listed = await api.list(cache.kind)
+        cache._replace({each.key: each for each in listed.items}, int(listed.resource_version))
+        await until(gone(api, Secret, "owned"))
+        working.cancel()
+
+    run(story())
+
+
 def test_cluster_scoped_owners_are_found(play: Play) -> None:
     async def story(api: Client) -> None:
         node = await api.create(Node, {"metadata": {"name": "n"}})

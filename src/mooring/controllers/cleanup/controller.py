@@ -191,8 +191,16 @@ class Collector(Controller[Key]):
         if resource is None or (resource.namespaced and not item.namespace):
             # The kind is not served (now), or the owner's namespace is unknown: the owner counts as present.
             return Owner(reference, True)
-        live = await self.client.find(metadata_kind(resource), reference.name, item.namespace)
+        live = await self._read_live(resource, reference.name, item.namespace)
         return Owner(reference, live is not None and live.uid == reference.uid)
+
+    async def _read_live(self, resource: Resource, name: str, namespace: str) -> Object | None:
+        """What is found gets into its cache, so that its end marks what it owns: a watch that is broken until
+        then would tell of neither."""
+        cache = self._caches.get(f"{resource.group}/{resource.plural}")
+        if cache is None:
+            return await self.client.find(metadata_kind(resource), name, namespace)
+        return await cache.read_live(name, namespace)
 
     def _resource_of(self, reference: OwnerReference) -> Resource | None:
         group = reference.api_version.rpartition("/")[0]
