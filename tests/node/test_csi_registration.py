@@ -17,6 +17,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.client import Client
 from mooring.kube.objects import CSINode, Node
 from mooring.kube.transport import InProcess
+from mooring.node import inotify
 from mooring.node.csi.csinode import CSINodeWriter, missing_labels
 from mooring.node.csi.folder import TIMEOUT_S, RegistrationFolder
 from mooring.volumes.errors import VolumeError
@@ -135,6 +136,26 @@ async def test_a_socket_that_does_not_answer_keeps_no_other_waiting(tmp_path: Pa
         listening.bind(str(silent))
         listening.listen()
         await watched(tmp_path, story)
+
+
+async def test_a_folder_that_is_replaced_as_a_whole_is_looked_at_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(inotify, "LOOK_S", 0.05)
+    monkeypatch.setattr(inotify, "RETRY_S", 0.05)
+    folder = tmp_path / "plugins_registry"
+
+    async def story(watch: WatchedFolder) -> None:
+        await until(folder.is_dir)
+        async with registering("a.example.com", "/run/a.sock", folder):
+            await until(lambda: "a.example.com" in watch.registered)
+            folder.rename(tmp_path / "former")
+            await until(lambda: watch.registered == {})
+            folder.mkdir()
+            async with registering("b.example.com", "/run/b.sock", folder):
+                await until(lambda: watch.registered == {"b.example.com": "/run/b.sock"})
+
+    await watched(folder, story)
 
 
 async def test_what_is_no_socket_is_not_looked_at(tmp_path: Path):

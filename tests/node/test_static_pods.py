@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from waiting import until
 
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import ObjectMeta, Pod, PodStatus
+from mooring.node import inotify
 from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
 from mooring.node.static.mirrors import MirrorAction, decide
+from mooring.node.static.pods import StaticPods
 
 Play = Any
 PATH = Path("/manifests/web.yaml")
@@ -90,6 +94,22 @@ def test_a_manifest_of_another_shape_spoils_no_other(tmp_path: Path, text: str) 
     pods, problems = read_folder(tmp_path, "n")
     assert list(pods) == ["default/b-n"]
     assert ["a.yaml" in str(each) for each in problems] == [True]
+
+
+async def test_a_folder_that_is_replaced_as_a_whole_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: Any
+) -> None:
+    monkeypatch.setattr(inotify, "LOOK_S", 0.05)
+    folder, new = tmp_path / "manifests", tmp_path / "new"
+    static = StaticPods(folder, "n", now)
+    running = asyncio.create_task(static.run())
+    await until(folder.is_dir)
+    new.mkdir()
+    (new / "a.yaml").write_text(json.dumps(manifest("a")))
+    folder.rename(tmp_path / "former")
+    new.rename(folder)
+    await until(lambda: static.by_key("default/a-n") is not None)
+    running.cancel()
 
 
 def mirror(of: StaticPod | None, *, deleting: bool = False) -> Pod:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,10 @@ IN_MOVED_FROM = 0x40
 IN_MOVED_TO = 0x80
 IN_CREATE = 0x100
 IN_DELETE = 0x200
+
+LOOK_S, RETRY_S = 60.0, 1.0
+"""Until a folder is read again without being told to, and one that is not there is looked for. It may have
+been replaced as a whole: the kernel goes on to watch the former one."""
 
 
 class Watch(Protocol):
@@ -33,6 +37,20 @@ class Watch(Protocol):
 
 WatchFolders = Callable[[Iterable[Path], int, Callable[[], None]], Watch]
 """Takes directories, a mask of changes, and what is called after them."""
+
+
+@contextlib.contextmanager
+def watching(watch: WatchFolders, folder: Path, mask: int, changed: Callable[[], None]) -> Generator[float]:
+    """Watches the folder while it is entered, if it is there. Gives the seconds after which to look at it and
+    to watch it anew. To be entered before the folder is read, so that no change is missed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.callback(watch([folder], mask, changed).close)
+        except FileNotFoundError:
+            yield RETRY_S
+        else:
+            yield LOOK_S
+
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

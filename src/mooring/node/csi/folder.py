@@ -10,6 +10,7 @@ version, none that is gone counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,11 +21,10 @@ import structlog
 from mooring.csi.client import Client
 from mooring.csi.errors import CsiError
 from mooring.csi.proto import registration_pb2 as registration
-from mooring.node.inotify import IN_CREATE, IN_DELETE, IN_MOVED_FROM, IN_MOVED_TO, Inotify
+from mooring.node.inotify import IN_CREATE, IN_DELETE, IN_MOVED_FROM, IN_MOVED_TO, RETRY_S, Inotify, watching
 
 CSI = "CSIPlugin"
 TIMEOUT_S = 10.0
-RETRY_S = 1.0
 CHANGES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
 
 log = structlog.get_logger("node-agent")
@@ -51,18 +51,13 @@ class RegistrationFolder:
     async def run(self) -> None:
         """Works until cancelled."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        inotify = Inotify([self._folder], CHANGES, self._changed.set)
-        try:
-            while True:
-                self._changed.clear()
+        while True:
+            self._changed.clear()
+            with watching(Inotify, self._folder, CHANGES, self._changed.set) as seconds:
                 waiting = await self._look()
-                try:
-                    async with asyncio.timeout(RETRY_S if waiting else None):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY_S if waiting else seconds):
                         await self._changed.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            inotify.close()
 
     async def _look(self) -> bool:
         """Whether to ask a socket again."""
@@ -119,9 +114,9 @@ class RegistrationFolder:
 
 
 def sockets(folder: Path) -> dict[Path, Identity]:
-    """The sockets in the folder; hidden ones are not looked at."""
+    """The sockets in the folder, if it is there; hidden ones are not looked at."""
     found: dict[Path, Identity] = {}
-    for entry in os.scandir(folder):
+    for entry in os.scandir(folder) if folder.is_dir() else ():
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:

@@ -24,6 +24,7 @@ from mooring.node.inotify import (
     IN_MOVED_TO,
     Inotify,
     WatchFolders,
+    watching,
 )
 from mooring.node.static.manifests import StaticPod, read_folder
 
@@ -44,6 +45,8 @@ class StaticPods:
         self._watch = watch
         self._pods: dict[str, StaticPod] = {}  # by key
         self._handlers: list[Handler] = []
+        self._problems: set[str] = set()
+        """What is logged already of files that cannot be read."""
 
     def add_handler(self, handler: Handler) -> None:
         """From now on."""
@@ -83,8 +86,10 @@ class StaticPods:
         if self._folder is None:
             return
         wanted, problems = read_folder(self._folder, self._node_name)
-        for problem in problems:
-            log.error("manifest refused", error=str(problem))
+        for problem in map(str, problems):
+            if problem not in self._problems:
+                log.error("manifest refused", error=problem)
+        self._problems = set(map(str, problems))
         for key, held in list(self._pods.items()):
             if (wanted[key].hash if key in wanted else None) != held.hash and not held.pod.deleting:
                 self._delete(held)
@@ -100,12 +105,10 @@ class StaticPods:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         mask = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE
-        watch = self._watch([self._folder], mask, self.reload)
-        try:
-            self.reload()
-            await asyncio.Event().wait()
-        finally:
-            watch.close()
+        while True:
+            with watching(self._watch, self._folder, mask, self.reload) as seconds:
+                self.reload()
+                await asyncio.sleep(seconds)
 
     def _delete(self, held: StaticPod) -> None:
         grace = held.pod.spec.termination_grace_period_seconds
