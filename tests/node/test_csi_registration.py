@@ -6,21 +6,29 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from virtual_server import started
 from waiting import until
 
+from mooring.csi import rpc
 from mooring.csi.driver.registration import registering
+from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.client import Client
+from mooring.kube.events import Recorder
 from mooring.kube.objects import CSINode, Node
 from mooring.kube.transport import InProcess
+from mooring.mounts.host import HostMounts
 from mooring.node import inotify
 from mooring.node.csi.csinode import CSINodeWriter, missing_labels
+from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.csi.folder import TIMEOUT_S, RegistrationFolder
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.plugins.csi.plugin import CSIPlugin
 
 ZONE = "topology.example.com/zone"
 
@@ -280,5 +288,45 @@ def test_an_answer_without_a_node_id_is_refused(api: Api):
     async def story(client: Client) -> None:
         with pytest.raises(VolumeError, match="no node_id"):
             await CSINodeWriter(client, "n").add("a.example.com", answer(""))
+
+    api(story)
+
+
+class AtAddress:
+    """A channel to the driver of an address; the one at "unready" does not know its node yet."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    async def call(self, method: Any, request: Any, timeout_s: float) -> Any:
+        if method is rpc.Identity.get_plugin_info:
+            return csi.GetPluginInfoResponse(name="a.example.com")
+        if self.address == "unready":
+            raise CsiError(Code.UNAVAILABLE, "the metadata service does not answer", method.name)
+        return answer(self.address)
+
+    async def close(self) -> None:
+        return
+
+
+async def nothing(_namespace: str, _name: str) -> None:
+    return None
+
+
+def test_a_driver_that_works_stays_known_while_another_version_cannot_be_registered(
+    api: Api, tmp_path: Path, now: Callable[[], Any]
+):
+    """The other version goes again, as after a rollout that was taken back: nothing asks the former anew."""
+
+    async def story(client: Client) -> None:
+        plugin = CSIPlugin(AtAddress)
+        plugin.init(NodeVolumeHost("n", tmp_path, HostMounts(), now, nothing, nothing))
+        recorder = Recorder(client, "agent", now=now, random=Random(1))
+        drivers = NodeDrivers(client, "n", None, plugin, recorder, random=Random(1))
+        await drivers.register("a.example.com", "i-1")
+        with pytest.raises(VolumeError, match="metadata"):
+            await drivers.register("a.example.com", "unready")
+        known = plugin.drivers_here.find("a.example.com")
+        assert (await known.call(rpc.Node.node_get_info, csi.NodeGetInfoRequest())).node_id == "i-1"
 
     api(story)

@@ -86,15 +86,15 @@ class NodeDrivers:
             group.create_task(self._publish_all())
 
     async def register(self, name: str, address: str) -> None:
-        """A driver is there. Raises VolumeError and KubeError if the API server cannot be told what it
-        says."""
-        driver = self._drivers.add(name, address)
+        """A driver is there. Raises VolumeError and KubeError if the API server cannot be told what it says:
+        then another one of its name goes on, as the version before does while this one is not ready."""
+        driver = self._drivers.at(name, address)
         try:
             await self._publish(driver)
         except (VolumeError, KubeError) as error:
             self._log_trouble(name, str(error))
-            self._drivers.remove(name)
             raise
+        self._drivers.put(driver)
 
     async def unregister(self, name: str) -> None:
         """A driver is gone. Its volumes stay mounted, and wait for it."""

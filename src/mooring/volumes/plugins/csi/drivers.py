@@ -153,8 +153,12 @@ class Drivers:
     def __iter__(self) -> Iterator[Driver]:
         return iter(tuple(self._drivers.values()))
 
-    def add(self, name: str, address: str) -> Driver:
+    def add(self, name: str, address: str) -> None:
         """The driver of this name is at `address` from now on. Raises EndpointError."""
+        self.put(self.at(name, address))
+
+    def at(self, name: str, address: str) -> Driver:
+        """The driver of this name at `address`, which is not found before `put`. Raises EndpointError."""
 
         def observe(exchange: Exchange) -> None:
             for observer in self.observers:
@@ -162,8 +166,11 @@ class Drivers:
 
         channel = self._connect(address)
         client = Client(self._spoil(name, channel) if self._spoil else channel, [observe])
-        driver = self._drivers[name] = Driver(name, client, self._timeout_s, self._may_call)
-        return driver
+        return Driver(name, client, self._timeout_s, self._may_call)
+
+    def put(self, driver: Driver) -> None:
+        """It takes the place of another one of its name."""
+        self._drivers[driver.name] = driver
 
     def remove(self, name: str) -> None:
         self._drivers.pop(name, None)
