@@ -20,7 +20,7 @@ from mooring.csi.proto import csi_pb2 as csi
 from mooring.kube.client import Client
 from mooring.kube.events import Recorder
 from mooring.kube.objects import CSINode, Node
-from mooring.kube.transport import InProcess
+from mooring.kube.transport import InProcess, Request, Response, Transport
 from mooring.mounts.host import HostMounts
 from mooring.node import inotify
 from mooring.node.csi.csinode import CSINodeWriter, missing_labels
@@ -313,20 +313,72 @@ async def nothing(_namespace: str, _name: str) -> None:
     return None
 
 
+def of_node(client: Client, root: Path, now: Callable[[], Any]) -> tuple[CSIPlugin, NodeDrivers]:
+    plugin = CSIPlugin(AtAddress)
+    plugin.init(NodeVolumeHost("n", root, HostMounts(), now, nothing, nothing))
+    recorder = Recorder(client, "agent", now=now, random=Random(1))
+    return plugin, NodeDrivers(client, "n", None, plugin, recorder, random=Random(1))
+
+
 def test_a_driver_that_works_stays_known_while_another_version_cannot_be_registered(
     api: Api, tmp_path: Path, now: Callable[[], Any]
 ):
     """The other version goes again, as after a rollout that was taken back: nothing asks the former anew."""
 
     async def story(client: Client) -> None:
-        plugin = CSIPlugin(AtAddress)
-        plugin.init(NodeVolumeHost("n", tmp_path, HostMounts(), now, nothing, nothing))
-        recorder = Recorder(client, "agent", now=now, random=Random(1))
-        drivers = NodeDrivers(client, "n", None, plugin, recorder, random=Random(1))
+        plugin, drivers = of_node(client, tmp_path, now)
         await drivers.register("a.example.com", "i-1")
         with pytest.raises(VolumeError, match="metadata"):
             await drivers.register("a.example.com", "unready")
         known = plugin.drivers_here.find("a.example.com")
         assert (await known.call(rpc.Node.node_get_info, csi.NodeGetInfoRequest())).node_id == "i-1"
+
+    api(story)
+
+
+class Held:
+    """The way to the API server, on which requests about CSINodes wait for `go`."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        if "/csinodes" in request.path:
+            self.asked.set()
+            await self.go.wait()
+        return await self._inner.send(request)
+
+    async def close(self) -> None:
+        return
+
+
+def test_a_node_that_is_made_anew_while_a_driver_is_published_gets_its_csinode(
+    api: Api, tmp_path: Path, now: Callable[[], Any]
+):
+    """Or the garbage collector takes the CSINode with the former Node, and nothing makes it again."""
+
+    async def story(client: Client) -> None:
+        held = Held(client.transport)
+        _, drivers = of_node(Client(held), tmp_path, now)
+        former = await client.get(Node, "n")
+        drivers.node_changed(None, former)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(drivers.run())
+            registering = group.create_task(drivers.register("a.example.com", "i-1"))
+            await held.asked.wait()
+            await client.delete(Node, "n")
+            anew = await client.create(Node, {"metadata": {"name": "n"}})
+            drivers.node_changed(former, None)
+            drivers.node_changed(None, anew)
+            held.go.set()
+            await registering
+
+            async def is_the_new_ones() -> bool:
+                found = await client.get(CSINode, "n")
+                return [owner.uid for owner in found.metadata.owner_references] == [anew.uid]
+
+            await until(is_the_new_ones)
+            running.cancel()
 
     api(story)

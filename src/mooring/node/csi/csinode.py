@@ -63,8 +63,9 @@ class CSINodeWriter:
         one."""
         self._writing = asyncio.Lock()
 
-    async def add(self, driver: str, info: csi.NodeGetInfoResponse) -> None:
-        """Raises VolumeError if the driver's answer cannot be, KubeError if it cannot be written."""
+    async def add(self, driver: str, info: csi.NodeGetInfoResponse) -> str:
+        """Returns the uid of the Node whose CSINode has the driver now. Raises VolumeError if the driver's
+        answer cannot be, KubeError if it cannot be written."""
         entry = entry_of(driver, info)
         async with self._writing:
             node = await self._client.get(Node, self._node_name)
@@ -73,6 +74,7 @@ class CSINodeWriter:
                 labels = {"metadata": {"labels": missing}}
                 self.written(await self._client.revise(node, labels, any_version=True))
             await self._repeated(lambda: self._put(node, entry))
+            return node.uid
 
     async def remove(self, driver: str) -> None:
         """The driver is not on this node any more."""

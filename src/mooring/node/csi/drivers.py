@@ -54,14 +54,13 @@ class NodeDrivers:
         self._folder = RegistrationFolder(folder, self.register, self.unregister) if folder else None
         self._known = Informer(client, CSIDriver, random=random)
         plugin.known_drivers = self._known.get
-        self._published: set[str] = set()  # drivers that the CSINode has
+        self._published: dict[str, str] = {}  # by driver: the uid of the Node whose CSINode has it
         self._again = asyncio.Event()
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A Node that is registered anew has lost its CSINode and its labels."""
         self._node = new
         if new is not None and (old is None or old.uid != new.uid):
-            self._published.clear()
             self._again.set()
 
     def tell_of_writes(self, written: Callable[[objects.Node], None]) -> None:
@@ -95,11 +94,12 @@ class NodeDrivers:
             self._log_trouble(name, str(error))
             raise
         self._drivers.put(driver)
+        self._again.set()  # the Node may have been made anew meanwhile
 
     async def unregister(self, name: str) -> None:
         """A driver is gone. Its volumes stay mounted, and wait for it."""
         self._drivers.remove(name)
-        self._published.discard(name)
+        self._published.pop(name, None)
         try:
             await self._writer.remove(name)
         except KubeError as error:
@@ -109,14 +109,18 @@ class NodeDrivers:
         """Drivers of the settings, and all of them again after the Node has changed."""
         while True:
             self._again.clear()
-            missing = [driver for driver in self._drivers if driver.name not in self._published]
-            await asyncio.gather(*map(self._try_to_publish, missing))
-            left = any(driver.name not in self._published for driver in missing)
+            await asyncio.gather(*map(self._try_to_publish, self._missing()))
             try:
-                async with asyncio.timeout(RETRY_S if left else None):
+                async with asyncio.timeout(RETRY_S if self._missing() else None):
                     await self._again.wait()
             except TimeoutError:
                 continue
+
+    def _missing(self) -> list[Driver]:
+        """Those that the CSINode of the present Node may lack."""
+        if self._node is None:
+            return []
+        return [each for each in self._drivers if self._published.get(each.name) != self._node.uid]
 
     async def _try_to_publish(self, driver: Driver) -> None:
         try:
@@ -137,6 +141,6 @@ class NodeDrivers:
             raise VolumeError(
                 f"the driver registered as {driver.name} calls itself {info.name}: use its own name"
             )
-        await self._writer.add(driver.name, await driver.call(Node.node_get_info, csi.NodeGetInfoRequest()))
-        self._published.add(driver.name)
+        answer = await driver.call(Node.node_get_info, csi.NodeGetInfoRequest())
+        self._published[driver.name] = await self._writer.add(driver.name, answer)
         self._troubles.pop(driver.name, None)
