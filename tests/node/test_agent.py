@@ -344,6 +344,25 @@ def test_a_node_that_is_shut_down_says_so_before_its_pods_end(play: Play) -> Non
     play(story)
 
 
+def test_a_node_that_is_shut_down_waits_for_no_api_server_that_has_gone_before(play: Play) -> None:
+    """As where a whole site is switched off, the API server's machine first."""
+
+    async def story(stage: Any) -> None:
+        await stage.start()
+        await stage.create_pod()
+        await stage.until(lambda: running(stage))
+        stage.gate = unreachable
+        stage.shutdown.set()
+        async with asyncio.timeout(1000):
+            await stage.ended()
+        assert not any(sandbox.running for sandbox in stage.machine.sandboxes.values())
+
+    def unreachable(request: Request) -> None:
+        raise Unreachable("no route to host")
+
+    play(story)
+
+
 def test_a_node_object_that_vanishes_is_registered_again(play: Play) -> None:
     async def story(stage: Any) -> None:
         await stage.start()

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar, cast
@@ -71,7 +71,10 @@ COMPONENT = "mooring-agent"
 EVENTS = "default"
 """The namespace of events on objects that have none."""
 ANNOUNCE_S = 5.0
-"""How long a shutdown waits for the API server to hear of it."""
+"""How long a shutdown waits for the API server to hear of it before it ends the pods."""
+LAST_WORD_S = 30.0
+"""How long it waits for that afterwards. A node that has let everything go and could not say so keeps its
+volumes until its next boot, or a fence; and the API server's machine may have gone before it."""
 SHUTDOWN_S = 120.0
 """How long a shutdown may take before its last status is written as things are."""
 
@@ -430,25 +433,34 @@ class Agent:
     async def _shut_down(self) -> None:
         log.info("shutting down", node=self._options.name)
         # First the word that this node takes no pods, or what ends here is scheduled here again.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANNOUNCE_S):
-                await self._announce("the node is shutting down")
+        await _within(ANNOUNCE_S, self._announce("the node is shutting down"))
         self._worker.shut_down()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SHUTDOWN_S):
-                await self._worker.idle()
-                await self._volumes.drained()
-        await self._announce("the node was shut down")
+        await _within(SHUTDOWN_S, self._let_go())
+        await _within(LAST_WORD_S, self._announce("the node was shut down"))
         await self._stand_down()  # before the Lease is given back, which is not renewed after
+        await _within(ANNOUNCE_S, self._leave())
+        log.info("shut down", node=self._options.name, volumes_in_use=self._volumes.volumes_in_use())
+
+    async def _let_go(self) -> None:
+        await self._worker.idle()
+        await self._volumes.drained()
+
+    async def _leave(self) -> None:
         if not self._options.standalone and not self._volumes.volumes_in_use():
             with contextlib.suppress(KubeError):
                 await self._lease.give_back()
         await self._recorder.flush()
-        log.info("shut down", node=self._options.name, volumes_in_use=self._volumes.volumes_in_use())
 
     async def _announce(self, message: str) -> None:
         if not self._options.standalone:
             await self._registration.shut_down(message)
+
+
+async def _within(seconds: float, what: Awaitable[None]) -> None:
+    """Waits for it so long at the most: a node that is switched off waits for nothing for ever."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await what
 
 
 def _first_of(found: ExceptionGroup[E]) -> E:
