@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,57 @@ async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
     await part.stop()
     assert part.running is None
     assert not (tmp_path / "p.json").exists()
+
+
+async def test_a_part_that_cannot_be_started_again_is_tried_again(tmp_path: Path) -> None:
+    """The disk is full, or the host has no memory left for a process."""
+    (run := tmp_path / "run").mkdir()
+    part = Part("p", SLEEP, run=run, logs=tmp_path)
+    await part.start()
+    first = part.running
+    assert first is not None
+    run.rename(tmp_path / "away")
+    first.send(signal.SIGKILL)
+    while part.restarts < 2:  # noqa: ASYNC110 — a process, not an event of ours
+        await asyncio.sleep(0.01)
+    (tmp_path / "away").rename(run)
+    while not (part.running and load(run / "p.json") == part.running):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await part.stop()
+    assert part.running is None
+
+
+async def test_a_process_that_cannot_be_written_down_is_ended(tmp_path: Path) -> None:
+    """Nothing else would end it: neither `mooring down` nor the next `mooring up` knows of it."""
+    part = Part("p", SLEEP, run=tmp_path / "not there", logs=tmp_path)
+    with pytest.raises(FileNotFoundError):
+        await part.start()
+    assert part.running is None
+
+
+async def test_a_part_that_is_stopped_while_it_is_started_again_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = Part("p", SLEEP, run=tmp_path, logs=tmp_path)
+    await part.start()
+    first, spawn = part.running, asyncio.create_subprocess_exec
+    assert first is not None
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(*argv: str, **how: Any) -> asyncio.subprocess.Process:
+        begun.set()
+        await go.wait()
+        return await spawn(*argv, **how)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    first.send(signal.SIGKILL)
+    await begun.wait()
+    stopping = asyncio.create_task(part.stop())
+    await asyncio.sleep(0)
+    go.set()
+    async with asyncio.timeout(30):
+        await stopping
+    assert part.running is None
 
 
 async def test_a_part_that_is_not_to_be_restarted_tells_when_it_has_ended(tmp_path: Path) -> None:

@@ -183,26 +183,33 @@ class Part:
             self._task = None
 
     async def _spawn(self) -> None:
+        """Starts the process, and writes it down. Raises OSError: then none runs."""
         self._listen()
         assert self._listener is not None
         end = self._listener.writer
-        with self._log.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                stdin=asyncio.subprocess.PIPE if self._given else asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**self._environ, heartbeat.VARIABLE: str(end)},
-                pass_fds=(end,),
-                start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in order
-            )
-        self._listener.started()
+        try:
+            with self._log.open("ab") as output:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._argv,
+                    stdin=asyncio.subprocess.PIPE if self._given else asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**self._environ, heartbeat.VARIABLE: str(end)},
+                    pass_fds=(end,),
+                    start_new_session=True,  # a Ctrl-C at the terminal is ours to pass on, in order
+                )
+        finally:
+            self._listener.started()
+        try:
+            if (running := Running.of(self._process.pid)) is not None:
+                save(self._record, running)
+        except OSError:  # nothing would end what is not written down
+            self._process.kill()
+            await self._process.wait()
+            raise
         if self._process.stdin is not None:
             self._process.stdin.write(self._given)
             self._process.stdin.close()
-        running = Running.of(self._process.pid)
-        if running is not None:
-            save(self._record, running)
 
     def _listen(self) -> None:
         if self._listener is not None:
@@ -231,7 +238,12 @@ class Part:
             if not self._wanted:
                 break
             self.restarts += 1
-            await self._spawn()
+            try:
+                await self._spawn()
+            except OSError as error:  # no memory, or a full disk
+                log.error("cannot be started: tried again", part=self.name, error=str(error))
+            if not self._wanted and self._process.returncode is None:
+                self._process.kill()  # it was stopped meanwhile
         if self._listener is not None:
             self._listener.close()
             self._listener = None
