@@ -1,9 +1,10 @@
 """One node's machine, whatever its kind: power button, power loss, power on, and what happens when it dies.
 
 Guarantees: one change of power at a time; each boot has an ID of its own, written down before it begins, and
-says which boot before it is certainly over; a machine without power has no devices. A machine that resets
-itself boots again; so does one of namespaces that died, as there is nothing else that could reset it. Any
-other that died stays off until an operator, its BMC or its power strip switches it on.
+says which boot before it is certainly over; a machine without power has no devices; one whose boot failed
+has no power. A machine that resets itself boots again, and is tried until it does; so is one of namespaces
+that died, as there is nothing else that could reset it. Any other that died stays off until an operator, its
+BMC or its power strip switches it on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ log = structlog.get_logger(component="cluster")
 
 CLEAN_STOP_S = 60.0
 RESTART_S = 0.5
+AGAIN_S = 5.0
+"""From one failed boot to the next."""
 RELEASE_S = 10.0
 
 
@@ -117,12 +120,19 @@ class NodeMachine:
         self._given_up.set()
 
     async def _boot(self) -> None:
+        """Raises what keeps the machine from it: then nothing of it runs."""
         self._given_up.clear()
+        if self.power is Power.ON:  # what an earlier order could not end would run beside it
+            await self._cut()
         self._layout.node(self.name).mkdir(parents=True, exist_ok=True)
         boot = self._next_boot()
         await blocking(self._array.power_on, self.name)
         await self.links.renew()
-        await self.machine.boot(boot)
+        try:
+            await self.machine.boot(boot)
+        except BaseException:
+            await self._cut()
+            raise
         self.on = True
         log.info("power on", node=self.name, boot_id=boot.boot_id)
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
@@ -152,9 +162,24 @@ class NodeMachine:
             if ending is Ending.RESET or (ending is Ending.DIED and self.machine.kind == "namespace"):
                 log.warning("machine died: it boots again", node=self.name, ending=ending.value)
                 await asyncio.sleep(RESTART_S)
-                await self._boot()
+                boots = await self._boots()
             else:
                 log.warning("machine is off", node=self.name, ending=ending.value)
+                return
+        while not boots:  # an order to switch it off ends this
+            await asyncio.sleep(AGAIN_S)
+            async with self._lock:
+                boots = await self._boots()
+
+    async def _boots(self) -> bool:
+        """Tries to boot. It is meant to have power also if that fails."""
+        try:
+            await self._boot()
+        except Exception as error:  # a full disk, a kernel that does not come up: whatever it is may pass
+            log.error("machine does not boot: tried again", node=self.name, why=str(error))
+            self.on = True
+            return False
+        return True
 
 
 def take_devices(array: DiskArray, node: str) -> None:
