@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, assert_never
 
 from mooring.controllers.fencing.asking import asked_fence, is_asked
@@ -22,6 +22,7 @@ from mooring.controllers.fencing.keys import FenceKey, Key
 from mooring.controllers.fencing.names import NODE_FINALIZER, REQUEST, fence_name, free_name, new_fence
 from mooring.controllers.fencing.observing import Observer
 from mooring.controllers.fencing.polls import Polls
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.events import Recorder
@@ -83,13 +84,17 @@ class Nodes:
                 self._absent_since.pop(name, None)  # no fence waits for one any more
             await self._look_at_absent(name)
             return
-        node = await self._keep(node)
-        if is_asked(node):
-            live = await self._take_up_request(node)
-            if live is None:
-                return
-            node = live
-        await self._ask(node)
+        parts = (self._keep, self._take_up_request, self._ask, self._judge)
+        await one_by_one(parts, lambda part: self._do(part, name))
+
+    async def _do(self, part: Callable[[Node], Awaitable[None]], name: str) -> None:
+        """One part of the work, by the Node as it is known by then. What is refused of one (that its deletion
+        is held, say) keeps none of the others: a lost node would never be fenced."""
+        if (node := self._nodes.get(name)) is not None:
+            await part(node)
+
+    async def _judge(self, node: Node) -> None:
+        """Makes its fence if it is lost."""
         decision = await self._observer.decision(node)
         if decision.after > 0:
             self._look_again(NodeKey(node.name), max(decision.after, SOON_S))
@@ -112,16 +117,15 @@ class Nodes:
             reason = Reason("NodeDeleted", f"Node {name} is gone, and {left[0]} is left there")
             await self._make(name, said.node_uid, said.boot_id, reason)
 
-    async def _take_up_request(self, known: Node) -> Node | None:
+    async def _take_up_request(self, known: Node) -> None:
         """Makes the fence that the Node's annotation asks for, live, unless one is under way, and takes the
-        annotation off. Returns the Node as it is then; None if that Node is gone. Raises AlreadyExists if the
-        cache is late."""
-        node = await self._client.find(Node, known.name)
+        annotation off. Raises AlreadyExists if the cache is late."""
+        node = await self._client.find(Node, known.name) if is_asked(known) else None
         if node is None or node.uid != known.uid:
-            return None
+            return
         self._nodes.accept(node)
         if not is_asked(node):
-            return node
+            return
         if not self._is_fenced(node.name):
             body = asked_fence(node, {each.name for each in self._fences.items()})
             try:
@@ -131,9 +135,7 @@ class Nodes:
                 raise
             self._fences.accept(made)
             self._log.warning("fence asked for", node=node.name, fence=made.name, reason=made.spec.reason)
-        taken = await self._client.revise(node, {"metadata": {"annotations": {REQUEST: None}}})
-        self._nodes.accept(taken)
-        return taken
+        self._nodes.accept(await self._client.revise(node, {"metadata": {"annotations": {REQUEST: None}}}))
 
     async def _ask(self, node: Node) -> None:
         """Writes on the Node what its agent is asked about its peers, unless that stands there."""
@@ -143,8 +145,8 @@ class Nodes:
             self._nodes.accept(await self._client.revise(node, asked))
         self._polls.stand(node.name, asyncio.get_running_loop().time())
 
-    async def _keep(self, node: Node) -> Node:
-        """Holds the Node's deletion, or lets it go. Returns the Node as it is then."""
+    async def _keep(self, node: Node) -> None:
+        """Holds the Node's deletion, or lets it go."""
         covered = bool(policies_of(node, self._policies.items()))
         held = NODE_FINALIZER in node.metadata.finalizers
         asked = node.deleting and covered and held
@@ -157,7 +159,6 @@ class Nodes:
                 kept = await hold(self._client, node, held=decision.action is Keep.HOLD)
                 if kept is not None:
                     self._nodes.accept(kept)
-                    return kept
             case Keep.WAIT:
                 said = Reason(decision.reason.code, f"{decision.reason.message}: {next_step(node)}")
                 if self._recorder.once(node, "Warning", said, matter="deletion"):
@@ -165,10 +166,8 @@ class Nodes:
                 self._look_again(NodeKey(node.name), LOOK_S)
                 if not node.spec.unschedulable and (closed := await cordon(self._client, node)) is not None:
                     self._nodes.accept(closed)
-                    return closed
             case _:
                 assert_never(decision.action)
-        return self._nodes.get(node.name) or node  # a fence of it may have written it meanwhile
 
     async def _begin(self, node: Node, decision: NodeDecision) -> None:
         """Makes the fence of a node that is lost. One that is held is made, too: it says what it waits

@@ -18,6 +18,7 @@ from mooring.controllers.fencing import volume_fences
 from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, WITHDRAWN, is_of_a_fence
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, conflict
 from mooring.kube.objects import Node, Taint, VolumeAttachment
@@ -46,17 +47,24 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
     )
     records = await records_of(client, target)
     await _check_releases(client, fence, proof)
-    count = 0
-    for record in records:
+    stating = list[str]()
+
+    async def state(record: VolumeAttachment) -> None:
         due = proof.scope == Scope.POWER or record.name in shut
         stated = evidence_of(record)
-        if due and stated != evidence:
-            count += await _written(client, record, evidence_annotation(evidence))
+        if due and stated != evidence and await _written(client, record, evidence_annotation(evidence)):
+            stating.append(record.name)
         if not due and stated is not None and stated.by == evidence.by:
             await _written(client, record, {FENCE_EVIDENCE: None})  # it was lifted, or withdrawn
-    await volume_fences.released(client, fence, proof, now)
-    await _taint(client, target, proof.scope, now, accept)
-    return count
+
+    # What is refused of one record keeps neither another nor the taint: a dead node's volumes would stay.
+    steps = (
+        lambda: one_by_one(records, state),
+        lambda: volume_fences.released(client, fence, proof, now),
+        lambda: _taint(client, target, proof.scope, now, accept),
+    )
+    await one_by_one(steps, lambda step: step())
+    return len(stating)
 
 
 async def _same_boot(client: Client, target: FenceTarget, accept: Accept) -> Node | None:
@@ -100,12 +108,19 @@ async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:
     what runs on (docs/protocol.md, C3: a change of nothing leaves late writes valid)."""
     target = fence.status.target
     assert target is not None
-    for record in await records_of(client, target):
+    records = await records_of(client, target)
+
+    async def take_back(record: VolumeAttachment) -> None:
         evidence = evidence_of(record)
         if evidence is None or evidence.by == f"NodeFence {fence.name}":
             withdrawn = {WITHDRAWN: record.metadata.resource_version}
             await _written(client, record, {FENCE_EVIDENCE: None, **withdrawn})
-    await welcome(client, target.node_name, accept)
+
+    steps = (
+        lambda: one_by_one(records, take_back),
+        lambda: welcome(client, target.node_name, accept),
+    )
+    await one_by_one(steps, lambda step: step())
 
 
 async def welcome(client: Client, name: str, accept: Accept) -> None:
