@@ -138,6 +138,26 @@ def test_a_handler_that_raises_gets_its_key_back_after_backoff_and_success_ends_
     run(story())
 
 
+def test_a_handler_that_asks_for_a_backoff_itself_each_time_gets_its_key_back_ever_more_seldom(run: Run):
+    async def story():
+        queue = WorkQueue[str]()
+        loop = asyncio.get_running_loop()
+        times: list[float] = []
+
+        async def handler(key: str) -> None:
+            times.append(loop.time())
+            queue.add_backoff(key)
+
+        working = asyncio.create_task(queue.run(2, handler))
+        queue.add("a")
+        await asyncio.sleep(10)
+        assert times == [0, 0.5, 1.5, 3.5, 7.5]
+        queue.close()
+        await working
+
+    run(story())
+
+
 def test_no_more_keys_are_worked_on_at_once_than_there_are_workers(run: Run):
     async def story():
         queue = WorkQueue[int]()

@@ -6,7 +6,8 @@ Guarantees:
   is handed out once more after `done`. So nothing that is added is lost, and no key is worked on twice at a
   time.
 - *Delaying*: `add_after` adds a key after a time; of two delays of one key the one that ends first counts.
-- *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`.
+- *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`. `run` forgets a key
+  whose handler has neither raised nor asked for it.
 - *As many workers as there is work*, up to the number that `run` is given: one is started when none is idle.
 - *First come, first served* among keys that are ready; or the newest first, of what came before there were
   workers.
@@ -192,6 +193,7 @@ class WorkQueue(Generic[K]):
                 key = await self.get()
             except QueueClosed:
                 return
+            failures = self._failures.get(key)
             try:
                 await handler(key)
             except Exception as error:
@@ -204,7 +206,8 @@ class WorkQueue(Generic[K]):
                     retry_s=delay,
                 )
             else:
-                self.forget(key)
+                if self._failures.get(key) == failures:
+                    self.forget(key)
             finally:
                 self.done(key)
 
