@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from controller_stage import ControllerStage, Play
+from refusals import refuse
 
 from mooring.controllers.serviceaccounts.controller import ServiceAccountController
 from mooring.kube.objects import ConfigMap, Namespace, ServiceAccount
+from mooring.simulation.parts.faulty_transport import request
 
 ROOT = "kube-root-ca.crt"
 RUNNING: list[asyncio.Task[None]] = []
@@ -80,6 +82,30 @@ def test_a_namespace_that_ends_gets_nothing_more(play: Play):
         assert await account(stage, "team") is None
         assert await published(stage, "team") is None
         assert await account(stage, "default") is not None
+
+    play(story)
+
+
+def test_what_a_quota_has_refused_is_made_when_there_is_room(play: Play):
+    async def story(stage: ControllerStage):
+        refusals = [refuse(stage, request("POST", each)) for each in ("serviceaccounts", "configmaps")]
+        await begun(stage)
+        assert await account(stage, "default") is None
+        assert await published(stage, "default") is None
+        for each in refusals:
+            each.end()
+        await asyncio.sleep(5)
+        assert await account(stage, "default") is not None
+        assert await published(stage, "default") == {"ca.crt": "PEM"}
+
+    play(story)
+
+
+def test_an_account_that_may_not_be_made_keeps_no_authority_from_being_published(play: Play):
+    async def story(stage: ControllerStage):
+        refuse(stage, request("POST", "serviceaccounts"))
+        await begun(stage)
+        assert await published(stage, "default") == {"ca.crt": "PEM"}
 
     play(story)
 

@@ -7,9 +7,10 @@ from random import Random
 from typing import assert_never
 
 from mooring.controllers.serviceaccounts.decide import ACCOUNT, KEY, ROOT, AccountDecision, Action, decide
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, Forbidden, NotFound
+from mooring.kube.errors import AlreadyExists, NotFound
 from mooring.kube.objects import ConfigMap, Namespace, Object, ServiceAccount
 from mooring.kube.selectors import field_equals
 from mooring.kube.times import Now
@@ -35,10 +36,14 @@ class ServiceAccountController(Controller[str]):
         if namespace is None:
             return
         root = self._roots.get(f"{key}/{ROOT}")
-        for decision in decide(namespace, self._accounts.get(f"{key}/{ACCOUNT}"), root, self._authority):
-            # A namespace that ends refuses both; what another process has made, the watch will say.
-            with contextlib.suppress(AlreadyExists, Forbidden, NotFound):
-                await self._carry_out(decision, key, root)
+        decisions = decide(namespace, self._accounts.get(f"{key}/{ACCOUNT}"), root, self._authority)
+        await one_by_one(decisions, lambda decision: self._try(decision, key, root))
+
+    async def _try(self, decision: AccountDecision, namespace: str, root: ConfigMap | None) -> None:
+        """What another process has made, the watch will say, and that the namespace ends or has gone. What is
+        refused for another reason (a quota, an admission webhook) is tried again."""
+        with contextlib.suppress(AlreadyExists, NotFound):
+            await self._carry_out(decision, namespace, root)
 
     async def _carry_out(self, decision: AccountDecision, namespace: str, root: ConfigMap | None) -> None:
         published = {"data": {KEY: self._authority}}
