@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from controller_stage import ControllerStage, Play, refuse_deletions
+from refusals import refuse
 
 from mooring.controllers.cleanup.controller import Collector
 from mooring.controllers.job.controller import JobController
@@ -255,6 +256,24 @@ def test_pods_of_a_job_that_is_gone_are_not_held(play: Play):
         await stage.api.delete(Job, "j", "default", propagation_policy="Background")
         await asyncio.sleep(2)
         assert [pod.metadata.finalizers for pod in await pods(stage)] == [()]
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_a_pod_of_a_former_job_that_may_not_be_written_keeps_neither_the_next_job_nor_other_pods(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_job(stage, parallelism=2, completions=2)
+        await asyncio.sleep(2)
+        former = [pod.name for pod in await pods(stage)]
+        refuse(stage, request("PATCH", f"pods/{former[0]}"))
+        await stage.api.delete(Job, "j", "default", propagation_policy="Background")
+        await add_job(stage)
+        await asyncio.sleep(5)
+        held = {pod.name: bool(pod.metadata.finalizers) for pod in await pods(stage)}
+        assert [held.get(name, False) for name in former] == [True, False]
+        assert len([name for name in held if name not in former]) == 1
         assert not any(task.done() for task in working)
 
     play(story)

@@ -63,7 +63,9 @@ class JobController(Controller[Key]):
         if self._jobs.get(key.key) is None and not self._pods.by_index("job", key.key):
             return
         job = await self.client.find(Job, name, namespace)
-        await self._let_others_go(key, job)
+        await one_by_one((self._let_others_go, self._take_further), lambda part: part(key, job))
+
+    async def _take_further(self, _: Key, job: Job | None) -> None:
         if job is None:
             return
         if finished(job):
@@ -230,11 +232,13 @@ class JobController(Controller[Key]):
         self.log.info("deleted a finished job", job=job.key, ttl_s=job.spec.ttl_seconds_after_finished)
 
     async def _let_others_go(self, key: Key, job: Job | None) -> None:
-        """Pods of a job of this name that is gone are kept by nothing."""
-        for pod in self._pods.by_index("job", key.key):
-            owner = pod.controller
-            if owner is not None and (job is None or owner.uid != job.uid) and tracked(pod):
-                await self._untrack(pod)
+        """Pods of a job of this name that is gone are kept by nothing, and keep nothing of its successor."""
+        others = [
+            pod
+            for pod in self._pods.by_index("job", key.key)
+            if pod.controller is not None and (job is None or pod.controller.uid != job.uid) and tracked(pod)
+        ]
+        await one_by_one(others, self._untrack)
 
     async def _let_go(self, pod: Pod | None) -> None:
         """A tracked pod that was orphaned, and that no job adopts."""
