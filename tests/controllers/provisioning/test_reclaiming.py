@@ -10,7 +10,7 @@ from claims_and_volumes import claim, volume
 from controller_stage import ControllerStage, Play
 from msgspec.structs import replace
 from provisioning_scenes import released
-from requests_sent import brief, told, writes
+from requests_sent import brief, marked, told, writes
 
 from mooring.controllers.provisioning.reclaim import has_no_claim, may_have_mounted
 from mooring.kube.client import WatchEvent
@@ -140,6 +140,23 @@ def test_a_storage_that_fails_to_delete_is_quoted_in_event_and_status(play: Play
             ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is gone"),
             ("PersistentVolume pv", "Warning", "VolumeFailedDelete", "the array is on fire"),
         ]
+
+    play(story)
+
+
+def test_why_a_volume_could_not_be_deleted_does_not_end_its_backoff(play: Play):
+    """Each answer of a cloud says another number of its request."""
+
+    async def story(stage: ControllerStage):
+        controller = await released(stage)
+        fails(controller, "request 1 failed")
+        with pytest.raises(RuntimeError):
+            await controller.reconcile(VOLUME)
+        await marked(controller)
+        fails(controller, "request 2 failed")
+        with pytest.raises(RuntimeError):
+            await controller.reconcile(VOLUME)
+        assert await marked(controller) == []
 
     play(story)
 

@@ -56,6 +56,7 @@ from mooring.volumes.matching import (
 )
 from mooring.volumes.migration import migrated
 from mooring.volumes.plugin_manager import PluginManager
+from mooring.volumes.reclaim import WITHOUT_CLAIM
 from mooring.volumes.spec import VolumeSpec
 
 Key = ClaimKey | VolumeKey
@@ -92,7 +93,10 @@ class ProvisioningController(Controller[Key]):
         self._originals = originals.Originals(client, self._claims)
         self._begun = BegunClaims(client, self._claims)
         self._claims.when_gone(self._forget)
-        self._volumes = self.watch(PersistentVolume, lambda pv: [VolumeKey(pv.name)])
+        # Why a volume could not be deleted does not mark it: that would end its backoff.
+        self._volumes = self.watch(
+            PersistentVolume, lambda pv: [VolumeKey(pv.name)], matters=_what_matters_of_volume
+        )
         self._classes = self.watch(StorageClass, self._claims_of_class)
         self._requests = Requests(client, plugins, self._claims, self._volumes, self._originals)
         attachments = self.watch(
@@ -292,6 +296,12 @@ class ProvisioningController(Controller[Key]):
 def _touched_by_claim(claim: PersistentVolumeClaim) -> list[Key]:
     """The claim, and the one that it is to be a copy of."""
     return [ClaimKey(key) for key in (claim.key, *originals.copied_from(claim))]
+
+
+def _what_matters_of_volume(pv: PersistentVolume) -> tuple[object, ...]:
+    metadata = pv.metadata
+    without_claim = pv.status.phase in WITHOUT_CLAIM
+    return pv.uid, pv.deleting, metadata.annotations, metadata.finalizers, pv.spec, without_claim
 
 
 def _volume_names(record: VolumeAttachment) -> list[str]:
