@@ -15,10 +15,11 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.errors import ApiError, Conflict, NotFound, ServerError, Throttled
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Indexer, Informer
 from mooring.kube.objects import Object
+from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.kube.workqueue import WorkQueue
 
@@ -115,6 +116,11 @@ class Controller(Generic[K]):
         """Makes one key true. Raising brings the key back after its backoff."""
         raise NotImplementedError
 
+    def concerned(self, key: K) -> Iterable[tuple[Object, str]]:
+        """On which objects users look for what becomes of the key, each with the reason of an event that says
+        what the API server refuses there. None: they are told otherwise."""
+        return ()
+
     async def started(self) -> None:
         """Called once, when all caches are filled and before the first key is worked on."""
 
@@ -156,5 +162,10 @@ class Controller(Generic[K]):
             )  # where the cache is late, hurry is in vain
             await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)
             self.queue.add(key)
+        except ApiError as error:
+            if not isinstance(error, (Throttled, ServerError)):  # these pass, or are about the API server
+                for about, code in self.concerned(key):
+                    self.recorder.once(about, "Warning", Reason(code, str(error)), matter="refused")
+            raise
         else:
             self._overtaken.pop(key, None)

@@ -10,7 +10,7 @@ from mooring.controllers.ephemeral.decide import Action, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
-from mooring.kube.objects import PersistentVolumeClaim, Pod
+from mooring.kube.objects import Object, PersistentVolumeClaim, Pod
 from mooring.kube.times import Now
 
 STALE_CACHE_S = 0.05
@@ -28,6 +28,10 @@ class EphemeralController(Controller[str]):
             Pod, lambda pod: [pod.key] if any(v.ephemeral for v in pod.spec.volumes) else []
         )
         self._claims = self.watch(PersistentVolumeClaim, _owner)
+
+    def concerned(self, key: str) -> list[tuple[Object, str]]:
+        pod = self._pods.get(key)
+        return [(pod, "FailedBinding")] if pod is not None else []
 
     async def reconcile(self, key: str) -> None:
         """Creates the claims that the pod's volumes lack."""

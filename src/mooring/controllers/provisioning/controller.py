@@ -29,6 +29,7 @@ from mooring.kube.errors import AlreadyExists, KubeError
 from mooring.kube.keys import ClaimKey, VolumeKey
 from mooring.kube.objects import (
     Node,
+    Object,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -121,6 +122,13 @@ class ProvisioningController(Controller[Key]):
         return [
             ClaimKey(claim.key) for claim in self._claims.items() if claim.spec.storage_class_name == name
         ]
+
+    def concerned(self, key: Key) -> list[tuple[Object, str]]:
+        if isinstance(key, ClaimKey):
+            claim = self._claims.get(key.name)
+            return [(claim, "ProvisioningFailed")] if claim is not None else []
+        pv = self._volumes.get(key.name)
+        return [(pv, "VolumeFailedDelete")] if pv is not None else []
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""
