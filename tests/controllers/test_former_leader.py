@@ -14,7 +14,7 @@ from provisioning_scenes import released, waiting_claim
 from mooring.controllers.attacher.controller import AttacherController
 from mooring.controllers.expansion.controller import ExpansionController
 from mooring.controllers.modification.controller import ModificationController
-from mooring.controllers.snapshots.names import BEING_DELETED, CONTENT_FINALIZER
+from mooring.controllers.snapshots.names import CONTENT_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.kube.client import Client
 from mooring.kube.errors import NotLeading
@@ -28,7 +28,7 @@ from mooring.kube.objects import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
-from mooring.kube.objects.snapshots import VolumeSnapshotContent
+from mooring.kube.objects.snapshots import BEING_DELETED, VolumeSnapshotContent
 from mooring.volumes.matching import claim_reference
 from mooring.volumes.names import CSI_PLUGIN, volume_attachment_name
 

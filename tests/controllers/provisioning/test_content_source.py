@@ -9,6 +9,8 @@ from unittest.mock import create_autospec
 import pytest
 
 from mooring.controllers.provisioning.content_source import content_of
+from mooring.controllers.provisioning.decide import BEGUN
+from mooring.controllers.provisioning.originals import Originals
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
     ObjectMeta,
@@ -19,6 +21,7 @@ from mooring.kube.objects import (
     PersistentVolumeSpec,
 )
 from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
     GROUP,
     VolumeSnapshot,
     VolumeSnapshotContent,
@@ -44,8 +47,8 @@ class Live:
         return self._objects.get((kind, name, namespace))
 
 
-def claim(name: str = "c", **spec: Any) -> PersistentVolumeClaim:
-    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")
+def claim(name: str = "c", finalizers: tuple[str, ...] = (), **spec: Any) -> PersistentVolumeClaim:
+    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}", finalizers=finalizers)
     return PersistentVolumeClaim(metadata=meta, spec=PersistentVolumeClaimSpec(**spec))
 
 
@@ -54,12 +57,14 @@ def snapshot(content: str | None = "content", *, ready: bool = True) -> VolumeSn
     return VolumeSnapshot(metadata=ObjectMeta(name="s", namespace="default"), status=status)
 
 
-def content(handle: str | None = "handle", *, of: str = "s", driver: str = DRIVER) -> VolumeSnapshotContent:
+def content(
+    handle: str | None = "handle", *, of: str = "s", driver: str = DRIVER, **meta: Any
+) -> VolumeSnapshotContent:
     spec = VolumeSnapshotContentSpec(
         driver=driver, volume_snapshot_ref=ObjectReference(namespace="default", name=of)
     )
     status = VolumeSnapshotContentStatus(snapshot_handle=handle)
-    return VolumeSnapshotContent(metadata=ObjectMeta(name="content"), spec=spec, status=status)
+    return VolumeSnapshotContent(metadata=ObjectMeta(name="content", **meta), spec=spec, status=status)
 
 
 def found(
@@ -69,6 +74,7 @@ def found(
     of: str = "uid-original",
     supported: bool = True,
     kind: Any = SnapshottableVolumePlugin,
+    finalizers: tuple[str, ...] = (),
 ) -> ContentSource | None:
     plugin = create_autospec(kind, instance=True)
     plugin.get_plugin_name.return_value = DRIVER
@@ -81,7 +87,9 @@ def found(
     there = {"pv": PersistentVolume(metadata=ObjectMeta(name="pv"), spec=spec)}
     volumes.read_live.side_effect = there.get
     client: Any = Live(*live)
-    return asyncio.run(content_of(client, claim(data_source=source), claims, volumes, plugin))
+    copy = claim(data_source=source, finalizers=finalizers)
+    originals = create_autospec(Originals, instance=True)
+    return asyncio.run(content_of(client, copy, claims, volumes, plugin, originals))
 
 
 def test_a_claim_without_a_source_begins_with_an_empty_volume():
@@ -107,6 +115,23 @@ def test_a_snapshot_is_named_as_the_storage_names_it():
 def test_a_snapshot_that_cannot_be_used_is_an_error(live: tuple[Any, ...], why: str):
     with pytest.raises(InvalidSpec, match=why):
         found(SNAPSHOT, *live)
+
+
+GOING: list[dict[str, Any]] = [
+    {"annotations": {BEING_DELETED: "yes"}},
+    {"deletion_timestamp": "2030-01-01T00:00:00Z"},
+]
+
+
+@pytest.mark.parametrize("going", GOING)
+def test_a_snapshot_that_waits_for_no_claim_any_more_is_an_error(going: dict[str, Any]):
+    with pytest.raises(InvalidSpec, match="is being deleted"):
+        found(SNAPSHOT, snapshot(), content(**going))
+
+
+@pytest.mark.parametrize("going", GOING)
+def test_what_may_be_there_of_a_snapshot_that_goes_is_still_asked_for(going: dict[str, Any]):
+    assert found(SNAPSHOT, snapshot(), content(**going), finalizers=(BEGUN,)) == ContentSource("handle")
 
 
 def test_a_copy_of_a_claim_begins_with_its_volume():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from mooring.controllers.provisioning.decide import BEGUN
 from mooring.controllers.provisioning.originals import CLONED, copied_from
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, NotFound
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import (
     PersistentVolume,
@@ -23,6 +24,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaimSpec,
     StorageClass,
 )
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown
 
 SPEC = {
@@ -133,6 +135,31 @@ def test_a_claim_that_is_being_deleted_is_not_copied_any_more(play: Play):
         await stage.look("copy")  # a former process may have asked: the same is asked for again
         ((_, asked),) = stage.storage.calls
         assert asked.volume_content_source.volume.volume_id == "v"
+
+    play(story)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_goes_while_its_volume_is_read_is_not_copied(play: Play, again: bool):
+    """Its disk goes with it; and there may be another claim of its name by then."""
+
+    async def story(stage: CopyStage) -> None:
+        await stage.fill(stage.controller, PersistentVolumeClaim, StorageClass, PersistentVolume)
+        read = stage.wire.hold(request("GET", "persistentvolumes/pv"))
+        copying = asyncio.create_task(stage.controller.reconcile(ClaimKey("default/copy")))
+        await read.arrived.wait()
+        unused = {"metadata": {"finalizers": None}}
+        original = await stage.api.patch(PersistentVolumeClaim, "original", unused, "default")
+        await stage.api.delete(PersistentVolumeClaim, "original", "default")
+        gone = WatchEvent("DELETED", original, str(int(original.metadata.resource_version) + 1))
+        stage.controller.cache(PersistentVolumeClaim).apply(gone)
+        if again:
+            await stage.claim("original", volumeName="other")
+            await stage.fill(stage.controller, PersistentVolumeClaim)
+        read.release()
+        with pytest.raises(Conflict if again else NotFound):
+            await copying
+        assert stage.storage.calls == []
 
     play(story)
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mooring.controllers.snapshots.content_decisions import Action, decide, is_answered
-from mooring.controllers.snapshots.names import BEING_CREATED, BEING_DELETED, CONTENT_FINALIZER
+from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER
 from mooring.kube.objects import ObjectMeta, ObjectReference
 from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
     VolumeSnapshotContent,
     VolumeSnapshotContentSource,
     VolumeSnapshotContentSpec,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.snapshots.decide import Action, class_of, content_body, decide, status_of
-from mooring.controllers.snapshots.names import BEING_DELETED, DEFAULT_CLASS, SNAPSHOT_FINALIZER
+from mooring.controllers.snapshots.names import DEFAULT_CLASS, SNAPSHOT_FINALIZER
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -15,6 +15,7 @@ from mooring.kube.objects import (
     PersistentVolumeClaimStatus,
 )
 from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
     SnapshotError,
     VolumeSnapshot,
     VolumeSnapshotClass,

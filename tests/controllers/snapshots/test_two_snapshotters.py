@@ -12,12 +12,12 @@ from controller_stage import DriverStage, Play
 from played_driver import NAME
 
 from mooring.controllers.snapshots.kinds import DEFINITIONS
-from mooring.controllers.snapshots.names import BEING_CREATED, BEING_DELETED, CONTENT_FINALIZER
+from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER
 from mooring.controllers.snapshots.snapshotter import SnapshotterController
 from mooring.csi.errors import Code
 from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
-from mooring.kube.objects.snapshots import VolumeSnapshotContent
+from mooring.kube.objects.snapshots import BEING_DELETED, VolumeSnapshotContent
 from mooring.simulation.parts.faulty_transport import request
 
 BODY = {

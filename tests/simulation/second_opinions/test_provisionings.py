@@ -370,6 +370,11 @@ COPY = {"kind": "PersistentVolumeClaim", "name": "original"}
 DISK_1, SNAP_1 = ContentSource(volume="disk-1"), ContentSource(snapshot="snap-1")
 
 
+def of_copy(answer: ContentSource | None, copy: Any, claims: Any, volumes: Any, plugin: Any) -> list[str]:
+    original = provisionings.original_of(None, copy, claims, volumes, plugin)
+    return [*provisionings.of_content(answer, original, None, copy, claims, volumes, plugin, None)]
+
+
 @pytest.mark.parametrize(
     ("source", "answer", "objected"),
     [
@@ -396,7 +401,7 @@ def test_other_content_than_the_claims_source_is_objected_to(
     copied.get_volume_name.return_value = "disk-1"
     claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to="u")}
     given_claim = claim(**{field: source})
-    assert bool([*provisionings.of_content(answer, None, given_claim, claims, volumes, copied)]) == objected
+    assert bool(of_copy(answer, given_claim, claims, volumes, copied)) == objected
 
 
 def test_a_copy_of_what_is_on_another_storage_is_objected_to():
@@ -404,7 +409,16 @@ def test_a_copy_of_what_is_on_another_storage_is_objected_to():
     copied.can_support.return_value = False
     copied.get_volume_name.return_value = "disk-1"
     claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to="u")}
-    assert [*provisionings.of_content(DISK_1, None, claim(data_source=COPY), claims, volumes, copied)]
+    assert of_copy(DISK_1, claim(data_source=COPY), claims, volumes, copied)
+
+
+def test_an_original_that_is_made_anew_while_its_volume_is_read_is_judged_as_it_was():
+    copied = create_autospec(SnapshottableVolumePlugin, instance=True)
+    copied.get_volume_name.return_value = "disk-1"
+    copy, original, volumes = claim(data_source=COPY), claim(volume_name="pv"), {"pv": volume(to="u")}
+    anew = {"ns/original": claim(volume_name="pv-2")}
+    assert not [*provisionings.of_content(DISK_1, original, None, copy, anew, volumes, copied, None)]
+    assert [*provisionings.of_content(DISK_1, anew["ns/original"], None, copy, anew, volumes, copied, None)]
 
 
 @pytest.mark.parametrize("to", [None, "", "other"])
@@ -412,7 +426,7 @@ def test_a_copy_of_a_volume_that_is_not_the_claims_is_objected_to(to: str | None
     copied = create_autospec(SnapshottableVolumePlugin, instance=True)
     copied.get_volume_name.return_value = "disk-1"
     claims, volumes = {"ns/original": claim(volume_name="pv")}, {"pv": volume(to=to)}
-    assert [*provisionings.of_content(DISK_1, None, claim(data_source=COPY), claims, volumes, copied)]
+    assert of_copy(DISK_1, claim(data_source=COPY), claims, volumes, copied)
 
 
 def test_the_claims_of_a_class_are_marked_and_no_others():

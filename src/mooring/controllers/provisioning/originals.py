@@ -34,17 +34,14 @@ class Originals:
         self._claims = claims
         self._holder = Holder(client, claims, CLONED)
 
-    async def hold(self, copy: PersistentVolumeClaim) -> None:
-        """Before the storage is asked for the copy: its original stays until there is one. Raises InvalidSpec
-        for one that is being deleted, and takes no finalizer any more; upstream refuses it, too. A copy that
-        goes itself is only to be found, and needs none."""
-        if copy.deleting:
-            return
-        for original in filter(None, map(self._claims.get, copied_from(copy))):
-            if not self._holder.has(await self._holder.hold(original)):
-                raise InvalidSpec(
-                    f"claim {copy.key} is to be a copy of claim {original.name}, which is being deleted"
-                )
+    async def hold(self, original: PersistentVolumeClaim, copy: PersistentVolumeClaim) -> None:
+        """Before the storage is asked for the copy: this very original stays until there is one. Raises
+        InvalidSpec if it is being deleted, and takes no finalizer any more (upstream refuses it, too), and
+        NotFound or Conflict if it has gone. A copy that goes itself is only to be found, and needs none."""
+        if not copy.deleting and not self._holder.has(await self._holder.hold(original)):
+            raise InvalidSpec(
+                f"claim {copy.key} is to be a copy of claim {original.name}, which is being deleted"
+            )
 
     async def let_go(self, key: str) -> None:
         """If the claim is held, and no copy of it is waited for."""

@@ -74,8 +74,9 @@ class Requests:
         there is only to be found, so that it can be deleted: by its name alone, if its snapshot or its
         VolumeAttributesClass has gone with the claim."""
         try:
-            content = await content_of(self._client, claim, self._claims, self._volumes, plugin)
-            await self._originals.hold(claim)
+            content = await content_of(
+                self._client, claim, self._claims, self._volumes, plugin, self._originals
+            )
             return content, await self._attributes(claim, plugin)
         except InvalidSpec:
             if first or not claim.deleting:

@@ -12,14 +12,13 @@ from enum import Enum
 
 from mooring.controllers.snapshots.names import (
     BEING_CREATED,
-    BEING_DELETED,
     CONTENT_FINALIZER,
     DELETION_SECRET_NAME,
     DELETION_SECRET_NAMESPACE,
 )
 from mooring.kube.decision import Decision
 from mooring.kube.objects import SecretReference
-from mooring.kube.objects.snapshots import VolumeSnapshotContent
+from mooring.kube.objects.snapshots import BEING_DELETED, VolumeSnapshotContent
 from mooring.kube.reason import Reason
 from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 from mooring.volumes.secrets import PREFIX, secret_reference

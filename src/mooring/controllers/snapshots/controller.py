@@ -29,14 +29,19 @@ from mooring.controllers.snapshots.decide import (
     status_of,
 )
 from mooring.controllers.snapshots.late_contents import LateContents
-from mooring.controllers.snapshots.names import BEING_DELETED, CLAIM_FINALIZER, SNAPSHOT_FINALIZER
+from mooring.controllers.snapshots.names import CLAIM_FINALIZER, SNAPSHOT_FINALIZER
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ServerError, Unreachable, conflict
 from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
-from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
+from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
+    VolumeSnapshot,
+    VolumeSnapshotClass,
+    VolumeSnapshotContent,
+)
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.claims import is_volume_of

@@ -14,7 +14,6 @@ from typing import Any
 
 from mooring.controllers.snapshots.content_decisions import class_secret
 from mooring.controllers.snapshots.names import (
-    BEING_DELETED,
     CONTENT_FINALIZER,
     DEFAULT_CLASS,
     DELETION_SECRET_NAME,
@@ -25,6 +24,7 @@ from mooring.controllers.snapshots.names import (
 from mooring.kube.decision import Decision
 from mooring.kube.objects import PersistentVolumeClaim
 from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
     GROUP,
     SnapshotError,
     VolumeSnapshot,

@@ -6,6 +6,9 @@ from __future__ import annotations
 from mooring.kube.objects.meta import Object, ObjectReference, Resource, Struct
 
 GROUP = "snapshot.storage.k8s.io"
+BEING_DELETED = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+"""On a content, as upstream has it: its VolumeSnapshot is being deleted, and no claim is waited for any more
+that is to be made of it; so the storage's snapshot may go with the content."""
 
 
 class VolumeSnapshotClass(Object, frozen=True):

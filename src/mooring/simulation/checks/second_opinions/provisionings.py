@@ -225,13 +225,23 @@ def signed_by(claim: PersistentVolumeClaim) -> list[str]:
     return claim.metadata.annotations.get(ASKED_BY, "").split()
 
 
+def original_of(
+    client: Any, claim: PersistentVolumeClaim, claims: Any, *others: Any
+) -> PersistentVolumeClaim | None:
+    """The claim that it is to be a copy of, as it is known before its volume is read."""
+    source = claim.spec.data_source_ref or claim.spec.data_source
+    return claims.get(f"{claim.namespace}/{source['name']}") if source else None
+
+
 def of_content(
     answer: ContentSource | None,
+    original: PersistentVolumeClaim | None,
     client: Any,
     claim: PersistentVolumeClaim,
     claims: Any,
     volumes: Any,
     plugin: Any,
+    originals: Any,
 ) -> Iterator[str]:
     """A claim with a data source never gets an empty volume, and one without gets no other content. It is a
     copy of what is in its own namespace: of a claim's volume of the same storage, or of a snapshot."""
@@ -246,7 +256,6 @@ def of_content(
         if answer.volume or not answer.snapshot or source.get("kind") != "VolumeSnapshot":
             yield f"claim {claim.key} with source {source} gets {answer}"
         return
-    original = claims.get(f"{claim.namespace}/{source['name']}")
     pv = volumes.get(original.spec.volume_name) if original is not None else None
     reference = pv.spec.claim_ref if pv is not None else None
     if original is not None and (reference is None or reference.uid != original.uid):
@@ -279,7 +288,7 @@ QUESTIONS = (
     Question(controller, "decide_volume", of_volume, near=near_reclaims.OF_RECLAIM),
     Question(controller, "volume_name", of_name),
     Question(controller, "body_of", of_body),
-    Question(request, "content_of", of_content),
+    Question(request, "content_of", of_content, before=original_of),
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),
     Question(ProvisioningController, "_make", of_made),
