@@ -1,4 +1,4 @@
-"""Snapshots and copies of the played array, alone and in clusters: users take, delete and restore them."""
+"""Snapshots and copies of played disks, alone and in clusters: users take, delete and restore them."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def test_a_copy_holds_what_its_original_held_at_that_moment():
 
 KEPT = Scenario(nodes=2, sets={"k": 2}, workloads={"k": "kept"}, minutes=12, faults=0, actions=0)
 TAKEN = PlanStep(60.0, "take-snapshot", "k", 1.0)
+MANY = [PlanStep(90.0, what, "k", 30.0, how) for what in COPYING for how in (0, 2)]
 
 
 def played(*steps: PlanStep, scenario: Scenario = KEPT, seed: int = 1) -> Outcome:
@@ -131,11 +132,12 @@ def lines(outcome: Outcome, *words: str) -> list[str]:
 
 @pytest.mark.parametrize("how", range(3))
 @pytest.mark.parametrize("what", COPYING)
-def test_users_take_delete_and_copy(what: str, how: int):
-    outcome = played(TAKEN, PlanStep(90.0, what, "k", 4.001, how))
+@pytest.mark.parametrize("driver", ["plugin", "csi", "ebs"])
+def test_users_take_delete_and_copy(driver: str, what: str, how: int):
+    outcome = played(TAKEN, PlanStep(90.0, what, "k", 4.001, how), scenario=replace(KEPT, driver=driver))
     assert outcome.violations == []
     assert lines(outcome, "truth.snapshot-taken", "words=1")
-    copied = lines(outcome, "truth.created", "source=")
+    copied = lines(outcome, "truth.created", " source=")
     assert len(copied) == (what in ("restore-snapshot", "copy-claim") and how != 1) or how == 1
     assert len(lines(outcome, "truth.deleted")) >= len(copied)
 
@@ -152,9 +154,25 @@ def test_users_take_delete_and_copy(what: str, how: int):
     ],
     ids=lambda step: step.what,
 )
-def test_faults_strike_what_is_being_copied(fault: PlanStep):
-    steps = [PlanStep(90.0, what, "k", 30.0, how) for what in COPYING for how in (0, 2)]
-    assert played(TAKEN, *steps, fault).violations == []
+@pytest.mark.parametrize("driver", ["plugin", "csi"])
+def test_faults_strike_what_is_being_copied(driver: str, fault: PlanStep):
+    assert played(TAKEN, *MANY, fault, scenario=replace(KEPT, driver=driver)).violations == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        PlanStep(89.9, "ec2-fails", "ec2", 20.0),
+        PlanStep(89.9, "ec2-unanswered", "ec2", 20.0),
+        PlanStep(89.9, "ec2-puts-off", "ec2", 20.0),
+        PlanStep(89.9, "ec2-lags", "ec2", 20.0),
+        PlanStep(90.2, "kill", "placing", 5.0),
+        PlanStep(90.2, "kill", "ebs", 5.0),
+    ],
+    ids=lambda step: f"{step.what}-{step.on}",
+)
+def test_faults_strike_what_a_cloud_copies(fault: PlanStep):
+    assert played(TAKEN, *MANY, fault, scenario=replace(KEPT, driver="ebs")).violations == []
 
 
 def test_where_nothing_is_kept_of_a_claim_but_its_snapshot_that_holds_what_the_claim_held():
@@ -170,7 +188,7 @@ def test_where_nothing_is_kept_of_a_claim_but_its_snapshot_that_holds_what_the_c
 def test_an_original_is_there_until_it_is_copied(monkeypatch: pytest.MonkeyPatch, held: bool):
     """The storage is full for a minute, in which a user deletes the original with its pod."""
 
-    async def nothing(self: Originals, copy: object) -> None:
+    async def nothing(self: Originals, original: object, copy: object) -> None:
         """Does not hold it."""
 
     if not held:
@@ -186,7 +204,7 @@ def test_some_seeds_have_such_workloads_and_most_of_them_users_who_copy():
     found = [drawn(seed, DEFAULT) for seed in range(60)]
     having = [each for each in found if "kept" in each.workloads.values()]
     assert len(having) >= 6
-    assert all(each.driver == "plugin" for each in having)
+    assert {each.driver for each in having} == {"plugin", "csi", "ebs"}
     copying = [each for each in having if any(step.what in COPYING for step in each.steps)]
     assert len(copying) >= len(having) / 3
 

@@ -66,7 +66,7 @@ def _pending(objects: KeptObjects) -> Iterator[tuple[str, StoredObject]]:
 
 def _has_lost_its_disk(content: VolumeSnapshotContent, objects: KeptObjects) -> bool:
     unheld = content.spec.volume_snapshot_ref.uid in objects.unheld
-    return unheld and content.spec.source.volume_handle not in objects.disks
+    return unheld and objects.source_of(content) not in objects.disks
 
 
 def _error(content: VolumeSnapshotContent) -> str:

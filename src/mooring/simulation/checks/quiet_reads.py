@@ -21,6 +21,10 @@ LOOKS_LIVE: Mapping[tuple[str, str], str] = {
     ("node-agent", "configmaps"): "a volume that has a token is written anew from time to time",
     ("node-agent", "secrets"): "the same",
     ("node-agent", "persistentvolumeclaims"): "of a pod that waits, and is tried again",
+    **{
+        ("mooring-modifier", each): "of a volume whose storage refuses its class, and which is tried again"
+        for each in ("persistentvolumeclaims", "persistentvolumes", "volumeattributesclasses")
+    },
 }
 """Reader and resource, each with the reason why that is read while all is quiet."""
 SELDOM: Mapping[tuple[str, str], int] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 from mooring.cloud.settings import Settings, from_json
 from mooring.simulation.cluster.scenario import PlanStep, Scenario
-from mooring.simulation.cluster.workloads import TUNED
-from mooring.simulation.parts.ec2 import LATEST_S, Ec2
+from mooring.simulation.cluster.workloads import KEPT, TUNED
+from mooring.simulation.parts.ec2 import CHANGES, LATEST_S, Ec2
 
 REGION = "us-east-1"
 LAGS_S = (0.0, 1.0, LATEST_S)
@@ -21,6 +21,8 @@ LAGS_S = (0.0, 1.0, LATEST_S)
 does."""
 MODIFICATIONS = 1_000
 """So many of a volume, in a day, where users change what it is like: with four, a run would soon be over."""
+SNAPSHOTS_S = ((0.0, 0.5), (2.0, 6.0), (5.0, 30.0))
+"""So long a snapshot is pending."""
 PUT_OFF = 0.67
 """The share of requests that are put off."""
 STUCK_S = 60.0
@@ -43,6 +45,8 @@ def cloud_settings(scenario: Scenario, chance: Random) -> Settings:
     }
     if not TUNED.isdisjoint(scenario.workloads.values()):
         drawn["modifications_per_day"] = MODIFICATIONS
+    if not KEPT.isdisjoint(scenario.workloads.values()):
+        drawn |= {"snapshots_lag_s": chance.choice(LAGS_S), "snapshot_s": chance.choice(SNAPSHOTS_S)}
     return from_json({"zones": zones, **drawn, **scenario.cloud})
 
 
@@ -89,7 +93,7 @@ class CloudFaults:
 
     async def unanswered(self, step: PlanStep) -> None:
         """Two of three requests that change something are carried out, and only the answer fails."""
-        changes = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume")
+        changes = [each for each in CHANGES if each != "ModifyVolume"]
         await self._for(
             step.value, {"faults": [{"action": each, "share": 0.67, "after": True} for each in changes]}
         )
@@ -120,4 +124,4 @@ class CloudFaults:
         self._ec2.cloud.configure({name: settings[name] for name in over})
 
 
-_LAGS = ("volumes_lag_s", "instances_lag_s")
+_LAGS = ("volumes_lag_s", "instances_lag_s", "snapshots_lag_s")

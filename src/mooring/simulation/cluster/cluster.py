@@ -457,6 +457,10 @@ class SimulatedCluster:
         """Whether a fence may shut a node out of its storage."""
         return any(each.scope == Scope.STORAGE for each in self.devices.values())
 
+    def has_disk(self, handle: str) -> bool:
+        """Whether the storage has the disk of that handle."""
+        return (self.ec2.disk(handle) if self.ec2 is not None else handle) in self.array.disks
+
     def has_neighbour(self, node: str) -> bool:
         """Whether another machine can have the volumes of this one: in a cloud one of its zone."""
         others = [name for name in self.machines if name != node and name not in self.lost]

@@ -189,7 +189,7 @@ ONLY_WITH: dict[str, dict[str, tuple[Any, ...]]] = {
     "break-set": {"workloads": ("ordered", "plain", "disk")},
     "fill": {"workloads": ("filling",)},
     "edit-content": {"workloads": tuple(CONFIGURED)},
-    **{kind: {"driver": ("plugin",), "workloads": tuple(KEPT)} for kind in COPYING},
+    **{kind: {"workloads": tuple(KEPT)} for kind in COPYING},
     **{kind: {"driver": ("csi", "ebs"), "workloads": tuple(TUNED)} for kind in MODIFYING},
     "strip-labels": {"workloads": STRIPPED},
     "take-aside": {"workloads": STRIPPED},

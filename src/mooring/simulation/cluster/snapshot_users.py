@@ -146,7 +146,7 @@ class SnapshotUsers:
                 return False
             content = await self._api.find(VolumeSnapshotContent, f"snapcontent-{snapshot.uid}")
             if content is not None:
-                return content.spec.source.volume_handle not in self._cluster.array.disks
+                return not self._cluster.has_disk(content.spec.source.volume_handle or "")
             source = snapshot.spec.source.persistent_volume_claim_name or ""
             claim = await self._api.find(PersistentVolumeClaim, source, NAMESPACE)
         except NotFound:

@@ -55,7 +55,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "www": {"sharing": 7},
     "conf": {"configured": 4},
     "big": {"growing": 3},
-    "copied": {"kept": 8},
+    "copied": {"kept": 6},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
     "speed": {"tuned": 4},

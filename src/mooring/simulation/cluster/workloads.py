@@ -63,7 +63,7 @@ KEPT = frozenset({"kept"})
 """The kinds of workloads of whose claims users take snapshots, and make copies."""
 TUNED = frozenset({"tuned"})
 """The kinds of workloads whose claims name a VolumeAttributesClass, and another one now and then."""
-OF_PLUGIN = STATIC | KEPT
+OF_PLUGIN = STATIC
 """The kinds of workloads whose storage is reached by a plugin, and not by a driver."""
 OF_DRIVER = TUNED
 """Those whose storage is reached by a CSI driver: no other PersistentVolume may name such a class."""

@@ -15,7 +15,6 @@ from mooring.csi.client import Channel
 from mooring.csi.driver.dispatch import Dispatcher, LocalChannel
 from mooring.csi.driver.services import (
     ControllerCapability,
-    ControllerService,
     Driver,
     NodeCapability,
     NodeService,
@@ -23,6 +22,7 @@ from mooring.csi.driver.services import (
 )
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
+from mooring.simulation.parts.csi_snapshots import SnapshotService, source_of
 from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.simulation.parts.raw_devices import make_device
@@ -31,6 +31,7 @@ from mooring.simulation.parts.storage_errors import Infeasible, Unanswered
 from mooring.volumes.errors import (
     DeletedVolumeInUse,
     DeviceStillInUse,
+    SnapshotNotFound,
     StorageRefused,
     VolumeInUse,
     VolumeNotFound,
@@ -46,6 +47,7 @@ DRIVER = "csi.example.com"
 DEVICE_PATH = "devicePath"
 CODES: dict[type[Exception], Code] = {
     VolumeNotFound: Code.NOT_FOUND,
+    SnapshotNotFound: Code.NOT_FOUND,
     VolumeInUse: Code.FAILED_PRECONDITION,
     DeviceStillInUse: Code.FAILED_PRECONDITION,
     DeletedVolumeInUse: Code.FAILED_PRECONDITION,
@@ -56,7 +58,7 @@ CODES: dict[type[Exception], Code] = {
 C, N = ControllerCapability, NodeCapability
 
 
-class _Controller(ControllerService):
+class _Controller(SnapshotService):
     capabilities = (
         C.CREATE_DELETE_VOLUME,
         C.PUBLISH_UNPUBLISH_VOLUME,
@@ -66,7 +68,10 @@ class _Controller(ControllerService):
     )
 
     def __init__(self, array: Array) -> None:
+        super().__init__(array.snapshots)
         self._array = array
+        if array.keeps:
+            self.capabilities = (*self.capabilities, *SnapshotService.capabilities)
         if array.grows:
             self.capabilities = (*self.capabilities, C.EXPAND_VOLUME)
         if array.modifies:
@@ -77,11 +82,14 @@ class _Controller(ControllerService):
             raise CsiError(Code.INVALID_ARGUMENT, "the parameter bad is not known")
         if self._array.failure is not None:
             raise self._array.failure
-        self._array.create(request.name)
+        self._array.create(request.name, of=source_of(request))
         if self._array.unanswered():
             raise Unanswered(f"creating {request.name}: no answer")
         size = request.capacity_range.required_bytes
-        return csi.CreateVolumeResponse(volume=csi.Volume(volume_id=request.name, capacity_bytes=size))
+        volume = csi.Volume(volume_id=request.name, capacity_bytes=size)
+        if request.HasField("volume_content_source"):
+            volume.content_source.CopyFrom(request.volume_content_source)
+        return csi.CreateVolumeResponse(volume=volume)
 
     async def delete_volume(self, request: csi.DeleteVolumeRequest) -> csi.DeleteVolumeResponse:
         self._array.delete(request.volume_id)

@@ -3,8 +3,8 @@ to it.
 
 Nodes are instances; what EC2 attaches appears as a device of the played machine, and EC2 cannot take away
 what is mounted there ("busy"). Truth are the cloud's own records: each change of a volume is told to the
-trace under the name that the driver has given it, which is also its PersistentVolume's. What the driver asks
-for is told as for any storage.
+trace under the name that the driver has given it, which is also its PersistentVolume's, and each change of a
+snapshot (`ec2_snapshots`). What the driver asks for is told as for any storage.
 
 EC2 carries out a request within `LATEST_S` of its being sent, or never; its sender may learn of neither.
 """
@@ -25,7 +25,7 @@ from mooring.cloud.cloud import Cloud
 from mooring.cloud.errors import Ec2Error as Refused
 from mooring.cloud.errors import VolumeBusy
 from mooring.cloud.interface import Devices, Journal
-from mooring.cloud.records.resources import Volume
+from mooring.cloud.records.resources import Snapshot, Volume
 from mooring.cloud.settings import Settings
 from mooring.ebs.ec2.api import Ec2Api
 from mooring.ebs.ec2.records import NAME_TAG
@@ -34,14 +34,18 @@ from mooring.kube.transport import Request
 from mooring.mounts.blocking import finish
 from mooring.simulation.engine.event_loop import Actor
 from mooring.simulation.parts.disk_attributes import in_text
+from mooring.simulation.parts.ec2_snapshots import Ec2Snapshots
 from mooring.simulation.parts.network import PATIENCE_S, Link
 from mooring.simulation.parts.storage import Array
 
 WIRE_S = 0.01
 LATEST_S = 4.0
 """Less than the driver's `settling.SETTLE_S`: no driver could live with an EC2 that is later than it says."""
-CHANGES = ("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume", "ModifyVolume")
-"""Requests that change a volume."""
+CHANGES = (
+    *("CreateVolume", "DeleteVolume", "AttachVolume", "DetachVolume", "ModifyVolume"),
+    *("CopyVolumes", "CreateSnapshot", "DeleteSnapshot"),
+)
+"""Requests that change a volume or a snapshot."""
 MODIFIED = {"VolumeType": "type", "Throughput": "throughput"}
 """What is told of a modification: how a request calls it, and a VolumeAttributesClass."""
 ACTS = {"AttachVolume": "attach", "DetachVolume": "detach"}
@@ -75,6 +79,7 @@ class Ec2:
         self.array, self.host, self.settings = array, host, settings
         self.puts_off = 0.0  # the share of changes that are answered with an error, and made later
         self._known: dict[str, _Known] = {}
+        self.snapshots = Ec2Snapshots(array, self.disk)
         self.cloud = Cloud(
             settings=settings, clock=clock, rng=random, devices=_Guests(self), journal=_Records(self)
         )
@@ -174,7 +179,8 @@ class Ec2:
         name = volume.tags[NAME_TAG]
         known = self._known[volume.id] = _Known(f"{name} {volume.id}" if name in self.array.disks else name)
         self.array.disks.add(known.disk)
-        self.array.journal("ec2", "truth.created", volume=known.disk, name=name, id=volume.id)
+        copied = self.snapshots.fill(known.disk, volume)
+        self.array.journal("ec2", "truth.created", volume=known.disk, name=name, id=volume.id, **copied)
         return known
 
     def removed(self, volume_id: str) -> None:
@@ -236,6 +242,10 @@ class _Records(Journal):
                 self._ec2.record(msgspec.json.decode(content, type=Volume))
             elif kind == "volume":
                 self._ec2.removed(id)
+            elif kind == "snapshot" and content is not None:
+                self._ec2.snapshots.record(msgspec.json.decode(content, type=Snapshot))
+            elif kind == "snapshot":
+                self._ec2.snapshots.removed(id)
 
 
 def device_path(device: str) -> str:

@@ -39,10 +39,11 @@ class Disks(Protocol):
 
 @dataclass
 class KeptSnapshot:
-    """What is kept: the words and the size of a disk when it was taken (`at`, seconds of the loop's
+    """What is kept of a disk: its words and its size when it was taken (`at`, seconds of the loop's
     clock)."""
 
     handle: str
+    of: str
     words: tuple[str, ...]
     size: int
     at: float
@@ -111,7 +112,7 @@ class KeptSnapshots:
             raise StorageFull(f"there is no room for snapshot {name}")
         words, ready = tuple(array.content.get(disk, ())), not self.ready_s
         now = asyncio.get_running_loop().time()
-        made = self._kept[handle] = KeptSnapshot(handle, words, array.sizes[disk], now, ready)
+        made = self._kept[handle] = KeptSnapshot(handle, disk, words, array.sizes[disk], now, ready)
         fields = {"name": name, "volume": disk, "words": len(words), "ready": ready}
         array.journal("array", "truth.snapshot-taken", snapshot=handle, **fields)
         if not ready:

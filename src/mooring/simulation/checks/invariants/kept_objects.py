@@ -22,8 +22,6 @@ SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 CONTENTS = "volumesnapshotcontents.snapshot.storage.k8s.io"
 NAME = "snapshot-"
 """Before the VolumeSnapshot's uid: under that name the storage is asked for it."""
-HANDLE = f"kept-{NAME}"
-"""What the played storage calls it then."""
 MADE_FOR = "pvc-"
 """Before a claim's uid: the name of the disk that is made for it."""
 BEGUN = "mooring.dev/provisioning"
@@ -57,6 +55,8 @@ class KeptObjects:
         self.claims: dict[str, StoredObject] = {}
         self.volumes: dict[str, str] = {}  # PersistentVolume -> disk
         self.disks: set[str] = set()
+        self._named: dict[str, str] = {}  # what a cloud calls a volume -> disk
+        self._keys: dict[str, str] = {}  # uid of a VolumeSnapshot -> "namespace/name"
         self.words: defaultdict[str, int] = defaultdict(int)  # disk -> how many it has
         self.taken: dict[str, Taken] = {}
         self.alive: set[str] = set()
@@ -91,6 +91,7 @@ class KeptObjects:
     def _disk_created(self, event: Event) -> None:
         volume = event.fields["volume"]
         self.disks.add(volume)
+        self._named[event.fields.get("id", volume)] = volume
         self.words[volume] = event.fields.get("words", 0)
 
     def _disk_deleted(self, event: Event) -> None:
@@ -100,15 +101,20 @@ class KeptObjects:
         self.words[event.fields["volume"]] += bool(event.fields["committed"])
 
     def _snapshot_taken(self, event: Event) -> None:
-        handle, volume = event.fields["snapshot"], event.fields["volume"]
-        self.taken[handle] = Taken(event.fields["name"], volume, self.words[volume])
+        handle, volume, name = (event.fields[each] for each in ("snapshot", "volume", "name"))
+        self.taken[handle] = Taken(name, volume, self.words[volume])
         self.alive.add(handle)
+        self.handles[self._keys.get(name.removeprefix(NAME), "")].add(handle)
         if event.fields["ready"]:
             self.ready.add(handle)
 
     def _snapshot_deleted(self, event: Event) -> None:
         self.alive.discard(event.fields["snapshot"])
         self.ready.discard(event.fields["snapshot"])
+
+    def _disk(self, handle: str) -> str:
+        """A disk by what the storage calls it: a cloud has ids of its own."""
+        return self._named.get(handle, handle)
 
     def words_of(self, source: str) -> int:
         """How many words a snapshot, or a disk, has."""
@@ -121,7 +127,7 @@ class KeptObjects:
         if resource == CLAIMS:
             self._claim(name, object_of(event))
         elif resource == VOLUMES:
-            self.volumes[name] = object_of(event).disk or name
+            self.volumes[name] = self._disk(object_of(event).disk or name)
         elif resource == SNAPSHOTS:
             self._snapshot(_snapshot(event.fields["_body"]))
         elif resource == CONTENTS:
@@ -145,7 +151,7 @@ class KeptObjects:
         is_new = snapshot.uid not in self.snapshots
         self.snapshots[snapshot.uid] = snapshot
         if is_new:
-            self.handles[snapshot.key].add(HANDLE + snapshot.uid)
+            self._keys[snapshot.uid] = snapshot.key
             self._follow(snapshot)
             for key, claim in self.claims.items():
                 self._wait(claim, key)
@@ -167,7 +173,7 @@ class KeptObjects:
         if uid not in self.holders:
             claim = self.claims.get(claim_of(snapshot))
             self.holders[uid] = claim.metadata.uid if claim is not None else ""
-            has_it = self.disk_of(claim_of(snapshot)) == content.spec.source.volume_handle
+            has_it = self.disk_of(claim_of(snapshot)) == self.source_of(content)
             if claim is None or claim.going or not has_it:
                 self.unheld.add(uid)
 
@@ -213,6 +219,14 @@ class KeptObjects:
         if disk == uid or disk in self.volumes:
             return None
         return next((each for each in self.claims.items() if each[1].metadata.uid == uid), None)
+
+    def source_of(self, content: VolumeSnapshotContent) -> str:
+        """The disk that it is to be taken of."""
+        return self._disk(content.spec.source.volume_handle or "")
+
+    def is_ready(self, uid: str) -> bool:
+        """Whether what is taken for the VolumeSnapshot of that uid can be used."""
+        return any(self.taken[each].name == NAME + uid for each in self.ready)
 
     def contents_of(self, uid: str) -> Iterator[VolumeSnapshotContent]:
         """Those that are of the VolumeSnapshot of that uid: one at most, if all is well."""

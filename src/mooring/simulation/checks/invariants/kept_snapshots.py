@@ -14,7 +14,6 @@ from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
 from mooring.simulation.checks.invariants.kept_objects import (
     CONTENTS,
-    HANDLE,
     MADE_FOR,
     NAME,
     SNAPSHOTS,
@@ -28,9 +27,9 @@ from mooring.simulation.checks.invariants.objects import StoredObject
 from mooring.simulation.engine.trace import Event, Trace
 
 BEING_CREATED = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
-ASKERS = ("placing", "array")
-"""The process of the snapshotter, and whom it asks: what was on its way when one of them was struck may take
-effect later."""
+ASKERS = ("placing", "array", "ebs", "ec2")
+"""The process of the snapshotter, and whom it asks, through whom: what was on its way when one of them was
+struck may take effect later."""
 
 
 class TakenOnceAndAskedFor(Checker):
@@ -54,7 +53,7 @@ class TakenOnceAndAskedFor(Checker):
             content = self._objects.contents[event.fields["name"]]
             if BEING_CREATED in content.metadata.annotations:
                 name = f"{NAME}{content.spec.volume_snapshot_ref.uid}"
-                self._asked.setdefault((name, content.spec.source.volume_handle or ""), event.time)
+                self._asked.setdefault((name, self._objects.source_of(content)), event.time)
 
     def _taken(self, event: Event) -> None:
         name, volume, handle = (event.fields[each] for each in ("name", "volume", "snapshot"))
@@ -72,7 +71,7 @@ class TakenOnceAndAskedFor(Checker):
 
     def _is_asked_for(self, name: str, volume: str) -> bool:
         return any(
-            BEING_CREATED in each.metadata.annotations and each.spec.source.volume_handle == volume
+            BEING_CREATED in each.metadata.annotations and self._objects.source_of(each) == volume
             for each in self._objects.contents_of(name.removeprefix(NAME))
         )
 
@@ -106,7 +105,7 @@ class ReadyWhenItIs(Checker):
         if content.deleting or not content.status.ready_to_use:
             return
         self.guarded += 1
-        handle, volume = handle_of(content), content.spec.source.volume_handle
+        handle, volume = handle_of(content), self._objects.source_of(content)
         taken = self._objects.taken.get(handle)
         if handle not in self._objects.ready or taken is None:
             self.wrong(f"{content.name} says that {handle or 'it'} is ready, and it is not", event)
@@ -157,7 +156,7 @@ class NotLostWhileNeeded(Checker):
                 if f"{MADE_FOR}{copy}" not in objects.disks:
                     self.wrong(f"{volume} is deleted, and a copy of it is made for claim {copy}", event)
         for content in objects.contents.values():
-            if content.spec.source.volume_handle == volume:
+            if objects.source_of(content) == volume:
                 self.guarded += 1
                 self._judge_source(content.spec.volume_snapshot_ref.uid or "", event)
 
@@ -165,8 +164,7 @@ class NotLostWhileNeeded(Checker):
         snapshot = self._objects.snapshots.get(uid)
         if snapshot is None or snapshot.deleting or uid in self._objects.unheld:
             return
-        is_taken = f"{HANDLE}{uid}" in self._objects.ready
-        if not is_taken and self._objects.holders.get(uid) not in self._stripped:
+        if not self._objects.is_ready(uid) and self._objects.holders.get(uid) not in self._stripped:
             self.wrong(f"{event.fields['volume']} is deleted, and {snapshot.key} is taken of it", event)
 
     def _snapshot_deleted(self, event: Event) -> None:
@@ -210,8 +208,8 @@ class BeginsAsItsSource(Checker):
         if words != had:
             self.wrong(f"{volume} begins with {words} words, and {source or 'nothing'} has {had}", event)
         claim = self._objects.claim_for(volume)
-        if claim is None or claim[1].going or "id" in event.fields:
-            return  # made by hand or emptied, or only to be found and deleted; of a cloud's disk others tell
+        if claim is None or claim[1].going:
+            return  # made by hand or emptied, or only to be found and deleted
         key, wanted = claim[0], self._sources(*claim)
         if source not in wanted:
             self.wrong(f"{volume} is a copy of {source or 'nothing'}, and not what {key} names", event)
