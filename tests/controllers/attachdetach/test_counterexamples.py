@@ -11,6 +11,7 @@ Elsewhere: C5 and C6 (the node's own rules) in tests/cluster/in_process/test_age
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 
 from mooring.controllers.attachdetach import decide, handshake, locks, release, state
 from mooring.controllers.attachdetach.attached_lists import AttachedLists
+from mooring.controllers.attachdetach.handshake import TOO_OLD_S
 from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision
 from mooring.controllers.attachdetach.state import Terms
@@ -289,6 +291,31 @@ def test_c7_a_node_that_speaks_between_look_and_unreport_is_heard(play: Play):
         write.release()
         assert not (await detaching).verdict.allowed
         assert await stage.find() is not None
+
+    play(schedule)
+
+
+@pytest.mark.parametrize("stands_still", [0.0, TOO_OLD_S + 1])
+def test_c7_what_a_process_has_seen_before_it_stood_still_takes_nothing_by_force(
+    play: Play, stands_still: float
+):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        await a.handshake.report(a.record(), locked=False)
+        assert await stage.n0.mount()
+        await stage.n0.falls_silent()
+        await stage.n0.taint("2030-01-01T00:00:05Z")
+        real = a.handshake.lists.unreport
+
+        async def unreport(*asked: Any) -> Any:
+            answer = await real(*asked)
+            await asyncio.sleep(stands_still)
+            return answer
+
+        a.handshake.lists.unreport = unreport
+        with pytest.raises(Conflict) if stands_still else contextlib.nullcontext():
+            await a.handshake.detach(a.record())
+        assert (await stage.find() is not None) == bool(stands_still)
 
     play(schedule)
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from controller_stage import ControllerStage, Play
+from requests_sent import marked
 
 from mooring.apiserver import Server
 from mooring.controllers.expansion.controller import ExpansionController
@@ -119,6 +120,25 @@ def test_first_the_storage_then_the_volume_then_the_node_is_asked(play: Play):
         assert last.status.capacity["storage"] == "100Mi", "the file system has not grown yet"
         assert stage.plugin.asked == [150 * MIB]
         assert await stage.events() == ["FileSystemResizeRequired", "Resizing"]
+
+    play(story)
+
+
+def test_what_others_note_on_a_claim_or_its_volume_does_not_end_its_backoff(play: Play):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        await stage.step()
+        await stage.fill(stage.controller, PersistentVolumeClaim, PersistentVolume)
+        await marked(stage.controller)
+        note = {"metadata": {"labels": {"example.com/seen": "yes"}}}
+        await stage.api.patch(PersistentVolumeClaim, "c", note, "default")
+        await stage.api.patch(PersistentVolume, "pv", note)
+        await stage.fill(stage.controller, PersistentVolumeClaim, PersistentVolume)
+        assert await marked(stage.controller) == []
+        await stage.ask("250Mi")
+        await stage.fill(stage.controller, PersistentVolumeClaim)
+        assert await marked(stage.controller) == ["default/c"]
 
     play(story)
 

@@ -12,8 +12,9 @@ from requests_sent import marked
 from mooring.controllers.modification.controller import ModificationController
 from mooring.csi.errors import Code
 from mooring.kube.client import WatchEvent
-from mooring.kube.errors import Conflict
+from mooring.kube.errors import Conflict, Unreachable
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
+from mooring.simulation.parts.faulty_transport import request
 from mooring.volumes.errors import InvalidSpec, OutcomeUnknown, StorageRefused
 
 
@@ -119,6 +120,9 @@ def test_a_refusal_that_is_stored_does_not_end_its_backoff(play: Play):
         with pytest.raises(InvalidSpec):
             await stage.controller.reconcile("default/c")
         assert await marked(stage.controller) == []
+        await stage.api.patch(PersistentVolume, "pv", {"metadata": {"labels": {"example.com/seen": "yes"}}})
+        await stage.fill(stage.controller, PersistentVolume)
+        assert await marked(stage.controller) == [], "what others note does not, either"
         await stage.wants("silver")
         await stage.fill(stage.controller, PersistentVolumeClaim)
         assert await marked(stage.controller) == ["default/c"]
@@ -153,6 +157,31 @@ def test_a_claim_that_returns_to_its_class_while_a_change_is_not_answered_is_cha
         assert (done.current_volume_attributes_class_name, done.modify_volume_status) == ("gold", None)
         await stage.step()
         assert stage.storage.methods() == ["ControllerModifyVolume"] * 4
+
+    play(story)
+
+
+def test_a_class_that_a_claim_has_left_does_not_get_onto_its_volume_late(play: Play):
+    """The storage has changed the volume, and the write that says so is not answered (85050 of the swarm)."""
+
+    async def story(stage: ModifierStage) -> None:
+        await stage.set_up()
+        for _ in range(3):
+            await stage.step()
+        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
+        stage.controller.cache(VolumeAttributesClass).accept(
+            await stage.api.create(VolumeAttributesClass, silver)
+        )
+        await stage.wants("silver")
+        await stage.step()
+        late = stage.wire.late(request("PATCH", "persistentvolumes/pv"))
+        with pytest.raises(Unreachable):
+            await stage.step()
+        await stage.wants("gold")
+        assert (await stage.step()).status.modify_volume_status is None
+        assert stage.storage.attributes == {"v": {"iops": "9"}}
+        assert await late.deliver() == 409
+        assert (await stage.api.get(PersistentVolume, "pv")).spec.volume_attributes_class_name == "gold"
 
     play(story)
 

@@ -52,8 +52,15 @@ class ExpansionController(Controller[str]):
         self._on_node: dict[
             str, bool
         ] = {}  # uid of the PersistentVolume -> whether a node must grow the file system; while its claim shows less
-        self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key])
-        self._volumes = self.watch(PersistentVolume, _claim_of)
+        # What others note on a claim or its volume does not mark it: that would end its backoff.
+        self._claims = self.watch(
+            PersistentVolumeClaim,
+            lambda claim: [claim.key],
+            matters=lambda claim: (claim.uid, claim.deleting, claim.spec, claim.status),
+        )
+        self._volumes = self.watch(
+            PersistentVolume, _claim_of, matters=lambda pv: (pv.uid, pv.deleting, pv.spec)
+        )
         self._volumes.add_handler(self._forget)
         self._classes = self.watch(StorageClass, self._claims_of_class)
 

@@ -25,6 +25,9 @@ from mooring.volumes.matching import reserved_for
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.spec import VolumeSpec
 
+RETURNED = "mooring.dev/modified-back"
+"""Annotation of a PersistentVolume whose claim has returned to the class that it names: the version then."""
+
 
 class ModificationController(Controller[str]):
     """Calls `modify_volume`. Volumes of other drivers are left to those drivers' resizers."""
@@ -34,9 +37,10 @@ class ModificationController(Controller[str]):
     def __init__(self, client: Client, plugins: PluginManager, *, now: Now, random: Random) -> None:
         super().__init__(client, now=now, random=random)
         self._plugins = plugins
-        # A refusal that this controller stores does not mark a claim: that would end its backoff.
+        # Neither a refusal that this controller stores marks a claim, nor what others note on its volume:
+        # that would end its backoff.
         self._claims = self.watch(PersistentVolumeClaim, lambda claim: [claim.key], matters=_what_matters)
-        self._volumes = self.watch(PersistentVolume, _claim_of)
+        self._volumes = self.watch(PersistentVolume, _claim_of, matters=lambda pv: (pv.uid, pv.spec))
         self._classes = self.watch(VolumeAttributesClass, self._claims_of_class)
 
     def _claims_of_class(self, of_class: VolumeAttributesClass) -> list[str]:
@@ -100,7 +104,8 @@ class ModificationController(Controller[str]):
         plugin: ModifiableVolumePlugin,
         wanted: VolumeAttributesClass,
     ) -> None:
-        returns = _returns(claim, pv)
+        if returns := _returns(claim, pv):
+            pv = await self._keep_class(pv)
         await self._claims.confirm(claim)
         await self._volumes.confirm(pv)  # it may be another disk's by now
         await self._classes.confirm(wanted)  # its parameters are changed by making it anew
@@ -123,6 +128,14 @@ class ModificationController(Controller[str]):
         self.log.info("Modified", claim=claim.key, volume=pv.name, attributes=wanted.name)
         done = f"its volume has the attributes of {wanted.name}"
         await self._finish(claim, Reason("VolumeModifySuccessful", done))
+
+    async def _keep_class(self, pv: PersistentVolume) -> PersistentVolume:
+        """A write of the class that its claim has left may be on its way still: it is refused from now on
+        (docs/protocol.md, C3: a change of nothing leaves late writes valid)."""
+        marked = {"metadata": {"annotations": {RETURNED: pv.metadata.resource_version}}}
+        kept = await self.client.revise(pv, marked)
+        self._volumes.accept(kept)
+        return kept
 
     async def _under_way(self, claim: PersistentVolumeClaim, status: str) -> None:
         target = claim.spec.volume_attributes_class_name
