@@ -177,6 +177,20 @@ def test_a_machine_comes_back_under_another_uid_while_a_volume_is_attached_to_it
     assert begun < deleted < attached
 
 
+def test_no_machine_comes_back_in_an_attach_that_begins_when_all_is_healed():
+    healed = ONE.heal_s
+    plan = (
+        PlanStep(healed - 40, "back-in-attach", "n0", 2),
+        PlanStep(healed - 35, "kill", "attaching", 60),
+        PlanStep(healed - 30, "force-delete-pod", "db"),
+        PlanStep(healed - 25, "delete-claim", "db"),
+    )
+    outcome = play(0, ONE, plan=plan, lines=True)
+    assert outcome.violations == []
+    assert any(moment(line) >= healed for line in lines(outcome, "truth.begin", "act=attach"))
+    assert not [line for line in lines(outcome, "truth.power", "on=False") if moment(line) < ONE.end_s]
+
+
 def test_pods_on_a_node_are_deleted_by_its_name():
     outcome = play(
         0, TWO, plan=(PlanStep(60, "force-delete-pod-on", "n0"), PlanStep(60, "delete-pod-on", "n1"))

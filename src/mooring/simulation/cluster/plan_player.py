@@ -316,12 +316,13 @@ class PlanPlayer:
         self.cluster.power_on(step.on)
 
     async def _back_in_attach(self, step: PlanStep) -> None:
-        """As soon as the storage begins to attach a volume to it: it is off, its Node is deleted, it is on
-        again."""
+        """As soon as the storage begins to attach a volume to it, if it does before all is healed: it is off,
+        its Node is deleted, it is on again."""
         begun = asyncio.Event()
 
         def listen(event: Event) -> None:
-            if (event.fields["act"], event.fields["node"]) == ("attach", step.on):
+            early = event.time < self.cluster.scenario.heal_s
+            if early and (event.fields["act"], event.fields["node"]) == ("attach", step.on):
                 begun.set()
 
         self.cluster.trace.listen("truth.begin", listen)
