@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from mooring.controllers.provisioning.askers import ASKED_BY
+from mooring.controllers.provisioning.decide import BEGUN
 from mooring.simulation.checks.invariants import Checks
 from mooring.simulation.checks.invariants.deadlines.bounds import WAITS, acts, bounds
 from mooring.simulation.checks.settings import Settings
@@ -359,6 +361,17 @@ def test_a_claim_that_another_party_holds_is_not_waited_for_until_it_lets_go():
     held = written("persistentvolumeclaims", "default/data-db-0", metadata=metadata, status=status)
     assert late(node(), held, 1000.0) == []
     assert len(late(node(), held, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
+
+
+@pytest.mark.parametrize(("signed", "waits"), [("3", True), ("3 7", False)])
+def test_a_claim_that_several_processes_have_asked_for_is_not_waited_for_until_they_let_go(
+    signed: str, waits: bool
+):
+    metadata = {"uid": "c", "finalizers": [BEGUN], "annotations": {ASKED_BY: signed}}
+    going = {"metadata": metadata | {"deletionTimestamp": "t"}, "status": {"phase": "Pending"}}
+    asked = written("persistentvolumeclaims", "default/data-db-0", **going)
+    assert bool(late(node(), asked, LIMITS["claim-gone"] + 15.0)) == waits
+    assert len(late(node(), asked, 100.0, claim(going=True), LIMITS["claim-gone"] + 15.0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from controller_stage import ControllerStage, Play
 from provisioning_scenes import only_volume, released, restarted, storage_says, waiting_claim
 
 from mooring.controllers.provisioning.askers import ASKED_BY, MOST
+from mooring.controllers.provisioning.begun_claims import LATEST_REQUEST_S
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.controllers.provisioning.reclaim import RECYCLING
 from mooring.kube.errors import Conflict, Unreachable
@@ -108,6 +109,61 @@ def test_each_process_signs_once(play: Play):
             await stage.fill(each, PersistentVolumeClaim)
             await tries(each, NotAsked("away"))
         assert (await now(stage)).metadata == signed
+
+    play(story)
+
+
+async def two_askers(stage: ControllerStage) -> tuple[Any, Any]:
+    """Both have signed a claim that is to go by now."""
+    former, _ = await waiting_claim(stage)
+    await tries(former, NotAsked("away"))
+    successor = await restarted(stage)
+    await tries(successor, NotAsked("away"))
+    await deleted(stage, former, successor)
+    return former, successor
+
+
+REFUSED = StorageRefused("no such type")
+
+
+def test_what_the_storage_refuses_to_one_lets_no_claim_go_while_another_may_ask(play: Play):
+    """90335 of clusters with `kept`."""
+
+    async def story(stage: ControllerStage):
+        former, successor = await two_askers(stage)
+        await tries(successor, REFUSED)
+        left = (await now(stage)).metadata
+        assert (BEGUN in left.finalizers, len(left.annotations[ASKED_BY].split())) == (True, 1)
+        await stage.fill(former, PersistentVolumeClaim)
+        await tries(former, REFUSED)
+        assert BEGUN not in (await now(stage)).metadata.finalizers
+
+    play(story)
+
+
+def test_who_asks_for_a_claim_that_is_to_go_beside_another_signs_each_time(play: Play):
+    async def story(stage: ControllerStage):
+        former, successor = await two_askers(stage)
+        for _ in range(2):
+            before = (await now(stage)).metadata.annotations[ASKED_BY].split()
+            await tries(former, OutcomeUnknown("lost"))
+            after = (await now(stage)).metadata.annotations[ASKED_BY].split()
+            assert (len(before), len(after), before[-1] == after[-1]) == (2, 2, False)
+        await stage.fill(successor, PersistentVolumeClaim)
+        await tries(successor, REFUSED)
+        assert BEGUN in (await now(stage)).metadata.finalizers
+
+    play(story)
+
+
+def test_a_claim_goes_for_which_no_other_process_has_asked_for_as_long_as_a_request_may_take(play: Play):
+    async def story(stage: ControllerStage):
+        _, successor = await two_askers(stage)
+        for waits_s in (0.0, LATEST_REQUEST_S - 1, 1.0):
+            await asyncio.sleep(waits_s)
+            assert BEGUN in (await now(stage)).metadata.finalizers
+            await tries(successor, REFUSED)
+        assert BEGUN not in (await now(stage)).metadata.finalizers
 
     play(story)
 

@@ -53,9 +53,12 @@ class Provisioner(SimpleNamespace):
         return claim.uid in self._certain
 
 
-def sign(asked: Any, *signatures: str) -> None:
+def sign(asked: Any, *signatures: str, version: str = "") -> None:
+    """It writes these upon the claim of that version; of that of the last signature if none is given."""
     written = {ASKED_BY: " ".join(signatures)}
-    assert [*tries.of_finalizers(begun(), asked, claim(), ["mooring.dev/provisioning"], written)] == []
+    upon = replace(claim().metadata, resource_version=version or signatures[-1])
+    read = replace(claim(), metadata=upon)
+    assert [*tries.of_finalizers(begun(), asked, read, ["mooring.dev/provisioning"], written)] == []
 
 
 def provisioner(*, certain: bool) -> Any:
@@ -218,6 +221,13 @@ def test_a_claim_that_is_kept_for_nothing_is_objected_to(
     assert failure(error, asked, kept, of_class) == 0
     assert [*tries.of_finalizers(kept, asked, claim(), kept.metadata.finalizers, {ASKED_BY: "7"})] == []
     assert failure(error, asked, kept, of_class) == objected
+
+
+def test_a_claim_that_another_process_may_be_asking_for_may_be_kept():
+    asked = provisioner(certain=False)
+    assert failure(StorageFull(""), asked, begun("3 7", deleting=True), NOW) == 0
+    sign(asked, "3", version="8")  # it takes its signature back
+    assert len([*tries.of_a_beginning(begun("3 7"), asked, begun("3"))]) == 1
 
 
 @pytest.mark.parametrize("node", ["kept", "taken away"])

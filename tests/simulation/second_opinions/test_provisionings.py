@@ -334,6 +334,11 @@ UNSIGNED: dict[str, str | None] = {SIGNED_BY: None}
         ("", [STARTED], {SIGNED_BY: "7"}, 0),
         ("3", [STARTED], {SIGNED_BY: "3 7"}, 0),
         ("1 2 3 4 5 6 5 6", [STARTED], {SIGNED_BY: "2 3 4 5 6 5 6 7"}, 0),
+        ("3 5", [STARTED], {SIGNED_BY: "3 7"}, 0),
+        ("3 5", [STARTED], {SIGNED_BY: "3 5 7"}, 0),
+        ("3 5", [STARTED], {SIGNED_BY: "3"}, 0),
+        ("3 5", [STARTED], {SIGNED_BY: "5 7"}, 1),
+        ("3 5", [STARTED], {SIGNED_BY: "5"}, 1),
         ("3", [], UNSIGNED, 0),
         ("3", [], UNSIGNED | NO_NODE, 0),
         ("3", [STARTED], {SIGNED_BY: "7"}, 1),
@@ -354,7 +359,7 @@ def test_finalizers_of_a_claim_that_come_or_go_by_mistake_are_objected_to(
     given_claim = asked_for(DISK, begun=bool(signed))
     metadata = replace(given_claim.metadata, annotations={SIGNED_BY: signed}, resource_version="7")
     given_claim = replace(given_claim, metadata=metadata)
-    found = provisionings.of_finalizers(given_claim, None, given_claim, finalizers, annotations)
+    found = provisionings.of_finalizers(given_claim, "5", None, given_claim, finalizers, annotations)
     assert len([*found]) == objected
 
 

@@ -5,6 +5,7 @@ Guarantees:
 - A claim that `begin` returns stays until `end`: a volume that may be there for it is always named by it.
 - What was decided on a claim before `begin` returned is refused from then on, by another process that has
   lost its Lease, or by this one and late: `begin` has changed the claim (docs/protocol.md, C3).
+- A claim that `give_up` lets go is asked for by no other process that is known.
 - `is_certain` is said of a claim for which nothing can have been made: this process marked it, it has had
   that mark ever since and no other signature, and the storage refused each try.
 
@@ -15,12 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mooring.controllers.provisioning.askers import ASKED_BY, signature, signatures, signed
+from mooring.controllers.provisioning.askers import ASKED_BY, others, signature, signatures, signed
 from mooring.controllers.provisioning.decide import BEGUN
 from mooring.kube.client import Client
 from mooring.kube.errors import KubeError, conflict
+from mooring.kube.first_seen import FirstSeen
 from mooring.kube.informer import Informer
 from mooring.kube.objects import PersistentVolumeClaim
+
+LATEST_REQUEST_S = 150.0
+"""After so long no request of a process is under way that has signed before, and not since."""
 
 
 class BegunClaims:
@@ -34,6 +39,8 @@ class BegunClaims:
         self._may_end: set[str] = set()
         """Uids of claims that this process was to let go, and has no answer: that may come late."""
         self._certain: set[str] = set()
+        self._others: FirstSeen[str, str] = FirstSeen()
+        """Uids of claims that are to go → the signatures of other processes."""
         claims.when_gone(self.forget)
         claims.add_handler(self._changed)
 
@@ -58,6 +65,18 @@ class BegunClaims:
                 self._may_end.add(claim.uid)
             raise
 
+    async def give_up(self, claim: PersistentVolumeClaim, *annotations: str) -> None:
+        """Of a claim for which the storage has refused this process: lets it go, unless another process may
+        be asking for it."""
+        own = self._signed.get(claim.uid)
+        foreign = others(claim, own)
+        ages = self._others.ages(claim.uid, dict.fromkeys(foreign, ""))
+        if all(age >= LATEST_REQUEST_S for age in ages.values()):
+            await self.end(claim, *annotations)
+        elif own in signatures(claim):
+            self._signed.pop(claim.uid, None)  # if this is not answered, it may come late
+            await self._set_finalizers(claim, claim.metadata.finalizers, {ASKED_BY: " ".join(foreign)})
+
     def is_certain(self, claim: PersistentVolumeClaim) -> bool:
         """Whether nothing can have been made for the claim."""
         return claim.uid in self._certain
@@ -71,6 +90,7 @@ class BegunClaims:
         self._certain.discard(claim.uid)
         self._signed.pop(claim.uid, None)
         self._may_end.discard(claim.uid)
+        self._others.ages(claim.uid, {})
 
     def _changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """What is certain of a claim goes with its mark: the next one may be that of another process, which
@@ -88,14 +108,23 @@ class BegunClaims:
         live = await self._claims.same_live(claim)
         if BEGUN not in live.metadata.finalizers:
             raise conflict(f"claim {claim.key} is not held any more for the volume that was begun for it")
-        if self._signed.get(live.uid) in signatures(live) and live.uid not in self._may_end:
+        if self._is_signed(live):
             return live
         return await self._sign(live, live.metadata.finalizers)
+
+    def _is_signed(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether this process need not sign once more. Of a claim that is to go each does before it asks,
+        where there are others."""
+        own = self._signed.get(claim.uid)
+        if own not in signatures(claim) or claim.uid in self._may_end:
+            return False
+        return not (claim.deleting and others(claim, own))
 
     async def _sign(self, claim: PersistentVolumeClaim, finalizers: Sequence[str]) -> PersistentVolumeClaim:
         """Stores that this process asks from now on: what another one, or this one, has decided before is
         refused."""
-        answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim)})
+        own = self._signed.get(claim.uid)
+        answer = await self._set_finalizers(claim, finalizers, {ASKED_BY: signed(claim, own)})
         self._may_end.discard(claim.uid)
         if self._claims.knows(claim):  # else its end was told already
             self._signed[claim.uid] = signature(claim)

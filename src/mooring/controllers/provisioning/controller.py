@@ -11,6 +11,7 @@ from random import Random
 from typing import assert_never
 
 from mooring.controllers.provisioning import originals
+from mooring.controllers.provisioning.askers import ASKED_BY
 from mooring.controllers.provisioning.begun_claims import BegunClaims
 from mooring.controllers.provisioning.decide import (
     ClaimAction,
@@ -88,8 +89,12 @@ class ProvisioningController(Controller[Key]):
         self._ours = {
             p.get_plugin_name() for p in plugins.plugins if isinstance(p, ProvisionableVolumePlugin)
         }
+        # Who asks does not mark a claim: two that ask would wake each other for ever.
         self._claims = self.watch(
-            PersistentVolumeClaim, _touched_by_claim, indexers={originals.INDEX: originals.copied_from}
+            PersistentVolumeClaim,
+            _touched_by_claim,
+            matters=_what_matters_of_claim,
+            indexers={originals.INDEX: originals.copied_from},
         )
         self._originals = originals.Originals(client, self._claims)
         self._begun = BegunClaims(client, self._claims)
@@ -238,7 +243,7 @@ class ProvisioningController(Controller[Key]):
         if isinstance(error, (StorageFull, NodeUnsuited)) and self._can_go_elsewhere(claim, storage_class):
             await self._choose_another_node(claim)
         elif self._is_nothing_there(claim, error) and not wants_volume(claim, storage_class, self._ours):
-            await self._begun.end(claim)
+            await self._begun.give_up(claim)
         self.recorder.once(
             claim, "Warning", Reason("ProvisioningFailed", f"failed to provision volume: {error}")
         )
@@ -304,6 +309,11 @@ class ProvisioningController(Controller[Key]):
 def _touched_by_claim(claim: PersistentVolumeClaim) -> list[Key]:
     """The claim, and the one that it is to be a copy of."""
     return [ClaimKey(key) for key in (claim.key, *originals.copied_from(claim))]
+
+
+def _what_matters_of_claim(claim: PersistentVolumeClaim) -> tuple[object, ...]:
+    annotations = {key: value for key, value in claim.metadata.annotations.items() if key != ASKED_BY}
+    return claim.uid, claim.deleting, annotations, claim.metadata.finalizers, claim.spec, claim.status
 
 
 def _what_matters_of_volume(pv: PersistentVolume) -> tuple[object, ...]:

@@ -23,7 +23,14 @@ from mooring.kube.objects import Node, PersistentVolume, PersistentVolumeClaim, 
 from mooring.simulation.checks.second_opinions.bindings import SELECTED_NODE
 from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.near_arguments import given, near_to, of, said
-from mooring.simulation.checks.second_opinions.provisionings import ASKED_BY, BEGUN, DELAYED, signed_by, wants
+from mooring.simulation.checks.second_opinions.provisionings import (
+    ASKED_BY,
+    BEGUN,
+    DELAYED,
+    SIGNED,
+    signed_by,
+    wants,
+)
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.errors import InvalidSpec, NodeUnsuited, NotAsked, StorageFull, StorageRefused
 from mooring.volumes.interfaces import ModifiableVolumePlugin
@@ -31,10 +38,6 @@ from mooring.volumes.interfaces import ModifiableVolumePlugin
 UNTOUCHED: Memories[set[str]] = Memories(set)
 """Of each provisioner: uids of claims that it has marked as begun, that have had that mark since and no other
 signature, and of which each try had certainly no effect."""
-
-
-SIGNED: Memories[dict[str, str]] = Memories(dict)
-"""Of each provisioner: uid of a claim → how it has signed it last."""
 
 
 BEGUN_FOR: Memories[dict[str, str]] = Memories(dict)
@@ -56,8 +59,10 @@ def of_finalizers(
     LET_GO.of(asked).pop(claim.uid, None)
     if BEGUN not in finalizers:
         LET_GO.of(asked)[claim.uid] = annotations
+    elif (last := (annotations.get(ASKED_BY) or "").rpartition(" ")[2]) == claim.metadata.resource_version:
+        SIGNED.of(asked)[claim.uid] = last
     else:
-        SIGNED.of(asked)[claim.uid] = (annotations.get(ASKED_BY) or "").rpartition(" ")[2]
+        SIGNED.of(asked).pop(claim.uid, None)  # it takes its signature back
     return ()
 
 
@@ -162,8 +167,8 @@ def of_a_failure(
     written: StorageClass,
     *prepared: object,
 ) -> Iterator[str]:
-    """A claim for which nothing is there is let go if it wants nothing any more, and given back to the
-    scheduler if its node cannot have it."""
+    """A claim for which nothing is there is let go if it wants nothing any more, unless another process may
+    be asking for it, and given back to the scheduler if its node cannot have it."""
     if not isinstance(answer, Exception) or isinstance(answer, KubeError):
         return
     let_go = LET_GO.of(asked._begun).get(claim.uid)
@@ -171,6 +176,7 @@ def of_a_failure(
     untouched = was_untouched if let_go is not None else _is_untouched(asked, claim)
     unsuited = isinstance(answer, StorageFull | NodeUnsuited) and delayed and untouched
     unwanted = _is_nothing_there(asked, claim, answer) and not wants(claim, written, asked._ours)
+    unwanted = unwanted and len(signed_by(claim)) < 2
     if (unsuited or unwanted) and let_go is None:
         yield f"claim {claim.key} is kept, and nothing is there for it ({type(answer).__name__})"
     if unsuited and SELECTED_NODE not in (let_go or {}):

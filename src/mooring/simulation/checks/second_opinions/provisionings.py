@@ -33,6 +33,7 @@ from mooring.simulation.checks.second_opinions.bindings import (
     SELECTED_NODE,
     size,
 )
+from mooring.simulation.checks.second_opinions.memories import Memories
 from mooring.simulation.checks.second_opinions.question import Question
 from mooring.volumes.interfaces import ContentSource, DeletableVolumePlugin
 from mooring.volumes.spec import VolumeSpec
@@ -197,23 +198,36 @@ def of_body(answer: dict[str, Any], made: PersistentVolume, claim: PersistentVol
         yield f"{made.name} is not as it was made"
 
 
+SIGNED: Memories[dict[str, str]] = Memories(dict)
+"""Of each provisioner: uid of a claim → how it has signed it last."""
+
+
+def last_signature(asked: Any, claim: PersistentVolumeClaim, *written: object) -> str | None:
+    """By which this process is known, before it writes."""
+    return SIGNED.of(asked).get(claim.uid)
+
+
 def of_finalizers(
     answer: PersistentVolumeClaim,
+    own: str | None,
     asked: Any,
     claim: PersistentVolumeClaim,
     finalizers: Sequence[str],
     annotations: Mapping[str, str | None],
 ) -> Iterator[str]:
-    """That provisioning has begun is written once, and taken back once; in between it is signed. Other
-    finalizers are left alone, and what has begun keeps its node. Each signature is the version that it is
-    written upon; with the mark all of them go."""
+    """That provisioning has begun is written once, and taken back once; in between it is signed, and a
+    signature is taken back. Other finalizers are left alone, and what has begun keeps its node. Each
+    signature is the version that it is written upon, and takes the place of the last one of its process; with
+    the mark all of them go."""
     before, after = set(claim.metadata.finalizers), set(finalizers)
     if before ^ after != {BEGUN} and not BEGUN in before == after:
         yield f"the finalizers of claim {claim.key} were {sorted(before)}, and are {finalizers}"
     if BEGUN in after:
         former = signed_by(claim) if BEGUN in before else []
         given = (annotations.get(ASKED_BY) or "").split()
-        right = given == [*former, claim.metadata.resource_version][-8:] and len(annotations) == 1
+        others = [each for each in former if each != own]
+        signing = [[*each, claim.metadata.resource_version][-8:] for each in (former, others)]
+        right = (given in signing or given == others != former) and len(annotations) == 1
     else:
         right = annotations in ({ASKED_BY: None}, {ASKED_BY: None, SELECTED_NODE: None})
     if not right:
@@ -292,6 +306,6 @@ QUESTIONS = (
     Question(controller, "_volumes_of", of_attachment),
     Question(ProvisioningController, "_deletable", of_deletable),
     Question(ProvisioningController, "_make", of_made),
-    Question(BegunClaims, "_set_finalizers", of_finalizers),
+    Question(BegunClaims, "_set_finalizers", of_finalizers, before=last_signature),
     Question(ProvisioningController, "_claims_of_class", of_claims_of_class),
 )

@@ -177,7 +177,8 @@ def _of_claims(world: World, settings: Settings) -> Iterator[Wait]:
         if world.classes.is_missed(claim) and (not claim.going or BEGUN in claim.metadata.finalizers):
             continue
         if claim.going:
-            if name not in named and name not in kept and HOLD not in claim.metadata.finalizers:
+            held = HOLD in claim.metadata.finalizers or world.may_be_asked_for(claim)
+            if name not in named and name not in kept and not held:
                 yield Wait("claim-gone", name, NONE, claim.metadata.uid)
         elif claim.status.phase != "Bound" and _can_be_bound(world, settings, claim, name in consumed):
             if claim.spec.data_source is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from mooring.controllers.provisioning.askers import ASKED_BY
+from mooring.controllers.provisioning.decide import BEGUN
 from mooring.simulation.checks.invariants.deadlines.classes import CLASSES, Classes
 from mooring.simulation.checks.invariants.deadlines.sources import Sources
 from mooring.simulation.checks.invariants.fences import FENCES, OVER
@@ -63,6 +65,7 @@ class World:
         self._stripped: defaultdict[str, set[str]] = defaultdict(set)
         """Uid of a pod -> volumes whose claims went while it used them: users had stripped them."""
         self.filled: set[str] = set()  # uids of pods that have put too much into their volumes
+        self._of_several: set[str] = set()  # uids of claims for which several processes have asked
         self._made: dict[str, float] = {}  # uid of a VolumeAttachment -> when it was made
         self._word: dict[str, float] = {}  # node -> when an operator has last said that it is dead
         trace.listen("plan.declared", self._declared)
@@ -101,6 +104,8 @@ class World:
             written = table[event.fields["name"]] = object_of(event)
             if table is self.records:
                 self._made.setdefault(written.metadata.uid, event.time)
+            if table is self.claims and " " in written.metadata.annotations.get(ASKED_BY, ""):
+                self._of_several.add(written.metadata.uid)
             self.changed = True
         elif event.fields["resource"] in ("nodes", CLASSES, SNAPSHOTS):
             self.changed = True
@@ -171,6 +176,10 @@ class World:
         """Whether such a VolumeAttachment, or one that another party holds, keeps the volume."""
         ours = (each for each in self.records.values() if each.volume_name == volume)
         return any(self.is_left(each) or is_held(each) for each in ours)
+
+    def may_be_asked_for(self, claim: StoredObject) -> bool:
+        """Whether a claim that is to go stays for a while, as another process may be asking for it."""
+        return claim.metadata.uid in self._of_several and BEGUN in claim.metadata.finalizers
 
     def is_for_one_pod(self, volume: str) -> bool:
         """Whether no two pods may use the volume, on whatever nodes."""
