@@ -10,6 +10,7 @@ from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from mooring.kube.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.quantity import parse_quantity
 from mooring.volumes.matching import NO_PROVISIONER
 from mooring.volumes.migration import Migrated, driver_of, migrated
 
@@ -61,7 +62,7 @@ def limit_of(driver: str, node: Node, csi_node: CSINode | None) -> int | None:
         if each.name == driver and each.allocatable is not None:
             return each.allocatable.count
     count = node.status.allocatable.get(limit_resource(driver))
-    return int(count) if count is not None else None
+    return int(parse_quantity(count)) if count is not None else None
 
 
 def exceeds_limit(

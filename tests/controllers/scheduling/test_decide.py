@@ -248,6 +248,19 @@ def test_a_plugins_limit_is_a_resource_of_the_node():
     assert decide(pod(), full, A, volumes=(volume,))[0] == "a"
 
 
+@pytest.mark.parametrize(("said", "fits"), [("1k", True), ("1500m", False), (1, False)])
+def test_a_plugins_limit_may_be_written_as_any_quantity(said: str | int, fits: bool):
+    """An API server writes 1000 as 1k."""
+    status = NodeStatus(
+        conditions=(Condition(type="Ready", status="True"),),
+        allocatable={limit_resource("example.com/disk"): said},
+    )
+    node = Node(metadata=ObjectMeta(name="a"), status=status)
+    has = frozenset({Attachable("example.com/disk", "other")})
+    volume = pod_volume(bound=pv("mine", flex_volume=FlexVolumeSource(driver="example.com/disk")))
+    assert (decide(pod(), node, volumes=(volume,), has=has)[0] == "a") == fits
+
+
 def to_be_made(**storage_class: Any) -> PodVolume:
     made = StorageClass(
         provisioner="a.example.com", volume_binding_mode="WaitForFirstConsumer", **storage_class
