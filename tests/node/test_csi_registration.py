@@ -219,6 +219,16 @@ def test_the_csinode_is_the_nodes_and_lists_each_driver(api: Api):
     api(story)
 
 
+def test_a_limit_beyond_what_a_csinode_can_say_is_the_largest_that_it_can(api: Api):
+    async def story(client: Client) -> None:
+        await CSINodeWriter(client, "n").add("a.example.com", answer("i-1", 2**63 - 1))
+        (entry,) = (await client.get(CSINode, "n")).spec.drivers
+        assert entry.allocatable is not None
+        assert entry.allocatable.count == 2**31 - 1
+
+    api(story)
+
+
 def test_the_csinode_of_a_node_that_is_registered_anew_is_the_new_ones(api: Api):
     async def story(client: Client) -> None:
         writer = CSINodeWriter(client, "n")

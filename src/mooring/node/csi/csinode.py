@@ -21,13 +21,16 @@ from mooring.kube.objects import CSINode, CSINodeDriver, Node, VolumeNodeResourc
 from mooring.volumes.errors import VolumeError
 
 AGAIN_S = 0.1
+MOST = 2**31 - 1
+"""The largest limit that a CSINode has room for; drivers say more where they mean "no limit"."""
 
 
 def entry_of(driver: str, info: csi.NodeGetInfoResponse) -> CSINodeDriver:
     """The driver's entry in the CSINode. Raises VolumeError for an answer without a node id."""
     if not info.node_id:
         raise VolumeError(f"driver {driver} gave no node_id: NodeGetInfo must say how it calls this node")
-    limit = VolumeNodeResources(count=info.max_volumes_per_node) if info.max_volumes_per_node > 0 else None
+    most = min(info.max_volumes_per_node, MOST)
+    limit = VolumeNodeResources(count=most) if most > 0 else None
     keys = tuple(sorted(info.accessible_topology.segments))
     return CSINodeDriver(name=driver, node_id=info.node_id, topology_keys=keys, allocatable=limit)
 
