@@ -20,7 +20,7 @@ from mooring.csi.errors import Code, CsiError
 from mooring.kube.errors import KubeError
 from mooring.kube.objects import Event, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.simulation.checks.memory import remembered
-from mooring.volumes.errors import InvalidSpec, SizeInfeasible, VolumeNotFound
+from mooring.volumes.errors import InvalidSpec, SizeInfeasible, VolumeError, VolumeNotFound
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.interfaces import ExpandableVolumePlugin, Expansion
 from mooring.volumes.plugin_manager import PluginManager
@@ -31,9 +31,10 @@ MIB = 1024 * 1024
 
 
 class Elastic(HostPathPlugin, ExpandableVolumePlugin):
-    """Grows by whole 100 MiB."""
+    """Grows by whole 100 MiB, to `most` bytes at most."""
 
     on_node = True
+    most = 2**62
     failure: Exception | None = None
     meanwhile: Callable[[], object] = list
 
@@ -45,7 +46,8 @@ class Elastic(HostPathPlugin, ExpandableVolumePlugin):
         self.meanwhile()
         if self.failure is not None:
             raise self.failure
-        return Expansion(-(-new_size // (100 * MIB)) * 100 * MIB, self.on_node)
+        assert len(self.asked) < 10, "it is asked without a pause"
+        return Expansion(min(-(-new_size // (100 * MIB)) * 100 * MIB, self.most), self.on_node)
 
 
 class ResizerStage(ControllerStage):
@@ -205,6 +207,26 @@ def test_a_storage_that_cannot_grow_it_is_quoted_and_asked_again(play: Play):
                 await stage.step()
         assert await stage.events() == ["Resizing", "VolumeResizeFailed"]
         stage.plugin.failure = None
+        await stage.step()
+        assert await stage.capacity() == "200Mi"
+
+    play(story)
+
+
+@pytest.mark.parametrize("most", [100 * MIB, 120 * MIB])
+def test_a_volume_that_grew_by_too_little_has_not_grown_and_is_asked_for_again_after_a_pause(
+    play: Play, most: int
+):
+    async def story(stage: ResizerStage):
+        await stage.set_up()
+        await stage.ask("150Mi")
+        stage.plugin.most = most
+        for tries in (1, 2):
+            with pytest.raises(VolumeError, match=f"{most} bytes.*{150 * MIB}"):
+                await stage.step()
+            assert len(stage.plugin.asked) == tries
+        assert await stage.events() == ["Resizing", "VolumeResizeFailed"]
+        stage.plugin.most = 200 * MIB
         await stage.step()
         assert await stage.capacity() == "200Mi"
 

@@ -137,6 +137,7 @@ class ExpansionController(Controller[str]):
         self.client.check_leading()
         try:
             grown = await plugin.expand_volume_device(_as_its_driver_has_it(pv), requested(claim))
+            _check_size(grown.size, requested(claim))
         except KubeError:
             raise
         except Exception as error:
@@ -181,6 +182,12 @@ class ExpansionController(Controller[str]):
         written = await self.client.revise(claim, {"status": status}, subresource="status")
         self._claims.accept(written)
         return written
+
+
+def _check_size(size: int, wanted: int) -> None:
+    """A volume that is too small still has not grown: the storage is asked again after the backoff."""
+    if size < wanted:
+        raise VolumeError(f"the storage says that it has {size} bytes now, and {wanted} were asked for")
 
 
 def _as_its_driver_has_it(pv: PersistentVolume) -> VolumeSpec:
