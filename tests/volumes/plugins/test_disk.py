@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.kube.objects import (
@@ -180,6 +180,17 @@ async def test_a_class_without_lock_can_give_a_shared_volume(disks: DiskPlugin):
 def test_a_volume_has_at_least_what_was_asked_for_and_less_than_a_mebibyte_more(size: int):
     assert 0 <= requested_size(claim(str(size))) - size < MIB
     assert requested_size(claim(str(size))) == parse_bytes(str(requested_size(claim(str(size)))))
+
+
+@given(st.integers(10 * MIB, 2**50))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+async def test_a_volume_grows_to_a_size_that_a_new_one_would_have(disks: DiskPlugin, size: int):
+    """A device has whole sectors: it would never show the bytes beyond the last one, and its node would wait
+    for them."""
+    pv = await provision(disks, claim("10Mi"))
+    grown = await disks.expand_volume_device(VolumeSpec.of_persistent_volume(pv), size)
+    assert grown.size >= size
+    assert grown.size % MIB == 0
 
 
 # --- the plugin

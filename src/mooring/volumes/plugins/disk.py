@@ -38,7 +38,7 @@ from mooring.volumes.plugins.disk_array import DiskArray
 from mooring.volumes.plugins.disk_attachment import DiskAttacher, device_mount_directory
 from mooring.volumes.plugins.disk_faults import meet_trouble
 from mooring.volumes.plugins.disk_mount import DiskMounter
-from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner
+from mooring.volumes.plugins.disk_provisioning import DiskDeleter, DiskProvisioner, whole_mib
 from mooring.volumes.plugins.disk_snapshots import DiskSnapshots
 from mooring.volumes.plugins.disk_source import PLUGIN_NAME, disk_source, flex_volume
 from mooring.volumes.pod_device import PodDevice, block_device
@@ -149,7 +149,8 @@ class DiskPlugin(
     async def expand_volume_device(self, spec: VolumeSpec, new_size: int) -> Expansion:
         disk = disk_source(spec).disk
         await meet_trouble(self._array, disk, "expand")
-        return Expansion((await blocking(self._array.expand, disk, new_size)).size, on_node=self._formats)
+        grown = await blocking(self._array.expand, disk, whole_mib(new_size))
+        return Expansion(grown.size, on_node=self._formats)
 
     async def expand_fs(self, spec: VolumeSpec, device_mount_path: str) -> None:
         if not self._formats:

@@ -85,6 +85,11 @@ def requested_size(claim: PersistentVolumeClaim) -> int:
         raise InvalidSpec(
             f"claim {claim.key} asks for {request!r} of storage: set spec.resources.requests.storage"
         )
+    return whole_mib(size)
+
+
+def whole_mib(size: int) -> int:
+    """A disk's size for so many bytes: rounded up, since a device shows whole sectors only."""
     return -(-size // MIB) * MIB
 
 
