@@ -65,6 +65,8 @@ class Storage:
     failing: dict[str, Failing] = field(default_factory=lambda: defaultdict[str, Failing](Failing))
     accessible: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     full: bool = False
+    short_by: int = 0
+    """Bytes that a new volume lacks of what was asked for."""
 
     def methods(self) -> list[str]:
         """The calls so far, without the questions for capabilities."""
@@ -94,7 +96,8 @@ class PlayedController(ControllerService):
             if self.storage.full and request.name not in self.storage.volumes:
                 raise CsiError(Code.RESOURCE_EXHAUSTED, "full")
             held = self.storage.volumes.setdefault(request.name, request)
-            volume = csi.Volume(volume_id=request.name, capacity_bytes=held.capacity_range.required_bytes)
+            size = held.capacity_range.required_bytes - self.storage.short_by
+            volume = csi.Volume(volume_id=request.name, capacity_bytes=size)
             volume.accessible_topology.extend(csi.Topology(segments=each) for each in self.storage.accessible)
             return csi.CreateVolumeResponse(volume=volume)
 

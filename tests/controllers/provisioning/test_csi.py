@@ -148,6 +148,24 @@ def test_what_was_made_elsewhere_for_a_claim_that_goes_is_found_and_not_left_beh
     play(story, topology=True)
 
 
+def test_a_volume_that_is_too_small_is_not_the_claims_and_goes_with_it(play: Play):
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim()
+        stage.storage.short_by = 1
+        with pytest.raises(OutcomeUnknown, match=f"{2**30 - 1} bytes, {2**30} were asked for"):
+            await stage.reconciled()
+        assert await stage.begun()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        pv = await stage.reconciled()
+        assert pv is not None
+        assert pv.spec.capacity == {"storage": str(2**30 - 1)}
+        assert MADE_BY_DRIVER in pv.metadata.finalizers
+        assert not await stage.begun()
+
+    play(story)
+
+
 FROM_A_CLAIM = {"dataSource": {"kind": "PersistentVolumeClaim", "name": "original"}}
 ALLOWED = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["east"]}]}]}
 

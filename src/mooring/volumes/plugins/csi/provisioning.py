@@ -69,7 +69,8 @@ class CSIProvisioner(Provisioner):
             raise OutcomeUnknown(
                 f"CSI driver {self._driver.name} made volume {request.name} and gave no volume_id"
             )
-        if 0 < volume.capacity_bytes < request.capacity_range.required_bytes:
+        too_small = 0 < volume.capacity_bytes < request.capacity_range.required_bytes
+        if too_small and not self._options.claim.deleting:  # else it is only to be deleted with its claim
             raise OutcomeUnknown(
                 f"CSI driver {self._driver.name} made volume {volume.volume_id} of {volume.capacity_bytes} bytes, "
                 f"{request.capacity_range.required_bytes} were asked for"
