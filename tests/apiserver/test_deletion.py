@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from mooring.apiserver.objects.strategies.pods import LONGEST_GRACE_S
+
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 STATEFULSETS = "/apis/apps/v1/namespaces/default/statefulsets"
@@ -74,6 +76,21 @@ def test_a_negative_grace_period_is_one_second(serve):
         await api.pod(node="n")
         answer = await api.delete(f"{PODS}/p", {"gracePeriodSeconds": -5})
         assert answer["metadata"]["deletionGracePeriodSeconds"] == 1
+
+    serve(story)
+
+
+@pytest.mark.parametrize("seconds", [2**38, 2**63 - 1])
+def test_a_grace_period_without_an_end_ends_before_time_does(serve, seconds):
+    async def story(api):
+        pod = api.new_pod("p")
+        pod["spec"]["terminationGracePeriodSeconds"] = seconds
+        await api.create(PODS, pod)
+        await api.create(f"{PODS}/p/binding", {"target": {"name": "n"}})
+        meta = (await api.delete(f"{PODS}/p"))["metadata"]
+        assert meta["deletionGracePeriodSeconds"] == LONGEST_GRACE_S
+        sooner = (await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 30}))["metadata"]
+        assert sooner["deletionTimestamp"] == "2030-01-01T00:00:30Z"
 
     serve(story)
 

@@ -24,6 +24,10 @@ from mooring.apiserver.objects.strategy import Admission, Strategy
 from mooring.apiserver.objects.validation import pods as valid
 from mooring.apiserver.values.dotted import object_at, objects_at, strings_at, text_at, value_at
 
+LONGEST_GRACE_S = 2**31 - 1
+"""68 years. The end of a longer grace period may be no time that can be written, and the pod must go all the
+same."""
+
 
 def _pull_policy(container: Obj) -> str:
     image = text_at(container, "image").rpartition("/")[2]
@@ -184,7 +188,7 @@ class Pods(Strategy):
         if not text_at(obj, "spec.nodeName") or text_at(obj, "status.phase") in ("Succeeded", "Failed"):
             return 0
         wanted = value_at(obj, "spec.terminationGracePeriodSeconds") if requested is None else requested
-        return int(wanted) if wanted >= 0 else 1
+        return min(int(wanted), LONGEST_GRACE_S) if wanted >= 0 else 1
 
 
 _KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
