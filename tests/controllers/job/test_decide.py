@@ -65,6 +65,11 @@ def test_no_more_pods_run_than_successes_are_missing():
     assert done(succeeded) == [(Action.CREATE, None)]
 
 
+def test_a_deadline_that_is_meant_as_none_keeps_no_job_from_running():
+    endless = job({"startTime": format_time(NOW)}, activeDeadlineSeconds=2**63 - 1)
+    assert done(endless) == [(Action.CREATE, None)]
+
+
 def test_a_pod_keeps_its_finalizer_until_its_end_is_noted():
     ended = pod("p", "Succeeded")
     assert done(job(), ended) == []

@@ -7,7 +7,7 @@ all are counted, the end (Failed, Complete). Reasons and messages: upstream's jo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from mooring.controllers.job.view import View, condition_of
@@ -57,7 +57,7 @@ def deadline_in(job: Job, now: datetime) -> float | None:
     limit = job.spec.active_deadline_seconds
     if limit is None or job.spec.suspend or job.status.start_time is None:
         return None
-    return (parse_time(job.status.start_time) + timedelta(seconds=limit) - now).total_seconds()
+    return _left(limit, job.status.start_time, now)
 
 
 def succeeded(view: View) -> bool:
@@ -72,7 +72,12 @@ def expires_in(job: Job, now: datetime) -> float | None:
     ttl, end = job.spec.ttl_seconds_after_finished, condition_of(job, "Complete", "Failed")
     if ttl is None or end is None or end.last_transition_time is None or job.deleting:
         return None
-    return (parse_time(end.last_transition_time) + timedelta(seconds=ttl) - now).total_seconds()
+    return _left(ttl, end.last_transition_time, now)
+
+
+def _left(seconds: int, since: str, now: datetime) -> float:
+    """Counted in seconds: the moment itself may be none that a date can say."""
+    return seconds - (now - parse_time(since)).total_seconds()
 
 
 def with_condition(
