@@ -27,6 +27,7 @@ import structlog
 from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, Throttled
 from mooring.kube.objects import Event, Object
+from mooring.kube.owners import derived_name
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
 
@@ -40,7 +41,6 @@ REMEMBERED = 4096
 PENDING = 1000
 TRIES = 3
 MESSAGE_LENGTH = 1024
-NAME_LENGTH = 253
 DISTINCT_MESSAGES = 10
 _NONE: frozenset[str] = frozenset()
 COMBINED = "(combined from similar events): "
@@ -153,7 +153,7 @@ class Recorder:
             str(self._random.getrandbits(64)),
         )
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-        return f"{about.name[: NAME_LENGTH - len(digest) - 1]}.{digest}"
+        return derived_name(about.name, f".{digest}")
 
     async def run(self) -> None:
         """Writes events as they come, until cancelled."""

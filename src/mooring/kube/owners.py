@@ -1,5 +1,5 @@
-"""What ties an object to the one that made it: the owner reference, and the hash of the template it was made
-from."""
+"""What ties an object to the one that made it: the owner reference, the hash of the template it was made
+from, and a name that is derived from the owner's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from mooring.kube.objects import Object
 
 # Neither vowels nor digits that look like one, as upstream: no hash spells a word.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+LONGEST_NAME = 253
+"""Characters: a DNS subdomain's."""
 
 
 def owner_reference(owner: Object) -> dict[str, Any]:
@@ -31,6 +33,12 @@ def owner_reference(owner: Object) -> dict[str, Any]:
 def controller_uid(owned: Object) -> list[str]:
     """For an index: the uid of the object that controls this one, if there is one."""
     return [owned.controller.uid] if owned.controller is not None else []
+
+
+def derived_name(name: str, suffix: str, longest: int = LONGEST_NAME) -> str:
+    """`name`, cut where the whole would be longer than `longest`, and `suffix`, which begins with `-` or `.`:
+    neither may follow a dot, nor a dot a dash."""
+    return name[: longest - len(suffix)].rstrip("-.") + suffix
 
 
 def template_hash(template: Mapping[str, Any], salt: int = 0) -> str:

@@ -14,7 +14,7 @@ from mooring.kube.client import Client
 from mooring.kube.errors import AlreadyExists, Conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ControllerRevision, DaemonSet, StatefulSet
-from mooring.kube.owners import owner_reference, template_hash
+from mooring.kube.owners import derived_name, owner_reference, template_hash
 
 REVISION = "controller-revision-hash"
 """The label of a pod that names the revision it was made from."""
@@ -22,11 +22,23 @@ REVISION = "controller-revision-hash"
 Owner = StatefulSet | DaemonSet
 COLLISIONS = 10
 """So many names are tried for a revision."""
+LONGEST_OWNER = 223
+"""Characters of the owner's name that are in a revision's (upstream: `ControllerRevisionName`)."""
 
 
 def revision_name(owner: Owner, salt: int = 0) -> str:
     """`<owner>-<hash of the pod template>`; `salt` gives another name after a collision."""
-    return f"{owner.name}-{template_hash(owner.spec.template, salt)}"
+    return name_by_hash(owner, template_hash(owner.spec.template, salt))
+
+
+def name_by_hash(owner: Owner, digest: str) -> str:
+    """The name of the owner's revision with this hash."""
+    return derived_name(owner.name[:LONGEST_OWNER], f"-{digest}")
+
+
+def hash_of(name: str) -> str:
+    """The hash in a revision's name."""
+    return name.rpartition("-")[2]
 
 
 def revision_body(owner: Owner, number: int, salt: int = 0) -> dict[str, Any]:

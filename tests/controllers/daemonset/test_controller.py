@@ -23,9 +23,9 @@ async def add_node(stage: ControllerStage, name: str, **spec: Any) -> None:
     await stage.api.create(Node, {"metadata": {"name": name}, "spec": spec, "status": status})
 
 
-async def add_set(stage: ControllerStage, **spec: Any) -> DaemonSet:
+async def add_set(stage: ControllerStage, name: str = "d", **spec: Any) -> DaemonSet:
     body = {"selector": {"matchLabels": {"app": "d"}}, "template": TEMPLATE, **spec}
-    return await stage.api.create(DaemonSet, {"metadata": {"name": "d"}, "spec": body}, "default")
+    return await stage.api.create(DaemonSet, {"metadata": {"name": name}, "spec": body}, "default")
 
 
 async def pods(stage: ControllerStage) -> dict[str, Pod]:
@@ -59,6 +59,24 @@ def test_every_node_gets_its_pod_also_a_cordoned_one_and_one_that_comes_later(pl
         await asyncio.sleep(1)
         status = (await stage.api.get(DaemonSet, "d", "default")).status
         assert (status.desired_number_scheduled, status.number_available) == (3, 3)
+        assert not any(task.done() for task in working)
+
+    play(story)
+
+
+def test_a_set_with_the_longest_name_has_a_pod_and_keeps_the_revision_that_it_is_of(play: Play):
+    async def story(stage: ControllerStage):
+        working = start(stage)
+        await add_node(stage, "a")
+        await add_set(stage, "d" * 253, revisionHistoryLimit=0, updateStrategy={"type": "OnDelete"})
+        await pods(stage)
+        container = {"name": "c", "image": "another"}
+        patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        await stage.api.patch(DaemonSet, "d" * 253, patch, "default")
+        (pod,) = (await pods(stage)).values()
+        revisions = {each.name[224:]: each for each in (await stage.api.list(ControllerRevision)).items}
+        assert len(revisions) == 2
+        assert pod.metadata.labels["controller-revision-hash"] in revisions
         assert not any(task.done() for task in working)
 
     play(story)

@@ -155,6 +155,11 @@ def test_the_pod_of_an_index_keeps_a_variable_that_the_user_set_and_its_name_fit
     assert body["spec"]["containers"][0]["env"] == [{"name": "JOB_COMPLETION_INDEX", "value": "x"}]
 
 
+def test_a_name_that_is_cut_after_a_dot_is_one_all_the_same():
+    made = replace(job(), metadata=ObjectMeta(name="j" * 56 + ".of.day", uid="u"))
+    assert pod_name(made, None, 3).startswith("j" * 56 + "-")
+
+
 @given(st.sets(st.integers(0, 40)))
 def test_indexes_are_read_as_they_were_written(indexes: set[int]):
     assert parse(text_of(indexes), 41) == indexes

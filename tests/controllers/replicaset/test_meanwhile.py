@@ -66,6 +66,18 @@ def test_a_surplus_pod_that_may_not_be_deleted_keeps_no_other(play: Play):
     play(story)
 
 
+def test_a_deployment_with_the_longest_name_has_its_set(play: Play):
+    async def story(stage: ControllerStage):
+        await stage.api.create(Deployment, {"metadata": {"name": "d" * 253}, "spec": SPEC}, "default")
+        controller = stage.make(DeploymentController)
+        await stage.fill(controller, Deployment)
+        await controller.reconcile("default/" + "d" * 253)
+        (made,) = (await stage.api.list(ReplicaSet)).items
+        assert len(made.name) == 253
+
+    play(story)
+
+
 async def begins_to_end(stage: ControllerStage, name: str) -> Pod:
     await stage.api.delete(Pod, name, "default")
     return await stage.api.get(Pod, name, "default")

@@ -25,7 +25,7 @@ from mooring.kube.errors import ApiError
 from mooring.kube.objects import ControllerRevision, DaemonSet, Node, Pod
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
-from mooring.kube.revisions import REVISION, Revisions
+from mooring.kube.revisions import REVISION, Revisions, hash_of, name_by_hash
 from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now
 
@@ -63,7 +63,7 @@ class DaemonSetController(Controller[str]):
         if daemon_set is None or daemon_set.deleting:
             return
         name = await self._revisions.present(daemon_set)
-        revision = name.removeprefix(f"{daemon_set.name}-")
+        revision = hash_of(name)
         pods = (
             *self._pods.by_index("owner", daemon_set.uid),
             *self._pods.by_index("orphan", daemon_set.namespace),
@@ -159,7 +159,7 @@ class DaemonSetController(Controller[str]):
     async def _delete_old_revisions(self, daemon_set: DaemonSet, name: str) -> None:
         pods = self._pods.by_index("owner", daemon_set.uid)
         hashes = {pod.metadata.labels.get(REVISION, "") for pod in pods}
-        used = {name, *(f"{daemon_set.name}-{each}" for each in hashes)}
+        used = {name, *(name_by_hash(daemon_set, each) for each in hashes)}
         await self._revisions.delete_old(daemon_set, used)
 
     def _touched(self, pod: Pod) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from mooring.controllers.job.indexes import INDEX
 from mooring.controllers.job.view import TRACKING
 from mooring.kube.objects import Job
-from mooring.kube.owners import owner_reference, template_hash
+from mooring.kube.owners import derived_name, owner_reference, template_hash
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 LONGEST_PREFIX = 58
@@ -18,7 +18,7 @@ LONGEST_PREFIX = 58
 def pod_name(job: Job, index: int | None, attempt: int) -> str:
     """The name of an attempt, as long as upstream's: a create that arrives twice makes one pod."""
     suffix = "-" if index is None else f"-{index}-"
-    return job.name[: LONGEST_PREFIX - len(suffix)] + suffix + template_hash({"job": job.uid}, attempt)[:5]
+    return derived_name(job.name, suffix, LONGEST_PREFIX) + template_hash({"job": job.uid}, attempt)[:5]
 
 
 def pod_body(job: Job, index: int | None, name: str) -> dict[str, Any]:

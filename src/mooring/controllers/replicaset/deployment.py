@@ -25,7 +25,7 @@ from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists
 from mooring.kube.objects import Deployment, Pod, ReplicaSet
-from mooring.kube.owners import controller_uid, owner_reference, template_hash
+from mooring.kube.owners import controller_uid, derived_name, owner_reference, template_hash
 from mooring.kube.selectors import label_selector_of
 from mooring.kube.times import Now, parse_time
 
@@ -128,7 +128,7 @@ class DeploymentController(Controller[str]):
         replicas = first_replicas(deployment, old, self._old_pods(old))
         return {
             "metadata": {
-                "name": f"{deployment.name}-{digest}",
+                "name": derived_name(deployment.name, f"-{digest}"),
                 "namespace": deployment.namespace,
                 "labels": metadata["labels"],
                 "annotations": self._annotations(deployment, old),
