@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,26 @@ from mooring.volumes.plugins.disk_array import Delays, Disk, DiskArray
 from mooring.volumes.plugins.disk_devices import DiskDevices
 
 MIB = 1024 * 1024
+
+
+def refuse_as_too_large(_descriptor: int, _size: int) -> None:
+    raise OSError(errno.EFBIG, "File too large")
+
+
+def test_a_disk_larger_than_a_file_can_be_is_not_made_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    array = DiskArray(tmp_path)
+    array.create("small", MIB)
+    with pytest.raises(InvalidSpec, match="ask for less"):
+        array.create("d", 2**63)
+    monkeypatch.setattr(os, "ftruncate", refuse_as_too_large)
+    with pytest.raises(InvalidSpec, match="ask for less"):
+        array.create("d", 20 * 2**40)
+    with pytest.raises(InvalidSpec, match="ask for less"):
+        array.expand("small", 20 * 2**40)
+    assert os.listdir(tmp_path / "disks") == ["small"]
+    assert array.get("small").size == MIB
 
 
 class Crash(BaseException):

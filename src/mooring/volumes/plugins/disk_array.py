@@ -116,13 +116,13 @@ class DiskArray:
     ) -> Disk:
         """Makes an empty disk of `size` bytes, or one that `fill` fills. Idempotent: an existing
         disk of at least that size is returned as it is. Raises InvalidSpec if a smaller one, or one
-        of the other kind, has that name."""
+        of the other kind, has that name, or if no disk can be so large; nothing is made then."""
         self._directory(disk).mkdir(parents=True, exist_ok=True)
         with self._locked(disk):
             record = self._read(disk)
             if record is None:
                 record = Disk(size, exclusive, delays)
-                self._make(self._medium(disk), size, fill)
+                self._make(disk, size, fill)
                 self._write(disk, record)
                 sync_directory(self._disks)
         if record.size < size or record.exclusive != exclusive:
@@ -131,12 +131,17 @@ class DiskArray:
             )
         return record
 
-    def _make(self, medium: Path, size: int, fill: Callable[[Path], None] | None) -> None:
-        if fill is None:
-            self._devices.make_medium(medium, size)
-        else:
-            fill(medium)
-            self._devices.grow_medium(medium, size)
+    def _make(self, disk: str, size: int, fill: Callable[[Path], None] | None) -> None:
+        medium = self._medium(disk)
+        try:
+            if fill is None:
+                self._devices.make_medium(medium, size)
+            else:
+                fill(medium)
+                self._devices.grow_medium(medium, size)
+        except InvalidSpec:
+            self._tidy_up(disk)
+            raise
 
     @contextmanager
     def still(self, disk: str) -> Generator[Path]:
@@ -179,15 +184,19 @@ class DiskArray:
             if record is not None and record.nodes:
                 raise DeletedVolumeInUse(disk, record.nodes)
             self._remove_devices(disk, keep=())
-            unlink_durably(self._record(disk))  # from here on the disk does not exist; the rest is tidying up
-            waste = self._disks / f".deleted-{disk}"
-            shutil.rmtree(waste, ignore_errors=True)
-            os.rename(self._directory(disk), waste)
-            shutil.rmtree(waste)
+            unlink_durably(self._record(disk))  # from here on the disk does not exist
+            self._tidy_up(disk)
+
+    def _tidy_up(self, disk: str) -> None:
+        """Removes what is left of a disk without a record."""
+        waste = self._disks / f".deleted-{disk}"
+        shutil.rmtree(waste, ignore_errors=True)
+        os.rename(self._directory(disk), waste)
+        shutil.rmtree(waste)
 
     def expand(self, disk: str, size: int) -> Disk:
         """Grows the disk to at least `size` bytes, and its devices with it. Never shrinks.
-        Raises VolumeNotFound."""
+        Raises VolumeNotFound, and InvalidSpec if no disk can be so large."""
         with self._locked(disk):
             record = self.get(disk)
             if size > record.size:

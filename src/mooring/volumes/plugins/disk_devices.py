@@ -6,6 +6,7 @@ Blocking. Knows paths only: what is a disk's medium, and what device shows it.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from mooring.mounts.errors import DeviceBusy
 from mooring.mounts.freeze import freeze, thaw
 from mooring.mounts.holders import describe_process, open_files, processes, who_mounts
 from mooring.mounts.interface import Mount
-from mooring.volumes.errors import PluginError
+from mooring.volumes.errors import InvalidSpec, PluginError
 
 
 class DiskDevices(Protocol):
@@ -28,7 +29,9 @@ class DiskDevices(Protocol):
         """Makes an empty medium of `size` bytes, in place of any left-over."""
         ...
 
-    def grow_medium(self, path: Path, size: int) -> None: ...
+    def grow_medium(self, path: Path, size: int) -> None:
+        """Raises InvalidSpec if no medium here can ever have so many bytes; nothing has changed then."""
+        ...
 
     def create(self, medium: Path) -> str:
         """A new device that shows the medium; its path."""
@@ -72,7 +75,14 @@ class LoopDevices(DiskDevices):
 
     def grow_medium(self, path: Path, size: int) -> None:
         with open(path, "ab") as file:
-            file.truncate(size)
+            try:
+                os.ftruncate(file.fileno(), size)
+            except (OSError, OverflowError) as error:
+                if isinstance(error, OSError) and error.errno != errno.EFBIG:
+                    raise
+                raise InvalidSpec(
+                    f"a disk of {size} bytes would be larger than a file can be where this array is: ask for less"
+                ) from error
             os.fsync(file.fileno())
 
     def create(self, medium: Path) -> str:
