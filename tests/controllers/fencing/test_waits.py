@@ -97,14 +97,15 @@ def test_a_fence_says_how_long_patience_lasts_and_then_no_more(fencing: Any):
 STORM_OVER = {"spec": {"storm": {"nodes": 2, "cooldownSeconds": 30}}}
 
 
-def test_a_wait_without_an_end_has_no_time(fencing: Any):
+@pytest.mark.parametrize("until", [{}, {"effect": "NoExecute", "tolerationSeconds": 2**63 - 1}])
+def test_a_wait_without_an_end_has_no_time(fencing: Any, until: dict[str, Any]):
     async def story(stage: Any):
         await stage.node("a")
         await stage.node("b")
         await stage.mechanism()
         worth = {"forgiveness": "Honour", "onlyExclusive": False}
         await stage.policy("bmc", worth=worth)
-        tolerates = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}]
+        tolerates = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", **until}]
         spec = {"nodeName": "a", "tolerations": tolerates, "containers": [{"name": "c", "image": "i"}]}
         await stage.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         async with stage.running():

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
@@ -22,7 +20,7 @@ from mooring.controllers.fencing.orders import Orders
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.controllers.fencing.statuses import NOTHING_IN_FORCE, Statuses
 from mooring.controllers.fencing.unfencing import Unfencing
-from mooring.controllers.fencing.waits import is_as_written, kept_because
+from mooring.controllers.fencing.waits import is_as_written, kept_because, moment_in
 from mooring.fence.interface import Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
 from mooring.kube.errors import NotFound
@@ -133,8 +131,7 @@ class Steps:
 
     def _waits(self, fence: NodeFence, decision: FenceDecision) -> dict[str, Any]:
         """Until when it waits, for people: written when that has moved."""
-        known = 0 < decision.left < math.inf  # pods may tolerate a node for ever
-        until = self.now() + timedelta(seconds=decision.left) if known else None
+        until = moment_in(decision.left, self.now())
         if is_as_written(fence.status.waits_until, until):
             return {}
         return {"waitsUntil": format_time(until) if until is not None else ""}

@@ -19,6 +19,8 @@ from mooring.volumes.node_fences import Phase
 
 WRITTEN_ANEW_S = 3.0
 """A time that has moved by no more than this is not written again."""
+LONGEST_S = 100 * 365 * 86400.0
+"""What lasts longer has no end that is told: pods may tolerate a node for ever, or for 2^63 seconds."""
 
 
 class Wait(NamedTuple):
@@ -50,6 +52,11 @@ def wait_of(fence: NodeFence) -> Wait | None:
             return Wait("whether it holds is looked at again", ends)
         case _:
             return None
+
+
+def moment_in(seconds: float, now: datetime) -> datetime | None:
+    """The moment in so many seconds; None if there is none to be told."""
+    return now + timedelta(seconds=seconds) if 0 < seconds < LONGEST_S else None
 
 
 def is_as_written(written: str, until: datetime | None) -> bool:
