@@ -30,11 +30,14 @@ def explain_stateful_set(stateful_set: StatefulSet, known: Snapshot) -> Cause:
     if stateful_set.deleting:
         return _vanishing(stateful_set)
     pods, wanted = _identities(stateful_set, known), ordinals(stateful_set)
-    lacking = [each for each in wanted if each not in pods or not is_ready(pods[each])]
-    have = f"statefulset {stateful_set.key}: ready pods: {len(wanted) - len(lacking)} of {len(wanted)}"
-    if lacking:
-        message = f"{have}{_held_up(stateful_set, lacking[0], pods)}"
-        return _not_ready(stateful_set, Reason("PodsNotReady", message), lacking, pods, known)
+    ready = {each for each, pod in pods.items() if each in wanted and is_ready(pod)}
+    have = f"statefulset {stateful_set.key}: ready pods: {len(ready)} of {len(wanted)}"
+    first = next((each for each in wanted if each not in ready), None)
+    if first is not None:
+        reason = Reason("PodsNotReady", f"{have}{_held_up(stateful_set, first, pods)}")
+        there = [pods[each] for each in sorted(pods) if each in wanted and each not in ready]
+        cause = Cause(about(stateful_set), reason).because(*_explained(there, known))
+        return cause if first in pods else _not_made(stateful_set, cause, known)
     surplus = [pods[each] for each in sorted(pods) if each not in wanted]
     if surplus:
         names = ", ".join(pod.name for pod in surplus[:MOST_EXPLAINED])
@@ -43,16 +46,8 @@ def explain_stateful_set(stateful_set: StatefulSet, known: Snapshot) -> Cause:
     return _outdated(stateful_set, pods) or fine(stateful_set, have, "Ready")
 
 
-def _not_ready(
-    stateful_set: StatefulSet, reason: Reason, lacking: Sequence[int], pods: dict[int, Pod], known: Snapshot
-) -> Cause:
-    """By the pods that are not ready; where the first of them does not exist, by what keeps it from being
-    made."""
-    cause = Cause(about(stateful_set), reason).because(
-        *_explained([pods[each] for each in lacking if each in pods], known)
-    )
-    if lacking[0] in pods:
-        return cause
+def _not_made(stateful_set: StatefulSet, cause: Cause, known: Snapshot) -> Cause:
+    """The cause with what keeps the first pod that the set lacks from being made."""
     step = _soon("statefulset", stateful_set)
     return replace(cause, next_step=step).because(_failed(stateful_set, known))
 
@@ -66,10 +61,10 @@ def _held_up(stateful_set: StatefulSet, first: int, pods: dict[int, Pod]) -> str
     """What waits for the first pod that is not ready, where the set has them one after the other."""
     name = f"{stateful_set.name}-{first}"
     missing = first not in pods
-    later = [each for each in ordinals(stateful_set) if each > first and each not in pods]
-    if stateful_set.spec.pod_management_policy == "Parallel" or not later:
+    later = next((each for each in ordinals(stateful_set) if each > first and each not in pods), None)
+    if stateful_set.spec.pod_management_policy == "Parallel" or later is None:
         return f"; {name} does not exist" if missing else ""
-    after = f"{stateful_set.name}-{later[0]}"
+    after = f"{stateful_set.name}-{later}"
     state = "does not exist" if missing else "is not ready"
     return f"; {name} {state}, and {after} is made only once it is ready (OrderedReady)"
 

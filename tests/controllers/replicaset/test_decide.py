@@ -8,6 +8,7 @@ from hypothesis import given
 
 from mooring.controllers.replicaset.decide import (
     DELETION_COST,
+    MOST_AT_ONCE,
     Action,
     PodDecision,
     counts,
@@ -76,6 +77,10 @@ def names(decisions: list[PodDecision], action: Action) -> list[str]:
 
 def created(decisions: list[PodDecision]) -> int:
     return sum(each.action is Action.CREATE for each in decisions)
+
+
+def test_a_set_that_wants_more_pods_than_there_is_memory_for_gets_them_some_at_a_time():
+    assert created(decide(replica_set(10**6), [])) == MOST_AT_ONCE
 
 
 def test_a_pod_that_is_ending_or_has_ended_is_replaced_at_once():

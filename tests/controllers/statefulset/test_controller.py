@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from controller_stage import ControllerStage, Play
@@ -39,6 +43,43 @@ def test_a_pod_that_waits_for_a_claim_which_went_after_it_was_made_gets_another(
         assert (await stage.api.get(PersistentVolumeClaim, "data-db-0", "default")).uid != claim.uid
 
     play(story)
+
+
+@contextlib.contextmanager
+def little_memory() -> Generator[None]:
+    """MemoryError for what takes a GiB more than there is."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_a_set_of_as_many_pods_as_can_be_written_is_one_as_any_other(play: Play):
+    """A number that was mistyped must not take the controllers' memory."""
+
+    async def story(stage: ControllerStage):
+        ((_, body, namespace),) = bodies("disk", "db", 1)
+        body["spec"] |= {"replicas": 2**31 - 1, **ORDERED}
+        await stage.api.create(StatefulSet, body, namespace)
+        controller = stage.make(StatefulSetController)
+        with little_memory():
+            for _ in range(2):
+                await stage.fill(controller, StatefulSet, Pod, PersistentVolumeClaim)
+                await controller.reconcile("default/db")
+        assert [each.name for each in (await stage.api.list(Pod)).items] == ["db-0"]
+        (claim,) = (await stage.api.list(PersistentVolumeClaim)).items
+        assert [each.name for each in claim.metadata.owner_references] == ["db"]
+
+    play(story)
+
+
+ORDERED = {
+    "podManagementPolicy": "OrderedReady",
+    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+}
 
 
 @pytest.mark.parametrize("scaled_away", [True, False])

@@ -11,6 +11,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from mooring.controllers.statefulset.decide import (
+    MOST_AT_ONCE,
     Action,
     decide,
     is_ready,
@@ -62,6 +63,12 @@ NOW = datetime(2030, 1, 1, 0, 0, 30, tzinfo=UTC)
 def steps(given_set: StatefulSet, *pods: Pod, revision: str = "r1") -> list[tuple[Action, int]]:
     by_ordinal = {int(each.name.rpartition("-")[2]): each for each in pods}
     return [(step.action, step.ordinal) for step in decide(given_set, by_ordinal, revision, NOW)]
+
+
+def test_a_set_that_wants_more_pods_than_there_is_memory_for_gets_them_some_at_a_time():
+    endless = stateful_set(10**6, pod_management_policy="Parallel")
+    assert steps(endless) == [(Action.CREATE, ordinal) for ordinal in range(MOST_AT_ONCE)]
+    assert steps(endless, pod(0), pod(1))[-1] == (Action.CREATE, MOST_AT_ONCE + 1)
 
 
 def test_pods_are_created_in_order_each_after_its_predecessor_is_ready():

@@ -20,9 +20,6 @@ from mooring.kube.owners import controller_uid, owner_reference
 from mooring.kube.readiness import available_at
 from mooring.kube.times import Now
 
-MOST_AT_ONCE = 500
-"""Pods created without a pause; the rest follows when their watch events come (upstream's burstReplicas)."""
-
 
 class ReplicaSetController(Controller[str]):
     """Upstream's replicaset controller."""
@@ -55,7 +52,6 @@ class ReplicaSetController(Controller[str]):
 
     async def _carry_out(self, owner: Owner, decisions: Sequence[PodDecision]) -> None:
         """What is refused of one deletion keeps no other pod; creations are all alike."""
-        created = 0
         rest = self._short_lived.left(owner.key, asyncio.get_running_loop().time())
         if rest > 0:
             self.queue.add_after(owner.key, rest)
@@ -65,9 +61,7 @@ class ReplicaSetController(Controller[str]):
                 case Action.CREATE if rest > 0:
                     pass
                 case Action.CREATE:
-                    created += 1
-                    if created <= MOST_AT_ONCE:
-                        await self._create(owner)
+                    await self._create(owner)
                 case Action.DELETE:
                     surplus.append(_pod_of(decision))
                 case _:

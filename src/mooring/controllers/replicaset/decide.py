@@ -20,6 +20,8 @@ from mooring.kube.reason import Reason
 from mooring.kube.selectors import LabelSelector, label_selector_from_object, label_selector_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+MOST_AT_ONCE = 500
+"""Pods created without a pause; the rest follows when their watch events come (upstream's burstReplicas)."""
 Owner = ReplicaSet | ReplicationController
 
 _PHASES = {"Pending": 0, "Unknown": 1}
@@ -61,7 +63,7 @@ def decide(owner: Owner, pods: Sequence[Pod]) -> list[PodDecision]:
     if owner.deleting:
         return []
     surplus = len(pods) - owner.spec.replicas
-    created = [PodDecision(Action.CREATE, _MISSING)] * max(-surplus, 0)
+    created = [PodDecision(Action.CREATE, _MISSING)] * min(max(-surplus, 0), MOST_AT_ONCE)
     deleted = [PodDecision(Action.DELETE, _SURPLUS, pod) for pod in _least_needed(pods)[: max(surplus, 0)]]
     return [*created, *deleted]
 

@@ -24,10 +24,11 @@ from mooring.controllers.statefulset.decide import (
 )
 from mooring.controllers.statefulset.identity_objects import (
     claim_bodies,
-    claim_name,
     claim_owners,
+    claim_stem,
     identity_labels,
     is_stale,
+    ordinal_in,
     pod_body,
     pod_name,
 )
@@ -61,7 +62,11 @@ class StatefulSetController(Controller[str]):
         )
         self._pods = self.watch(Pod, self._touched, indexers={"owner": controller_uid, "orphan": orphaned_in})
         self._adopter = Adopter(client, self._pods)
-        self._claims = self.watch(PersistentVolumeClaim, self._set_of_claim)
+        self._claims = self.watch(
+            PersistentVolumeClaim,
+            self._set_of_claim,
+            indexers={"stem": lambda claim: [claim.key.rpartition("-")[0]]},
+        )
         self._claims.add_handler(self._claim_gone)
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
@@ -93,7 +98,8 @@ class StatefulSetController(Controller[str]):
         """Each part goes by the pods that are known when it begins: the writes of the part before may have
         taken long, and pods have changed meanwhile. The set is read live before a pod is scaled away, with
         which its claims may go: a late cache may show what was done long ago, and has been taken back."""
-        if self._pods_of(stateful_set).keys() - set(ordinals(stateful_set)):
+        wanted = ordinals(stateful_set)
+        if any(ordinal not in wanted for ordinal in self._pods_of(stateful_set)):
             await self._sets.confirm(stateful_set)
         await self._restore_names(self._pods_of(stateful_set))
         await self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set))
@@ -135,20 +141,30 @@ class StatefulSetController(Controller[str]):
         """Sets the owners of claims before a pod is scaled away or the set is deleted: a
         claim is deleted with its owner."""
         wanted = ordinals(stateful_set)
-        for ordinal in {*wanted, *pods}:
-            pod, condemned = pods.get(ordinal), ordinal not in wanted
-            for template in stateful_set.spec.volume_claim_templates:
-                claim = self._claims.get(
-                    f"{stateful_set.namespace}/{claim_name(stateful_set, template, ordinal)}"
-                )
-                if claim is None or claim.deleting:
-                    continue
-                owners = claim_owners(
-                    stateful_set, claim, pod_name(stateful_set, ordinal), pod, condemned=condemned
-                )
-                if owners is not None:
-                    patch = {"metadata": {"ownerReferences": owners}}
-                    self._claims.accept(await self.client.revise(claim, patch))
+        for ordinal, key in self._claim_keys(stateful_set):
+            claim, pod, condemned = self._claims.get(key), pods.get(ordinal), ordinal not in wanted
+            if claim is None or claim.deleting or (condemned and pod is None):
+                continue
+            owners = claim_owners(
+                stateful_set, claim, pod_name(stateful_set, ordinal), pod, condemned=condemned
+            )
+            if owners is not None:
+                patch = {"metadata": {"ownerReferences": owners}}
+                self._claims.accept(await self.client.revise(claim, patch))
+
+    def _claim_keys(self, stateful_set: StatefulSet) -> list[tuple[int, str]]:
+        """The claims that there are of the set's identities, with their ordinals and in their order."""
+        stems = (
+            f"{stateful_set.namespace}/{claim_stem(stateful_set, each)}"
+            for each in stateful_set.spec.volume_claim_templates
+        )
+        found = [
+            (ordinal_in(each.name), each.key)
+            for stem in stems
+            for each in self._claims.by_index("stem", stem)
+        ]
+        known = [(ordinal, key) for ordinal, key in found if ordinal is not None]
+        return sorted(known, key=lambda each: each[0])
 
     async def _carry_out(
         self,

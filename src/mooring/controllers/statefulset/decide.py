@@ -22,6 +22,9 @@ from mooring.kube.revisions import REVISION
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
+MOST_AT_ONCE = 500
+"""Pods of one step; the rest follows when their watch events come. A set may want more than there is memory
+for."""
 
 
 class Action(Enum):
@@ -116,7 +119,7 @@ def _replace_and_create(wanted: range, pods: Pods, parallel: bool) -> list[PodDe
             steps.append(
                 PodDecision(Action.DELETE, Reason("Finished", f"its pod is {pod.status.phase}"), ordinal)
             )
-        if not parallel and not pods.healthy(ordinal):
+        if (not parallel and not pods.healthy(ordinal)) or len(steps) == MOST_AT_ONCE:
             return steps  # predecessors first
     return steps
 
@@ -149,11 +152,14 @@ def _roll(
     if strategy.type != "RollingUpdate":
         return []
     most = most_unavailable(stateful_set)
-    spare = most - sum(not pods.healthy(ordinal) for ordinal in wanted)
+    spare = most - (
+        len(wanted) - sum(pods.healthy(ordinal) for ordinal in pods.by_ordinal if ordinal in wanted)
+    )
+    updated = wanted[max(strategy.rolling_update.partition, 0) :]
     steps: list[PodDecision] = []
-    for ordinal in reversed(wanted[max(strategy.rolling_update.partition, 0) :]):
-        pod, healthy = pods.by_ordinal.get(ordinal), pods.healthy(ordinal)
-        if pod is None or pod.deleting or pod.metadata.labels.get(REVISION) == revision:
+    for ordinal in sorted((each for each in pods.by_ordinal if each in updated), reverse=True):
+        pod, healthy = pods.by_ordinal[ordinal], pods.healthy(ordinal)
+        if pod.deleting or pod.metadata.labels.get(REVISION) == revision:
             continue
         if (healthy and spare <= 0) or (broken_only and not _is_broken(pod)):
             continue

@@ -15,7 +15,18 @@ from mooring.kube.revisions import REVISION
 
 def claim_name(stateful_set: StatefulSet, template: dict[str, Any], ordinal: int) -> str:
     """`<template>-<set>-<ordinal>`: the claim belongs to the identity and outlives its pods."""
-    return f"{template['metadata']['name']}-{stateful_set.name}-{ordinal}"
+    return f"{claim_stem(stateful_set, template)}-{ordinal}"
+
+
+def claim_stem(stateful_set: StatefulSet, template: dict[str, Any]) -> str:
+    """What the names of a template's claims have before the ordinal."""
+    return f"{template['metadata']['name']}-{stateful_set.name}"
+
+
+def ordinal_in(claim: str) -> int | None:
+    """The ordinal at the end of a claim's name; None if there is none as a set writes it."""
+    text = claim.rpartition("-")[2]
+    return int(text) if text.isdecimal() and str(int(text)) == text else None
 
 
 def pod_name(stateful_set: StatefulSet, ordinal: int) -> str:
