@@ -9,7 +9,14 @@ import pytest
 
 from mooring.mounts.commands import find_tool, run
 from mooring.mounts.errors import CommandFailed, MountsError, ProbeFailed, ToolMissing
-from mooring.mounts.filesystem import ext_size, filesystem_type, interpret_blkid, make_command, probe
+from mooring.mounts.filesystem import (
+    ext_has_room,
+    ext_size,
+    filesystem_type,
+    interpret_blkid,
+    make_command,
+    probe,
+)
 from mooring.mounts.interface import Content, Probe
 
 
@@ -98,3 +105,24 @@ def test_the_size_of_an_ext_file_system_is_in_its_superblock():
     assert ext_size(bytes(superblock)) == 8192 * 4096, "the high half counts with the feature 64bit only"
     superblock[96:100] = (0x80).to_bytes(4, "little")
     assert ext_size(bytes(superblock)) == (8192 + 2**32) * 4096
+
+
+def superblock_of(blocks: int) -> bytes:
+    """As mkfs.ext4 writes it for 20G: 4 KiB blocks in groups of 32768, of which 513 have inodes."""
+    found = bytearray(1024)
+    for offset, value in ((4, blocks), (24, 2), (32, 32768), (40, 8208)):
+        found[offset : offset + 4] = value.to_bytes(4, "little")
+    found[88:90] = (256).to_bytes(2, "little")
+    return bytes(found)
+
+
+@pytest.mark.parametrize(("device_mib", "has_room"), [(19072, False), (19074, False), (19075, True)])
+def test_what_is_too_small_for_a_group_of_blocks_is_no_room(device_mib: int, has_room: bool):
+    """mkfs leaves it, and so does resize2fs: a whole check before each mount would be for nothing."""
+    assert ext_has_room(superblock_of(149 * 32768), device_mib * 2**20) == has_room
+
+
+@pytest.mark.parametrize(("more_mib", "has_room"), [(0, False), (0.5, False), (1, True)])
+def test_a_last_group_grows_by_any_mebibyte(more_mib: float, has_room: bool):
+    blocks = 100 * 32768 + 8192
+    assert ext_has_room(superblock_of(blocks), blocks * 4096 + int(more_mib * 2**20)) == has_room

@@ -161,11 +161,10 @@ async def _grow_unmounted(device: str, fs_type: str) -> None:
 
 
 def _has_room(device: str) -> bool:
-    """Whether a device is larger than the ext file system on it, by more than what may be
-    left over at its end."""
+    """Whether the ext file system on a device can grow."""
     with open(device, "rb", buffering=0) as file:
         superblock = os.pread(file.fileno(), 1024, 1024)
-    return device_size(device) - ext_size(superblock) >= _MARGIN
+    return ext_has_room(superblock, device_size(device))
 
 
 def device_size(device: str) -> int:
@@ -174,13 +173,26 @@ def device_size(device: str) -> int:
         return file.seek(0, os.SEEK_END)
 
 
+def ext_has_room(superblock: bytes, device: int) -> bool:
+    """Pure: whether a device of so many bytes is larger than the ext file system with this superblock, by
+    more than what may be left over at its end: behind the last whole group of blocks, what has no room for
+    another one's bitmaps, inodes and 50 blocks (e2fsprogs, lib/ext2fs/initialize.c)."""
+    first, log_block, in_group, inodes = (_number(superblock, offset, 4) for offset in (20, 24, 32, 40))
+    block, room = 1024 << log_block, device - ext_size(superblock)
+    ends_with_group = in_group and (ext_size(superblock) // block - first) % in_group == 0
+    least = (2 + -(-inodes * _number(superblock, 88, 2) // block) + 50) * block if ends_with_group else 0
+    return room >= max(_MARGIN, least)
+
+
 def ext_size(superblock: bytes) -> int:
     """Pure: the size in bytes of the ext2, 3 or 4 file system with this superblock."""
-    (low, log_block, features, high) = (
-        int.from_bytes(superblock[offset : offset + 4], "little") for offset in (4, 24, 96, 336)
-    )
+    low, log_block, features, high = (_number(superblock, offset, 4) for offset in (4, 24, 96, 336))
     blocks = low + (high << 32 if features & _EXT_64BIT else 0)
     return blocks * (1024 << log_block)
+
+
+def _number(superblock: bytes, offset: int, size: int) -> int:
+    return int.from_bytes(superblock[offset : offset + size], "little")
 
 
 def _fill_in(command: Sequence[str], device: str, path: str = "") -> list[str]:
