@@ -13,6 +13,7 @@ from waiting import until
 
 from mooring.kube.errors import Unreachable
 from mooring.kube.objects import ObjectMeta, Pod, PodStatus
+from mooring.kube.objects.pods import Probe
 from mooring.node import inotify
 from mooring.node.static.manifests import HASH, MIRROR, BadManifest, StaticPod, read_folder, static_pod
 from mooring.node.static.mirrors import MirrorAction, decide
@@ -61,6 +62,16 @@ def test_a_static_pod_has_the_nodes_name_at_its_end_and_a_uid_of_its_manifest() 
 def test_what_cannot_be_a_static_pod_is_refused_with_its_file(document: Any, why: str) -> None:
     with pytest.raises(BadManifest, match=f"/manifests/web.yaml: .*{why}"):
         static_pod(document, "node-1", PATH)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_probe_whose_manifest_gives_no_times_has_those_of_the_api(number: int) -> None:
+    """No API server has put them in. Without a period, it would be run without a pause."""
+    times = ("periodSeconds", "timeoutSeconds", "successThreshold", "failureThreshold")
+    probe = {"exec": {"command": ["check"]}, **dict.fromkeys(times, number)}
+    document = manifest(containers=[{"name": "main", "livenessProbe": probe}])
+    found = static_pod(document, "node-1", PATH).pod.spec.containers[0].liveness_probe
+    assert found == Probe(exec={"command": ["check"]})
 
 
 def test_a_folder_is_read_but_for_hidden_files_and_one_bad_file_spoils_no_other(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from mooring.kube.objects.meta import Condition, Object, Resource, Struct
 from mooring.kube.objects.volumes import Volume, VolumeDevice, VolumeMount
@@ -33,7 +34,7 @@ class Handler(Struct, frozen=True):
 
 
 class Probe(Handler, frozen=True):
-    """Times in seconds; the defaults are those of the API."""
+    """Times in seconds; the defaults are those of the API, which has them for 0, too."""
 
     initial_delay_seconds: int = 0
     period_seconds: int = 10
@@ -41,6 +42,15 @@ class Probe(Handler, frozen=True):
     success_threshold: int = 1
     failure_threshold: int = 3
     termination_grace_period_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        """An API server has done so; a manifest of a static pod has been to none."""
+        for field, usual in _POSITIVE.items():
+            if getattr(self, field) < 1:
+                force_setattr(self, field, usual)
+
+
+_POSITIVE = {"period_seconds": 10, "timeout_seconds": 1, "success_threshold": 1, "failure_threshold": 3}
 
 
 class Lifecycle(Struct, frozen=True):
