@@ -321,6 +321,13 @@ def test_how_long_to_wait_when_throttled_is_the_servers_word():
     assert found.retry_after == 7
 
 
+@pytest.mark.parametrize("said", ["86400", "9" * 400])
+def test_a_proxy_that_wants_to_be_left_alone_for_a_day_keeps_no_cache_for_so_long(said: str):
+    found = errors.from_answer(429, b"busy", tried="GET /x", retry_after=said)
+    assert isinstance(found, errors.Throttled)
+    assert found.retry_after == errors.LONGEST_REST_S
+
+
 class Busy:
     """Answers 429 a number of times; notes when it was asked."""
 

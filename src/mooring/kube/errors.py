@@ -28,6 +28,9 @@ from typing import Any
 
 import msgspec
 
+LONGEST_REST_S = 600.0
+"""The longest Retry-After that counts: a proxy may say a day, and a cache would stand still for it."""
+
 
 class KubeError(Exception):
     """Base of everything that `mooring.kube` raises."""
@@ -109,7 +112,7 @@ class Invalid(ApiError):
 
 
 class Throttled(ApiError):
-    """429: try again after `retry_after` seconds."""
+    """429: try again after `retry_after` seconds, at most `LONGEST_REST_S`."""
 
     retry_after: float = 1.0
 
@@ -172,5 +175,5 @@ def from_answer(status: int, body: bytes, *, tried: str, retry_after: str = "") 
     error = kind(message, status=status, reason=answer.reason, details=answer.details)
     if isinstance(error, Throttled):
         seconds = retry_after if retry_after.isdecimal() else error.details.get("retryAfterSeconds")
-        error.retry_after = float(seconds or 1)
+        error.retry_after = min(float(seconds or 1), LONGEST_REST_S)
     return error

@@ -8,7 +8,7 @@ Guarantees:
   server itself has: it was restored from a backup.
 - A dropped watch resumes from the last version seen; a version too old (410), or one that the server has not
   come to (504), leads to a new list, whose differences reach the handlers like any other change. Failures are
-  retried with jittered backoff, for ever, and not before the server's Retry-After.
+  retried with jittered backoff, for ever, and not before the server's Retry-After (ten minutes at the most).
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
   `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
