@@ -52,3 +52,17 @@ def test_a_claim_says_that_the_volume_that_was_made_for_it_may_not_be_stored(pla
         assert ("c", "ProvisioningFailed", True) in found
 
     play(story)
+
+
+def test_a_refusal_that_lasts_is_told_again_when_its_event_has_expired(play: Play):
+    """The API server keeps events for an hour."""
+
+    async def story(stage: ControllerStage):
+        controller, _ = await waiting_claim(stage)
+        refuse(stage, request("POST", "persistentvolumes"))
+        for _ in range(2):
+            assert ("c", "ProvisioningFailed", True) in await told(stage, controller, ClaimKey("default/c"))
+            for each in (await stage.api.list(Event)).items:
+                await stage.api.delete(Event, each.name, each.namespace)
+
+    play(story)

@@ -8,7 +8,7 @@ import json
 from controller_stage import ControllerStage
 
 from mooring.kube.transport import Request, Response, Transport
-from mooring.simulation.parts.faulty_transport import Match
+from mooring.simulation.parts.faulty_transport import FaultyTransport, Match
 
 WHY = "denied by the policy of this cluster"
 
@@ -16,10 +16,11 @@ WHY = "denied by the policy of this cluster"
 class Refusals:
     """Stands between the wire and the API server. What it refuses is in `refused`, as "METHOD path"."""
 
-    def __init__(self, inner: Transport, match: Match, status: int) -> None:
+    def __init__(self, inner: Transport, match: Match, status: int, why: str = WHY) -> None:
         self._inner = inner
         self._match = match
         self._status = status
+        self._why = why
         self.last = True
         self.refused: list[str] = []
 
@@ -31,15 +32,20 @@ class Refusals:
         if not (self.last and self._match(request)):
             return await self._inner.send(request)
         self.refused.append(f"{request.method} {request.path}")
-        body = {"kind": "Status", "reason": "Refused", "message": WHY, "code": self._status}
+        body = {"kind": "Status", "reason": "Refused", "message": self._why, "code": self._status}
         return Response(self._status, {}, json.dumps(body).encode())
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-def refuse(stage: ControllerStage, match: Match, status: int = 403) -> Refusals:
+def refuse(stage: ControllerStage, match: Match, status: int = 403, why: str = WHY) -> Refusals:
     """What matches is refused from now on."""
-    refusals = Refusals(stage.wire.inner, match, status)
-    stage.wire.inner = refusals
+    return refuse_on(stage.wire, match, status, why)
+
+
+def refuse_on(wire: FaultyTransport, match: Match, status: int = 403, why: str = WHY) -> Refusals:
+    """The same to one client: the user that it is may not do it."""
+    refusals = Refusals(wire.inner, match, status, why)
+    wire.inner = refusals
     return refusals

@@ -15,11 +15,10 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import ApiError, Conflict, NotFound, ServerError, Throttled
+from mooring.kube.errors import ApiError, Conflict, NotFound, is_refusal
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Indexer, Informer
 from mooring.kube.objects import Object
-from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.kube.workqueue import WorkQueue
 
@@ -163,9 +162,9 @@ class Controller(Generic[K]):
             await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)
             self.queue.add(key)
         except ApiError as error:
-            if not isinstance(error, (Throttled, ServerError)):  # these pass, or are about the API server
-                for about, code in self.concerned(key):
-                    self.recorder.once(about, "Warning", Reason(code, str(error)), matter="refused")
+            if is_refusal(error):
+                for about, code in self.concerned(key):  # at each try: an event is kept for an hour only
+                    self.recorder.event(about, "Warning", code, str(error))
             raise
         else:
             self._overtaken.pop(key, None)

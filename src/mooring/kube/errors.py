@@ -125,6 +125,15 @@ class TooLargeVersion(ServerError):
     """504: a read of a resourceVersion that the server has not come to: it was restored from a backup."""
 
 
+def is_refusal(error: Exception) -> bool:
+    """Whether the API server says no to what was asked, and will do so again. Not that something has changed
+    since, nor that it cannot answer now; but an admission webhook that cannot be called may stay so for
+    long."""
+    if isinstance(error, ServerError):
+        return "failed calling webhook" in str(error)  # the API server's words; it has no reason of its own
+    return isinstance(error, ApiError) and not isinstance(error, (Conflict, NotFound, Throttled))
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,

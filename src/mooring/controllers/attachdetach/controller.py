@@ -43,7 +43,7 @@ from mooring.controllers.attachdetach.timer_ages import TimerAges
 from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from mooring.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, is_refusal
 from mooring.kube.objects import Node, Object, PersistentVolume, Pod, VolumeAttachment
 from mooring.kube.rests import Rests
 from mooring.kube.times import Now
@@ -183,7 +183,12 @@ class AttachDetachController(Controller[Key]):
     async def _act(self, volume: str, decision: VolumeDecision, state: VolumeState) -> None:
         """What is refused about one node keeps no other that wants or has the volume waiting."""
         self._send_events(decision, state)
-        await self._try(volume, decision, state)
+        try:
+            await self._try(volume, decision, state)
+        except ApiError as error:
+            if is_refusal(error):
+                self._tell_refused(volume, decision, error)
+            raise
         if decision.after:
             self.look_again(volume, decision.after + SOON_S)
 
@@ -428,6 +433,19 @@ class AttachDetachController(Controller[Key]):
         elif (text := events.about_node(name, record)) and (node := self._index.nodes.get(decision.node)):
             found = [(node, text)]
         self._send(volume, decision.node, found)
+
+    def _tell_refused(self, volume: str, decision: VolumeDecision, error: ApiError) -> None:
+        """Tells the pods that wait for the volume there what the API server refuses; if none wants it there,
+        the Node, or the VolumeAttachment if there is no Node. A pod that runs is not concerned."""
+        spec = self._index.spec_of(volume)
+        _, code, message = events.refused(spec.name if spec is not None else volume, decision, error)
+        told: list[Object | None] = [self._index.pods.get(key) for key in decision.pods]
+        if not decision.pods:
+            record = self._find_record(volume, decision.node)
+            told = [self._index.nodes.get(decision.node) or record]
+        for about in told:
+            if about is not None and not (isinstance(about, Pod) and about.status.phase == "Running"):
+                self.recorder.event(about, "Warning", code, message)
 
     def _have_waited(self, volume: str, node: str, pods: Sequence[Pod]) -> bool:
         """Whether it is news for these pods by now that their volume is on its way; if not, it is looked at

@@ -60,6 +60,18 @@ def about_node(spec_name: str, record: VolumeAttachment | None) -> EventText | N
     )
 
 
+def refused(spec_name: str, decision: VolumeDecision, error: Exception) -> EventText:
+    """Returns the event about what the API server refuses: for the pods of the decision, or for the Node if
+    none wants the volume there."""
+    if decision.pods:
+        return EventText(
+            "Warning", "FailedAttachVolume", f'AttachVolume.Attach failed for volume "{spec_name}" : {error}'
+        )
+    return EventText(
+        "Warning", "FailedDetachVolume", f'DetachVolume.Detach failed for volume "{spec_name}" : {error}'
+    )
+
+
 def multi_attach(spec_name: str, pod: str, decision: VolumeDecision, state: VolumeState) -> EventText:
     """Returns the event why the pod ("namespace/name") must wait: one of upstream's four forms, then what
     keeps the volume with the other node."""
