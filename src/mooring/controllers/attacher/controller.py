@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -27,7 +28,7 @@ from mooring.controllers.attacher.verification import Recorded, asked, correctio
 from mooring.controllers.attacher.writes import Writes
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import Conflict, KubeError, NotFound
+from mooring.kube.errors import Conflict, KubeError, NotFound, is_refusal
 from mooring.kube.keys import VolumeKey
 from mooring.kube.objects import PersistentVolume, VolumeAttachment
 from mooring.kube.storage_metrics import operation
@@ -212,7 +213,7 @@ class AttacherController(Controller[Key]):
 
     async def _carry_out(self, action: Action, record: VolumeAttachment) -> VolumeAttachment | None:
         """Returns the record with which the worker goes on; None if there is nothing to go on with. What the
-        storage raises is stored on the record."""
+        storage raises is stored on the record, and what the API server refuses, too."""
         try:
             match action:
                 case Action.STORE_INTENT:
@@ -228,12 +229,13 @@ class AttacherController(Controller[Key]):
                     return None
                 case _:
                     assert_never(action)
-        except KubeError:
+        except KubeError as error:
+            if is_refusal(error):
+                with suppress(KubeError):
+                    await self._writes.store_error(record, _field_for(action), error)
             raise
         except Exception as error:
-            await self._writes.store_error(
-                record, "detachError" if action is Action.DETACH else "attachError", error
-            )
+            await self._writes.store_error(record, _field_for(action), error)
             raise
 
     # --- attach
@@ -273,6 +275,10 @@ class AttacherController(Controller[Key]):
     async def _detach(self, record: VolumeAttachment) -> None:
         if left_s := await self._detaching.detach(record):
             self.queue.add_after(record.name, left_s)
+
+
+def _field_for(action: Action) -> str:
+    return "detachError" if action is Action.DETACH else "attachError"
 
 
 def _check_lock(record: VolumeAttachment, persistent_volume: PersistentVolume | None) -> None:
