@@ -22,7 +22,7 @@ from mooring.controllers.binding.decide import (
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.keys import ClaimKey, VolumeKey
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from mooring.kube.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from mooring.kube.times import Now
 from mooring.volumes.claims import CLAIM_PROTECTION, claim_keys_in_use, claims_of
 from mooring.volumes.default_class import default_class, is_default
@@ -110,6 +110,10 @@ class BindingController(Controller[Key]):
 
     def _waiting_for_class(self, name: str) -> list[ClaimKey]:
         return [ClaimKey(claim.key) for claim in self._claims.by_index("waiting", name)]
+
+    def concerned(self, key: Key) -> list[tuple[Object, str]]:
+        about = (self._claims if isinstance(key, ClaimKey) else self._volumes).get(key.name)
+        return [(about, "FailedBinding")] if about is not None else []
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""

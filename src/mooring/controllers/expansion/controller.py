@@ -15,7 +15,7 @@ from mooring.controllers.expansion.decide import Action, allocated, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects import Object, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.kube.quantity import format_bytes
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_time
@@ -72,6 +72,10 @@ class ExpansionController(Controller[str]):
     def _claims_of_class(self, storage_class: StorageClass) -> list[str]:
         name = storage_class.name
         return [claim.key for claim in self._claims.items() if claim.spec.storage_class_name == name]
+
+    def concerned(self, key: str) -> list[tuple[Object, str]]:
+        claim = self._claims.get(key)
+        return [(claim, "VolumeResizeFailed")] if claim is not None else []
 
     async def reconcile(self, key: str) -> None:
         """Takes one claim as far as it goes now."""

@@ -16,7 +16,7 @@ from mooring.controllers.modification.decide import Action, decide
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import KubeError
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
+from mooring.kube.objects import Object, PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now
 from mooring.volumes.errors import InvalidSpec, PluginError
@@ -46,6 +46,10 @@ class ModificationController(Controller[str]):
     def _claims_of_class(self, of_class: VolumeAttributesClass) -> list[str]:
         claims = self._claims.items()
         return [claim.key for claim in claims if claim.spec.volume_attributes_class_name == of_class.name]
+
+    def concerned(self, key: str) -> list[tuple[Object, str]]:
+        claim = self._claims.get(key)
+        return [(claim, "VolumeModifyFailed")] if claim is not None else []
 
     async def reconcile(self, key: str) -> None:
         """Takes one claim a step further. The write of each step marks the claim again."""

@@ -35,7 +35,7 @@ from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ServerError, Unreachable, conflict
 from mooring.kube.holding import Holder
 from mooring.kube.keys import ClaimKey
-from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects import Object, PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.snapshots import (
     BEING_DELETED,
     VolumeSnapshot,
@@ -93,6 +93,10 @@ class SnapshotController(Controller[Key]):
     def _of_volume(self, pv: PersistentVolume) -> list[str]:
         reference = pv.spec.claim_ref
         return self._of_claim(f"{reference.namespace}/{reference.name}") if reference is not None else []
+
+    def concerned(self, key: Key) -> list[tuple[Object, str]]:
+        about = self._claims.get(key.name) if isinstance(key, ClaimKey) else self._snapshots.get(key)
+        return [(about, "SnapshotFailed")] if about is not None else []
 
     async def reconcile(self, key: Key) -> None:
         """Takes one snapshot a step further, until nothing is left to do; or lets one claim go."""

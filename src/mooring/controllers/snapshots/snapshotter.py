@@ -23,7 +23,8 @@ from mooring.controllers.snapshots.content_decisions import (
 from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER, snapshot_name
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import Conflict, KubeError, NotFound, conflict
+from mooring.kube.errors import Conflict, KubeError, NotFound, conflict, is_refusal
+from mooring.kube.objects import Object
 from mooring.kube.objects.snapshots import VolumeSnapshotClass, VolumeSnapshotContent
 from mooring.kube.times import Now, format_time
 from mooring.volumes.errors import InvalidSpec, PluginError
@@ -48,6 +49,10 @@ class SnapshotterController(Controller[str]):
         """Uids of contents that this process has written its intent on."""
         self._contents.when_gone(lambda each: self._signed.discard(each.uid))
 
+    def concerned(self, key: str) -> list[tuple[Object, str]]:
+        content = self._contents.get(key)
+        return [(content, "SnapshotFailed")] if content is not None else []
+
     async def reconcile(self, key: str) -> None:
         """Takes one content a step further, until nothing is left to do."""
         content = self._contents.get(key)
@@ -70,7 +75,7 @@ class SnapshotterController(Controller[str]):
         self, action: Action, content: VolumeSnapshotContent, plugin: SnapshottableVolumePlugin
     ) -> VolumeSnapshotContent | None:
         """Returns the content if there may be another step now. What the storage raises is
-        stored on the content."""
+        stored on the content, and what the API server refuses, too: its VolumeSnapshot says it then."""
         try:
             match action:
                 case Action.TAKE:
@@ -89,7 +94,10 @@ class SnapshotterController(Controller[str]):
                     pass
                 case _:
                     assert_never(action)
-        except KubeError:
+        except KubeError as error:
+            if is_refusal(error):
+                with contextlib.suppress(KubeError):
+                    await self._store_error(content, error)
             raise
         except Exception as error:
             await self._store_error(content, error)
