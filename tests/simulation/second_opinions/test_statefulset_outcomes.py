@@ -154,7 +154,7 @@ def test_a_pod_is_told_whose_identity_it_has_if_it_does_not_say_so(
 ):
     pods = {0: pod(labels=labels)}
     requests = [patched(Pod, "ns/app-0", pod())] if told else []
-    assert (not said_of(lambda mark: outcomes.of_names(None, mark, None, pods), *requests)) is right
+    assert (not said_of(lambda mark: outcomes.of_names(None, mark, None, SET, pods), *requests)) is right
 
 
 @pytest.mark.parametrize(

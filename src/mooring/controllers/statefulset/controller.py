@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, assert_never
 
@@ -34,10 +36,10 @@ from mooring.controllers.statefulset.identity_objects import (
 )
 from mooring.controllers.statefulset.status import status_of
 from mooring.kube.adoption import Adopter, orphaned_in
-from mooring.kube.batches import in_growing_batches
+from mooring.kube.batches import in_growing_batches, one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
-from mooring.kube.errors import AlreadyExists, ApiError, conflict
+from mooring.kube.errors import AlreadyExists, ApiError, Conflict, conflict
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from mooring.kube.owners import controller_uid
 from mooring.kube.readiness import available_at
@@ -96,16 +98,32 @@ class StatefulSetController(Controller[str]):
 
     async def _take_a_step(self, stateful_set: StatefulSet, revision: str, going: set[str]) -> None:
         """Each part goes by the pods that are known when it begins: the writes of the part before may have
-        taken long, and pods have changed meanwhile. The set is read live before a pod is scaled away, with
+        taken long, and pods have changed meanwhile. What is refused of one pod or claim keeps no other
+        waiting. The set is read live before a pod is scaled away, with
         which its claims may go: a late cache may show what was done long ago, and has been taken back."""
         wanted = ordinals(stateful_set)
         if any(ordinal not in wanted for ordinal in self._pods_of(stateful_set)):
             await self._sets.confirm(stateful_set)
-        await self._restore_names(self._pods_of(stateful_set))
-        await self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set))
-        await self._create_missing_claims(stateful_set)
+        owned_as_before: set[int] = set()
+        parts = (
+            lambda: self._restore_names(stateful_set, self._pods_of(stateful_set)),
+            lambda: self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set), owned_as_before),
+            lambda: self._create_missing_claims(stateful_set),
+            lambda: self._make_and_delete_pods(stateful_set, revision, going, owned_as_before),
+        )
+        await one_by_one(parts, lambda part: part())
+
+    async def _make_and_delete_pods(
+        self, stateful_set: StatefulSet, revision: str, going: set[str], owned_as_before: set[int]
+    ) -> None:
+        """A pod stays whose claims have not the owners that they are to have: they may go with it, or stay
+        for ever."""
         pods = self._pods_of(stateful_set)
-        steps = decide(stateful_set, pods, revision, self.now())
+        steps = [
+            step
+            for step in decide(stateful_set, pods, revision, self.now())
+            if step.action is not Action.DELETE or step.ordinal not in owned_as_before
+        ]
         await in_growing_batches(
             steps, lambda step: self._carry_out(stateful_set, step, pods, revision, going)
         )
@@ -130,26 +148,42 @@ class StatefulSetController(Controller[str]):
         used |= {pod.metadata.labels.get(REVISION, "") for pod in self._pods_of(stateful_set).values()}
         await self._revisions.delete_old(stateful_set, used)
 
-    async def _restore_names(self, pods: dict[int, Pod]) -> None:
+    async def _restore_names(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
         """Gives pods back the labels that name their identity: a pod's own Service selects by them."""
-        for ordinal, pod in pods.items():
+
+        async def restore(numbered: tuple[int, Pod]) -> None:
+            ordinal, pod = numbered
             labels = identity_labels(pod.name, ordinal)
             if not pod.deleting and pod.metadata.labels.get(POD_NAME) != pod.name:
-                self._pods.accept(await self.client.revise(pod, {"metadata": {"labels": labels}}))
+                with self._told(stateful_set, "Update", f"Pod {pod.name}"):
+                    self._pods.accept(await self.client.revise(pod, {"metadata": {"labels": labels}}))
 
-    async def _set_owners_of_claims(self, stateful_set: StatefulSet, pods: dict[int, Pod]) -> None:
-        """Sets the owners of claims before a pod is scaled away or the set is deleted: a
-        claim is deleted with its owner."""
-        wanted = ordinals(stateful_set)
-        for ordinal, key in self._claim_keys(stateful_set):
-            claim, pod, condemned = self._claims.get(key), pods.get(ordinal), ordinal not in wanted
-            if claim is None or claim.deleting or (condemned and pod is None):
-                continue
-            owners = claim_owners(
-                stateful_set, claim, pod_name(stateful_set, ordinal), pod, condemned=condemned
-            )
-            if owners is not None:
-                patch = {"metadata": {"ownerReferences": owners}}
+        await one_by_one(pods.items(), restore)
+
+    async def _set_owners_of_claims(
+        self, stateful_set: StatefulSet, pods: dict[int, Pod], owned_as_before: set[int]
+    ) -> None:
+        """Sets the owners of claims before a pod is scaled away or the set is deleted: a claim is deleted
+        with its owner. Adds the ordinals of which that was refused."""
+
+        async def set_owners(numbered: tuple[int, str]) -> None:
+            ordinal, key = numbered
+            try:
+                await self._set_owners(stateful_set, ordinal, key, pods.get(ordinal))
+            except ApiError:
+                owned_as_before.add(ordinal)
+                raise
+
+        await one_by_one(self._claim_keys(stateful_set), set_owners)
+
+    async def _set_owners(self, stateful_set: StatefulSet, ordinal: int, key: str, pod: Pod | None) -> None:
+        claim, condemned = self._claims.get(key), ordinal not in ordinals(stateful_set)
+        if claim is None or claim.deleting or (condemned and pod is None):
+            return
+        owners = claim_owners(stateful_set, claim, pod_name(stateful_set, ordinal), pod, condemned=condemned)
+        if owners is not None:
+            patch = {"metadata": {"ownerReferences": owners}}
+            with self._told(stateful_set, "Update", f"Claim {claim.name}"):
                 self._claims.accept(await self.client.revise(claim, patch))
 
     def _claim_keys(self, stateful_set: StatefulSet) -> list[tuple[int, str]]:
@@ -179,7 +213,7 @@ class StatefulSetController(Controller[str]):
         self.log.info(
             action.value, set=stateful_set.key, ordinal=decision.ordinal, reason=decision.reason.message
         )
-        try:
+        with self._told(stateful_set, action.value, f"Pod {pod_name(stateful_set, decision.ordinal)}"):
             match action:
                 case Action.CREATE:
                     await self._create(stateful_set, decision.ordinal, revision)
@@ -188,9 +222,16 @@ class StatefulSetController(Controller[str]):
                     going.add(pods[decision.ordinal].uid)
                 case _:
                     assert_never(action)
+
+    @contextmanager
+    def _told(self, stateful_set: StatefulSet, verb: str, what: str) -> Generator[None, None, None]:
+        """What is refused becomes an event of the set, in upstream's words."""
+        try:
+            yield
         except ApiError as error:
-            what = f"{action.value.lower()} Pod {stateful_set.name}-{decision.ordinal}"
-            self.recorder.event(stateful_set, "Warning", f"Failed{action.value}", f"{what} failed: {error}")
+            if not isinstance(error, Conflict):  # then it is decided again
+                message = f"{verb.lower()} {what} failed: {error}"
+                self.recorder.event(stateful_set, "Warning", f"Failed{verb}", message)
             raise
 
     def _check_unchanged(self, stateful_set: StatefulSet) -> None:
@@ -242,10 +283,19 @@ class StatefulSetController(Controller[str]):
         end, a volume would be made that nothing uses."""
         wanted = () if stateful_set.deleting else ordinals(stateful_set)
         waiting = {o: pod for o, pod in self._pods_of(stateful_set).items() if o in wanted and _waits(pod)}
-        for ordinal, pod in waiting.items():
-            for body in claim_bodies(stateful_set, ordinal):
-                if _waits(self._pods.get(pod.key)):  # to create a claim, another one's as well, takes time
+
+        async def ensure(missing: tuple[int, Pod, dict[str, Any]]) -> None:
+            ordinal, pod, body = missing
+            if _waits(self._pods.get(pod.key)):  # to create a claim, another one's as well, takes time
+                with self._told(stateful_set, "Create", f"Claim {body['metadata']['name']}"):
                     await self._ensure_claim(stateful_set, body, ordinal)
+
+        claims = (
+            (ordinal, pod, body)
+            for ordinal, pod in waiting.items()
+            for body in claim_bodies(stateful_set, ordinal)
+        )
+        await one_by_one(claims, ensure)
 
     async def _ensure_claim(self, stateful_set: StatefulSet, body: dict[str, Any], ordinal: int) -> bool:
         """Whether the claim exists and stays. A claim that is being deleted, or will be with its former pod,

@@ -129,7 +129,9 @@ def of_a_deletion(
         yield f"the successor of pod {pod.key} is to rest by {noted}, and its pod {'had' if ended else 'had not'} ended"
 
 
-def of_names(answer: None, mark: Mark, asked: Any, pods: Mapping[int, Pod]) -> Iterator[str]:
+def of_names(
+    answer: None, mark: Mark, asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]
+) -> Iterator[str]:
     """A pod that stays, and does not say whose identity it has, is told; no other is."""
     unnamed = {
         pod.key for pod in pods.values() if not pod.deleting and pod.metadata.labels.get(IDENTITY) != pod.name
@@ -142,7 +144,7 @@ def of_names(answer: None, mark: Mark, asked: Any, pods: Mapping[int, Pod]) -> I
 # --- claims
 
 
-def misowned(asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> dict[str, str]:
+def misowned(asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod], *rest: object) -> dict[str, str]:
     """Uids of the claims of the set's identities, and of its pods', that are known to have other owners than
     they are to have: by the rule itself, which has its own opinion."""
     wanted, found = identities_of(stateful_set), dict[str, str]()
@@ -159,7 +161,12 @@ def misowned(asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]) -> 
 
 
 def of_owners(
-    answer: None, before: Mapping[str, str], asked: Any, stateful_set: StatefulSet, pods: Mapping[int, Pod]
+    answer: None,
+    before: Mapping[str, str],
+    asked: Any,
+    stateful_set: StatefulSet,
+    pods: Mapping[int, Pod],
+    *rest: object,
 ) -> Iterator[str]:
     """No claim has other owners than it is to have, before anything is deleted. What has become so since
     (`before`: what was so) is for the next step: writes take their time, and meanwhile users make a claim
