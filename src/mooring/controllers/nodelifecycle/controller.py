@@ -7,7 +7,7 @@ after a restart each node gets a whole grace period again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any, assert_never
 
@@ -28,6 +28,7 @@ from mooring.controllers.nodelifecycle.decide import (
     taints_after,
 )
 from mooring.controllers.nodelifecycle.zones import Zones, zone_of
+from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.disruption import disruption
@@ -105,7 +106,9 @@ class NodeLifecycleController(Controller[Key]):
         elif (node := self._nodes.get(key.name)) is None:
             self._heartbeats.pop(key.name, None)
         else:
-            await self._look_at(node)
+            # Taints make pods go: neither the node's status nor its labels, if they are refused, keep them.
+            parts = (self._judge, self._set_taints, self._set_labels)
+            await one_by_one(parts, lambda part: self._do(part, node.name))
 
     # --- nodes
 
@@ -122,7 +125,12 @@ class NodeLifecycleController(Controller[Key]):
             self._heartbeats[node.name] = held
         return held
 
-    async def _look_at(self, node: Node) -> None:
+    async def _do(self, part: Callable[[Node], Awaitable[None]], name: str) -> None:
+        """One part of the work, by the Node as it is known by then."""
+        if (node := self._nodes.get(name)) is not None:
+            await part(node)
+
+    async def _judge(self, node: Node) -> None:
         decision = self._decide(node)
         if decision.action is NodeAction.SET_UNKNOWN:
             await self._read_lease(node)
@@ -131,12 +139,11 @@ class NodeLifecycleController(Controller[Key]):
             case NodeAction.WAIT:
                 self.queue.add_after(NodeKey(node.name), decision.after)
             case NodeAction.SET_UNKNOWN:
-                node = await self._set_unknown(node, decision.reason)
+                await self._set_unknown(node, decision.reason)
             case NodeAction.SETTLED:
                 pass
             case _:
                 assert_never(decision.action)
-        await self._set_taints(await self._set_labels(node))
 
     def _decide(self, node: Node) -> NodeDecision:
         silence = silent_for(self._note(node), asyncio.get_running_loop().time())
@@ -149,13 +156,11 @@ class NodeLifecycleController(Controller[Key]):
         if lease is not None:
             self._leases.accept(lease)
 
-    async def _set_labels(self, node: Node) -> Node:
+    async def _set_labels(self, node: Node) -> None:
         if labels := former_labels(node):
-            node = await self.client.revise(node, {"metadata": {"labels": labels}})
-            self._nodes.accept(node)
-        return node
+            self._nodes.accept(await self.client.revise(node, {"metadata": {"labels": labels}}))
 
-    async def _set_unknown(self, node: Node, reason: Reason) -> Node:
+    async def _set_unknown(self, node: Node, reason: Reason) -> None:
         message, stamp = reason.message, format_time(self.now())
         lost = {
             "status": "Unknown",
@@ -172,7 +177,6 @@ class NodeLifecycleController(Controller[Key]):
         self.recorder.event(node, "Warning", *reason)
         for pod in self._pods.by_index("node", node.name):
             self.queue.add(PodKey(pod.key))
-        return answer
 
     async def _set_taints(self, node: Node) -> None:
         wanted = taints_after(node, format_time(self.now()), evict=self._may_evict(node))
@@ -201,11 +205,18 @@ class NodeLifecycleController(Controller[Key]):
     # --- pods
 
     async def _look_at_pod(self, key: PodKey) -> None:
+        """What its status may not say keeps it not from being evicted."""
+        await one_by_one((self._show_as_not_ready, self._evict), lambda part: self._do_for(part, key))
+
+    async def _do_for(self, part: Callable[[Pod, Node], Awaitable[None]], key: PodKey) -> None:
         pod = self._pods.get(key.name)
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or pod.finished:
             self._under.ages(key, {})
             return
+        await part(pod, node)
+
+    async def _show_as_not_ready(self, pod: Pod, node: Node) -> None:
         if node.ready == "Unknown" and has_reported(node) and ready_since(pod) is not None:
             stamp = format_time(self.now())
             condition = {
@@ -214,12 +225,12 @@ class NodeLifecycleController(Controller[Key]):
                 "reason": "NodeNotReady",
                 "lastTransitionTime": stamp,
             }
-            pod = await self._patch_pod_status(pod, {"conditions": [condition]})
-        if not pod.deleting and pod.uid not in self._evicted:
-            await self._evict(pod, node)
+            await self._patch_pod_status(pod, {"conditions": [condition]})
 
     async def _evict(self, pod: Pod, node: Node) -> None:
         """Evicts the pod when its tolerations of the node's taints have run out."""
+        if pod.deleting or pod.uid in self._evicted:
+            return
         ages = self._ages(node, pod)
         decision = decide_eviction(pod, ages)
         match decision.action:
@@ -264,13 +275,11 @@ class NodeLifecycleController(Controller[Key]):
         taints = (each for each in node.spec.taints if each.effect == "NoExecute")
         return self._under.ages(PodKey(pod.key), dict.fromkeys(taints, pod.uid))
 
-    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> Pod:
-        """Returns the pod as it is then: it may be deleted by now."""
+    async def _patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
         answer = await self.client.revise(
             pod, {"status": status}, subresource="status", any_version=True, strategy="strategic"
         )
         self._pods.accept(answer)
-        return answer
 
 
 def _is_due(pod: Pod, node: Node | None, ages: Mapping[Taint, float]) -> bool:
