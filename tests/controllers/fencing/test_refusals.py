@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from refusals import refuse
+from storage_stage import StorageStage
 
 from mooring.kube.objects import Node, VolumeAttachment
 from mooring.simulation.parts.faulty_transport import request
@@ -88,3 +89,21 @@ def test_a_lost_node_whose_deletion_may_not_be_held_is_fenced(fencing: Any):
             assert stage.machines.off == {"a"}
 
     fencing(story)
+
+
+def test_a_record_that_may_not_be_written_keeps_no_pod_of_a_node_that_its_storage_shuts_out(storage: Any):
+    async def story(stage: StorageStage):
+        node = await stage.lost_node()
+        await stage.opt_in()
+        for lun, name in enumerate(("guarded", "shut"), start=1):
+            await stage.lun(node, name, lun=lun)
+            await stage.claim(name)
+        await stage.pod("shut")
+        refuse(stage, request("PATCH", "volumeattachments/guarded"))
+        async with stage.running():
+            await asyncio.sleep(5)
+            await stage.silent("a")
+            await stage.until_gone()
+            assert await stage.released() == {"shut"}
+
+    storage(story)

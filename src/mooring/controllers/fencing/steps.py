@@ -23,7 +23,7 @@ from mooring.controllers.fencing.unfencing import Unfencing
 from mooring.controllers.fencing.waits import is_as_written, kept_because, moment_in
 from mooring.fence.interface import Mechanism, Outcome, Scope, State
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import ApiError, NotFound, is_refusal
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node
@@ -179,13 +179,24 @@ class Steps:
     async def _release(self, fence: NodeFence, policy: FencePolicy | None, reason: Reason) -> bool:
         proof = proof_of(fence)
         assert proof is not None
-        count = await releasing.release(self.client, fence, proof, self.now, self._nodes.accept)
+        count = await self._give_free(fence, policy, proof)
         self.log.warning("released", fence=fence.name, volumes=count, reason=reason.message)
-        await self._remove_pods(fence, policy, proof)
         released = {"releasedAt": format_micro_time(self.now()), **_by(policy)}
         await self._statuses.write(fence, reason, Phase.FENCED, released)
         metrics.reached(fence, "released", self.now())
         return True
+
+    async def _give_free(self, fence: NodeFence, policy: FencePolicy | None, proof: FenceAttempt) -> int:
+        """Releases the volumes, and removes the pods; how many volumes were released now. What is refused of
+        one volume keeps no pod: those of the others' wait for theirs."""
+        try:
+            count = await releasing.release(self.client, fence, proof, self.now, self._nodes.accept)
+        except ApiError as error:
+            if is_refusal(error):  # else there may be nothing to release any more
+                await self._remove_pods(fence, policy, proof)
+            raise
+        await self._remove_pods(fence, policy, proof)
+        return count
 
     async def _remove_pods(self, fence: NodeFence, policy: FencePolicy | None, proof: FenceAttempt) -> None:
         """Of a fence of scope Power, which names no volumes, the out-of-service taint does it."""
@@ -239,8 +250,7 @@ class Steps:
                 fence, "Warning", Reason("FenceNotVerified", f"{proof.mechanism}: {look.message}")
             )
         else:
-            await releasing.release(self.client, fence, proof, self.now, self._nodes.accept)
-            await self._remove_pods(fence, policy, proof)
+            await self._give_free(fence, policy, proof)
             if proof.scope == Scope.POWER and fence.status.power_on_at:
                 looked["powerOnAt"] = ""  # it was switched on, and is off: it is switched on again
         await self._statuses.write(fence, reason, Phase.FENCED, looked)
