@@ -135,6 +135,34 @@ def test_where_the_cache_stays_late_it_is_tried_ever_more_slowly(play: Play):
     play(story)
 
 
+def test_a_key_that_meets_conflicts_all_the_time_keeps_no_other_waiting(play: Play):
+    """The scheduler has one worker: no other pod would be placed meanwhile."""
+
+    async def story(api: Any):
+        class OneWorker(Noting):
+            workers = 1
+
+            async def reconcile(self, key: str) -> None:
+                if key == "a":
+                    raise Conflict("c", status=409)
+                await super().reconcile(key)
+
+        controller = OneWorker(api)
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(60)
+        created: list[float] = []
+        for number in range(20):
+            created.append(asyncio.get_running_loop().time())
+            await api.admin.create(ConfigMap, config_map(f"b-{number}"), "default")
+            await asyncio.sleep(0.3)
+        done = [time for _, time in controller.seen]
+        assert len(done) == 20
+        assert max(later - earlier for earlier, later in zip(created, done, strict=True)) < 0.1
+
+    play(story)
+
+
 def test_a_rivals_writes_do_not_wake_a_key_that_has_just_met_a_conflict(play: Play):
     """Two that wake each other by writing could otherwise hinder each other for ever."""
 

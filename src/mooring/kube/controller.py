@@ -151,16 +151,15 @@ class Controller(Generic[K]):
         try:
             await self.reconcile(key)
         except (Conflict, NotFound) as error:
-            # What was decided upon has changed: decide again soon, on newer knowledge. The key is kept
+            # What was decided upon has changed: decide again soon, on newer knowledge. The key rests
             # meanwhile: the writes of a rival would wake it at once, and two could hinder each other for
-            # ever.
+            # ever. Its worker does not: of a controller that has one, all other keys would wait.
             self.log.debug("decided on something old", key=str(key), error=str(error))
             tries = self._overtaken[key] = self._overtaken.get(key, 0) + 1
             slower = 2.0 ** min(
                 max(tries - SOON_TRIES, 0), SLOWER_TIMES
             )  # where the cache is late, hurry is in vain
-            await asyncio.sleep((0.02 + 0.03 * self.random.random()) * slower)
-            self.queue.add(key)
+            self.queue.rest(key, (0.02 + 0.03 * self.random.random()) * slower)
         except ApiError as error:
             if is_refusal(error):
                 for about, code in self.concerned(key):  # at each try: an event is kept for an hour only

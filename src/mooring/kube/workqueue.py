@@ -8,6 +8,8 @@ Guarantees:
 - *Delaying*: `add_after` adds a key after a time; of two delays of one key the one that ends first counts.
 - *Backoff*: `add_backoff` delays a key by 500 ms, doubling to 2 min 2 s, until `forget`. `run` forgets a key
   whose handler has neither raised nor asked for it.
+- *Rest*: a key whose handler has asked for that with `rest` is handed out again when it has rested, and not
+  before, whatever adds it. It counts as worked on, and its worker is free.
 - *As many workers as there is work*, up to the number that `run` is given: one is started when none is idle.
 - *First come, first served* among keys that are ready; or the newest first, of what came before there were
   workers.
@@ -58,6 +60,7 @@ class WorkQueue(Generic[K]):
         self._working: dict[K, float] = {}  # is being worked on, since when
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[K, int] = {}
+        self._resting: dict[K, float] = {}  # is being worked on, and rests for so long afterwards
         self._first_delay = first_delay
         self._last_delay = last_delay
         self._wakeup: deque[asyncio.Future[None]] = deque()
@@ -120,6 +123,10 @@ class WorkQueue(Generic[K]):
         self._metrics.retries.inc()
         self.add_after(key, delay)
         return delay
+
+    def rest(self, key: K, seconds: float) -> None:
+        """For the handler of `key`: it is to be handed out again after so many seconds, and not before."""
+        self._resting[key] = seconds
 
     def forget(self, key: K) -> None:
         """Ends the backoff of `key`."""
@@ -209,7 +216,18 @@ class WorkQueue(Generic[K]):
                 if self._failures.get(key) == failures:
                     self.forget(key)
             finally:
-                self.done(key)
+                self._end(key)
+
+    def _end(self, key: K) -> None:
+        """The handler has ended."""
+        if (seconds := self._resting.pop(key, None)) is None:
+            self.done(key)
+        else:
+            self._loop.call_later(seconds, self._rested, key)
+
+    def _rested(self, key: K) -> None:
+        self.add(key)
+        self.done(key)
 
     def _fire(self, key: K) -> None:
         self._timers.pop(key, None)
