@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Forbidden, KubeError
+from mooring.kube.errors import Forbidden, KubeError, is_refusal
 from mooring.kube.events import Recorder
 from mooring.kube.objects import (
     ConfigMap,
@@ -40,10 +40,9 @@ from mooring.node.pods.etc import etc_files
 from mooring.node.pods.facts import Facts
 from mooring.node.pods.sub_paths import prepare_sub_paths
 from mooring.node.pods.unsupported import not_honoured
-from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, RuntimeFailure, Sandbox, SandboxSpec
+from mooring.node.runtime import ContainerSpec, PodNetwork, Runtime, Sandbox, SandboxSpec
 from mooring.node.volumes.manager import VolumeManager
 from mooring.volumes.claims import claim_name, refuse_being_deleted, refuse_wrong_use, volume_spec
-from mooring.volumes.errors import VolumeError
 from mooring.volumes.migration import as_csi
 from mooring.volumes.spec import VolumeSpec
 
@@ -82,12 +81,24 @@ class PodLauncher:
 
     async def want_volumes(self, pod: Pod) -> None:
         """A pod without volumes wants none, and has all of them."""
-        try:
+        with self._told(pod, "FailedMount"):
             self._volumes.want(
                 pod, {volume.name: await self._spec(pod, volume) for volume in pod.spec.volumes}
             )
-        except VolumeError as error:
-            self._warn(pod, "FailedMount", str(error))
+
+    @contextlib.contextmanager
+    def _told(self, pod: Pod, code: str) -> Generator[None, None, None]:
+        """Whatever keeps it from being done becomes an event of the pod, also that something may not be read,
+        or that the disk is full; and it is raised as PodProblem. What the API server does not answer is no
+        problem of the pod's."""
+        try:
+            yield
+        except PodProblem:  # an event has said so
+            raise
+        except Exception as error:
+            if isinstance(error, KubeError) and not is_refusal(error):
+                raise
+            self._warn(pod, code, str(error))
             raise PodProblem(f"pod {pod.key}: {error}") from error
 
     async def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec:
@@ -106,14 +117,11 @@ class PodLauncher:
 
     async def start_sandbox(self, pod: Pod, facts: Facts, problems: dict[str, Reason]) -> None:
         """Starts it with the volumes that `facts` shows as mounted."""
-        await self._prepare(pod, (*pod.spec.init_containers, *pod.spec.containers), problems)
-        masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
-        spec = sandbox_spec(pod, facts.volumes.mounted, self._images.find, masks)
-        try:
+        with self._told(pod, "FailedCreatePodSandBox"):
+            await self._prepare(pod, (*pod.spec.init_containers, *pod.spec.containers), problems)
+            masks = tuple(str(path) for path in (self._options.root_dir, *self._options.masked_dirs))
+            spec = sandbox_spec(pod, facts.volumes.mounted, self._images.find, masks)
             await self._runtime.start_sandbox(self._with_network(pod, spec))
-        except (RuntimeFailure, NetworkUnavailable) as error:
-            self._warn(pod, "FailedCreatePodSandBox", str(error))
-            raise PodProblem(f"pod {pod.key}: {error}") from error
         self.prepare()
         log.info("sandbox started", pod=pod.key, pod_uid=pod.uid)
         self._warn_of_host_root(pod, self._runtime.sandboxes()[pod.uid])
@@ -235,8 +243,9 @@ class PodLauncher:
         for container in containers:
             try:
                 await self._images.prepare(container.image)
-            except ImageProblem as error:
-                problems[container.name] = Reason(error.reason, str(error))
+            except (ImageProblem, OSError) as error:  # what is unpacked may fill the disk
+                reason = error.reason if isinstance(error, ImageProblem) else "ErrImagePull"
+                problems[container.name] = Reason(reason, str(error))
                 self._warn(pod, "Failed", f"image {container.image!r}: {error}")
                 raise PodProblem(f"pod {pod.key}: {error}") from error
 

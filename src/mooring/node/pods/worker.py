@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, assert_never
 import structlog
 
 from mooring.kube.client import Client
-from mooring.kube.errors import Conflict, KubeError, NotFound, ServerError, Unreachable
+from mooring.kube.errors import Conflict, KubeError, NotFound, ServerError, Unreachable, is_refusal
 from mooring.kube.events import Recorder
 from mooring.kube.objects import Node, Pod
 from mooring.kube.times import Now, format_time, parse_time
@@ -351,7 +351,11 @@ class PodWorker:
             await self._write_status(facts.pod, facts, memory)
         except KubeError as error:
             log.warning("pod status not written", pod=facts.pod.key, error=str(error))
-            self._look_again(uid)
+            if is_refusal(error):  # perhaps for good
+                self._warn(facts.pod, "FailedStatusUpdate", str(error))
+                self._queue.add_backoff(uid)
+            else:
+                self._look_again(uid)
 
     def _overruled(self, pod: Pod) -> bool:
         """Another controller has just changed what this agent wrote: the node life cycle controller takes
