@@ -120,8 +120,13 @@ class Controller(Generic[K]):
         what the API server refuses there. None: they are told otherwise."""
         return ()
 
+    async def synced(self) -> None:
+        """Returns when work may begin: when all caches are filled."""
+        for informer in self._informers:
+            await informer.synced()
+
     async def started(self) -> None:
-        """Called once, when all caches are filled and before the first key is worked on."""
+        """Called once, after `synced` and before the first key is worked on."""
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -141,8 +146,7 @@ class Controller(Generic[K]):
         self.queue.newest_first()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.recorder.run())
-            for informer in self._informers:
-                await informer.synced()
+            await self.synced()
             await self.started()
             self.log.info("started", keys=len(self.queue))
             await self.queue.run(self.workers, self._reconcile)

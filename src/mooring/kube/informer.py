@@ -169,6 +169,11 @@ class Informer(Generic[T]):
         """Why the last list or watch failed; None once the server has taken a watch again."""
         return self._trouble
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the first list has arrived."""
+        return self._synced.is_set()
+
     async def synced(self) -> None:
         """Returns when the first list has arrived."""
         await self._synced.wait()

@@ -282,7 +282,7 @@ def test_what_a_late_cache_says_of_a_namespace_is_not_done_to_another_of_its_nam
     async def story() -> None:
         stage = ControllerStage(await started(now), now)
         api = stage.api
-        late = stage.make(Collector, resources=await discover(api))
+        late = stage.make(Collector, resources=(await discover(api)).resources)
         await api.create(Namespace, {"metadata": {"name": "team"}})
         await api.delete(Namespace, "team")
         late.cache(Namespace).accept(await api.get(Namespace, "team"))
@@ -316,7 +316,7 @@ def test_an_owner_that_orphans_stays_while_a_late_cache_does_not_show_a_dependen
         owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
         await api.create(Secret, owned, "default")
         await api.delete(kind, owner.name, owner.namespace, propagation_policy="Orphan")
-        late = stage.make(Collector, resources=await discover(api))
+        late = stage.make(Collector, resources=(await discover(api)).resources)
         cache = late._caches[f"/{owner.RESOURCE.plural}"]
         cache.accept(await api.get(cache.kind, owner.name, owner.namespace))
         key = ItemKey(f"/{owner.RESOURCE.plural}", owner.key)
@@ -340,7 +340,7 @@ def test_what_an_object_owned_that_came_and_went_unseen_goes_after_it(
         stage = ControllerStage(await started(now), now)
         api = stage.api
         kind: Any = Node if of_cluster else ConfigMap
-        late = stage.make(Collector, resources=await discover(api))
+        late = stage.make(Collector, resources=(await discover(api)).resources)
         working = asyncio.create_task(late.queue.run(1, late.reconcile))
         owner = await api.create(kind, {"metadata": {"name": "owner"}}, "" if of_cluster else "default")
         reference = {**names(owner), "kind": owner.RESOURCE.kind}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, assert_never
 
@@ -15,7 +16,7 @@ import msgspec
 
 from mooring.controllers.cleanup.decide import FOREGROUND, ORPHAN, Action, Owner, decide
 from mooring.controllers.cleanup.emptiness import Left, conditions
-from mooring.controllers.cleanup.kinds import LEFT_OUT, discover, metadata_kind
+from mooring.controllers.cleanup.kinds import LEFT_OUT, Discovered, discover, metadata_kind
 from mooring.kube.batches import one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -31,6 +32,10 @@ DEFINITIONS = Resource(
 KINDS = "kinds"
 SETTLE_S = 1.0
 LOOK_AGAIN_S = 300.0
+UNKNOWN_AGAIN_S = 30.0
+"""Seconds after which kinds are looked for again if those of a group could not be found."""
+LISTED_S = 30.0
+"""Seconds for which the first lists are waited for, as upstream."""
 
 
 class ItemKey(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +58,13 @@ class NamespaceNotEmpty(Exception):
         super().__init__(f"namespace {namespace} still holds {', '.join(left)}")
 
 
+class KindsNotKnown(Exception):
+    """What is to be done needs to know all kinds, and the API server of these groups does not answer."""
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        super().__init__(f"the kinds of {', '.join(groups)} are not known: their API server does not answer")
+
+
 class CleanupController(Controller[str]):
     """Upstream's garbage-collector and namespace controllers in one.
 
@@ -68,7 +80,7 @@ class CleanupController(Controller[str]):
         self.watch(
             metadata_kind(DEFINITIONS), lambda _: [KINDS], matters=lambda item: (item.uid, item.deleting)
         )
-        self._resources: list[Resource] = []
+        self._found = Discovered([], [])
         self._collecting: asyncio.Task[None] | None = None
 
     async def started(self) -> None:
@@ -86,13 +98,16 @@ class CleanupController(Controller[str]):
         if self._collecting is not None:
             await asyncio.sleep(SETTLE_S)  # a new kind is served a moment after its definition exists
         found = await discover(self.client)
-        if self._collecting is None or self._collecting.done() or found != self._resources:
+        if self._collecting is None or self._collecting.done() or found != self._found:
             await self._stop_collecting()
-            self._resources = found
-            collector = Collector(self.client, found, now=self.now, random=self.random)
-            self._collecting = asyncio.create_task(collector.run(), name=f"{self.name}: {len(found)} kinds")
+            self._found = found
+            collector = Collector(
+                self.client, found.resources, found.unknown, now=self.now, random=self.random
+            )
+            name = f"{self.name}: {len(found.resources)} kinds"
+            self._collecting = asyncio.create_task(collector.run(), name=name)
             self._collecting.add_done_callback(self._ended)
-        self.queue.add_after(KINDS, LOOK_AGAIN_S)
+        self.queue.add_after(KINDS, UNKNOWN_AGAIN_S if found.unknown else LOOK_AGAIN_S)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -107,13 +122,27 @@ class CleanupController(Controller[str]):
 
 
 class Collector(Controller[Key]):
-    """Cleans up objects of the kinds given."""
+    """Cleans up objects of the kinds given. `unknown`: groups that may have others.
+
+    A kind that cannot be listed (its own API server does not answer, or its conversion fails) keeps no other
+    from being collected. But what waits for dependents waits for those of such a kind, too; and an owner of
+    it is asked for live: as long as it cannot be, nothing is done to what it owns.
+    """
 
     name = "garbage-collector"
 
-    def __init__(self, client: Client, resources: Sequence[Resource], *, now: Now, random: Random) -> None:
+    def __init__(
+        self,
+        client: Client,
+        resources: Sequence[Resource],
+        unknown: Sequence[str] = (),
+        *,
+        now: Now,
+        random: Random,
+    ) -> None:
         super().__init__(client, now=now, random=random)
         self._resources = list(resources)
+        self._unknown = list(unknown)
         self._namespaces = self.watch(Namespace, lambda namespace: [NamespaceKey(namespace.name)])
         self._caches: dict[str, Informer[Object]] = {}
         for resource in resources:
@@ -150,6 +179,14 @@ class Collector(Controller[Key]):
                     if owner.deleting
                 )
 
+    async def synced(self) -> None:
+        await self._namespaces.synced()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTED_S):
+                await super().synced()
+        if missing := [name for name, cache in self._caches.items() if not cache.is_synced]:
+            self.log.warning("KindsNotListed", kinds=missing)
+
     async def reconcile(self, key: Key) -> None:
         """Cleans up one object or one namespace."""
         if isinstance(key, NamespaceKey):
@@ -174,7 +211,7 @@ class Collector(Controller[Key]):
             case Action.RELEASE_DEPENDENTS:
                 await self._release_dependents(item)
             case Action.REMOVE_FINALIZER:
-                if decision.finalizer == ORPHAN and await self._has_late_dependents(item):
+                if await self._has_unseen_dependents(item, all_kinds=decision.finalizer == ORPHAN):
                     return  # what was found marks it
                 rest = [each for each in item.metadata.finalizers if each != decision.finalizer]
                 await self._patch(item, {"finalizers": rest or None})
@@ -211,12 +248,17 @@ class Collector(Controller[Key]):
             for dependent in cache.by_index("owner", item.uid):
                 yield f"{name}:{dependent.key}", _reference_to(dependent, item.uid)
 
-    async def _has_late_dependents(self, item: Object) -> bool:
-        """Whether objects name it as their owner that the caches do not show, which may be late: what is not
-        released before its owner goes is deleted after it."""
+    async def _has_unseen_dependents(self, item: Object, *, all_kinds: bool) -> bool:
+        """Whether objects name it as their owner that the caches do not show: of kinds that could not be
+        listed yet; or of any, as caches may be late, where what is not released before its owner goes is
+        deleted after it. Raises if that cannot be told."""
+        if self._unknown:
+            raise KindsNotKnown(self._unknown)
         found = False
         for resource in (each for each in self._resources if each.plural not in LEFT_OUT):
             if item.namespace and not resource.namespaced:
+                continue
+            if not all_kinds and self._caches[f"{resource.group}/{resource.plural}"].is_synced:
                 continue
             for each in await self._held(resource, item.namespace):
                 if item.uid in _owner_uids(each):
@@ -261,6 +303,9 @@ class Collector(Controller[Key]):
             await self._tell(namespace, left)
             # deletions mark the namespace again; kinds that are not watched need the backoff
             raise NamespaceNotEmpty(namespace.name, [f"{kind.kind} {each.name}" for kind, each in left])
+        if self._unknown:
+            await self._tell(namespace, left)
+            raise KindsNotKnown(self._unknown)
         if (live := await self._live(namespace)) is None:
             return
         finalizers = [each for each in live["spec"].get("finalizers") or () if each != "kubernetes"]
@@ -311,7 +356,7 @@ class Collector(Controller[Key]):
         """Writes what is left into the namespace's conditions."""
         pods = any((kind.group, kind.plural) == ("", "pods") for kind, _ in left)
         silent = await self._silent(namespace.name) if pods else {}
-        written = conditions(left, silent, namespace.status.conditions, self.now())
+        written = conditions(left, silent, namespace.status.conditions, self.now(), self._unknown)
         if written:
             body = {"status": {"conditions": written}}
             told = await self.client.revise(namespace, body, subresource="status", strategy="strategic")

@@ -17,6 +17,7 @@ from mooring.kube.objects import Condition, Object, Resource
 from mooring.kube.times import format_time
 
 CONTENT = "NamespaceContentRemaining"
+DISCOVERY = "NamespaceDeletionDiscoveryFailure"
 FINALIZERS = "NamespaceFinalizersRemaining"
 WAITS_FOR_NODES = "mooring.dev/WaitsForNodes"
 MOST_NAMES = 5
@@ -30,11 +31,12 @@ def conditions(
     silent: Mapping[str, Sequence[str]],
     before: Iterable[Condition],
     now: datetime,
+    unknown: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Those conditions that are to be written, as they differ from `before`. `silent`: nodes that do not
-    answer, and the pods that wait for each."""
+    answer, and the pods that wait for each. `unknown`: groups of which the kinds are not known."""
     had = {each.type: each for each in before}
-    wanted = (_content(left), _finalizers(left), _waits_for_nodes(silent))
+    wanted = (_content(left), _finalizers(left), _waits_for_nodes(silent), _discovery(unknown))
     return [_dated(each, had.get(each.type), now) for each in wanted if _differs(each, had.get(each.type))]
 
 
@@ -56,6 +58,13 @@ def _finalizers(left: Sequence[Left]) -> Condition:
     parts = (f"{finalizer} in {count} resource instances" for finalizer, count in sorted(counts.items()))
     message = f"Some content in the namespace has finalizers remaining: {', '.join(parts)}"
     return Condition(FINALIZERS, "True", "SomeFinalizersRemain", message)
+
+
+def _discovery(unknown: Sequence[str]) -> Condition:
+    if not unknown:
+        return Condition(DISCOVERY, "False", "ResourcesDiscovered", "All resources successfully discovered")
+    message = f"Discovery failed for some groups, {len(unknown)} failing: {', '.join(sorted(unknown))}"
+    return Condition(DISCOVERY, "True", "DiscoveryFailed", message)
 
 
 def _waits_for_nodes(silent: Mapping[str, Sequence[str]]) -> Condition:

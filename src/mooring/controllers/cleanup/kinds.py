@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound
+from mooring.kube.errors import NotFound, ServerError
 from mooring.kube.objects import Object, Resource
 from mooring.kube.objects.meta import version_path
 
@@ -56,6 +56,7 @@ class _Described(msgspec.Struct, rename="camel"):
 
 class _Served(msgspec.Struct):
     version: str
+    freshness: str = ""
     resources: tuple[_Described, ...] = ()
 
 
@@ -66,6 +67,14 @@ class _Name(msgspec.Struct):
 class _Discovered(msgspec.Struct):
     metadata: _Name
     versions: tuple[_Served, ...] = ()
+
+
+class Discovered(NamedTuple):
+    """The kinds that can be listed, watched and deleted; and groups that may have others: their own API
+    server does not answer."""
+
+    resources: list[Resource]
+    unknown: list[str]
 
 
 class _Document(msgspec.Struct):
@@ -85,12 +94,18 @@ def metadata_kind(resource: Resource) -> type[Object]:
     return cast("type[Object]", made)
 
 
-async def discover(client: Client) -> list[Resource]:
+async def discover(client: Client) -> Discovered:
     """Returns every kind that can be listed, watched and deleted, in its group's preferred version."""
     document = await _document(client, "/apis")
     if document.kind == "APIGroupDiscoveryList":
-        core = await _document(client, "/api")
-        return [each for group in (*core.items, *document.items) for each in _preferred(group)]
+        groups = (*(await _document(client, "/api")).items, *document.items)
+        stale = [
+            group.metadata.name
+            for group in groups
+            for each in group.versions[:1]
+            if each.freshness == "Stale"
+        ]
+        return Discovered([each for group in groups for each in _preferred(group)], stale)
     return await _one_by_one(client, document)
 
 
@@ -109,9 +124,9 @@ def _preferred(group: _Discovered) -> Iterator[Resource]:
         yield from _resources(_Entries(tuple(entries)), group.metadata.name, served.version)
 
 
-async def _one_by_one(client: Client, document: _Document) -> list[Resource]:
+async def _one_by_one(client: Client, document: _Document) -> Discovered:
     groups = [("", "v1"), *((group.name, group.preferred_version.version) for group in document.groups)]
-    found: list[Resource] = []
+    found, unknown = list[Resource](), list[str]()
     for group, version in groups:
         try:
             entries = msgspec.json.decode(
@@ -119,8 +134,11 @@ async def _one_by_one(client: Client, document: _Document) -> list[Resource]:
             )
         except NotFound:
             continue  # a group that has just gone
+        except ServerError:
+            unknown.append(group)
+            continue
         found += _resources(entries, group, version)
-    return found
+    return Discovered(found, unknown)
 
 
 def _resources(entries: _Entries, group: str, version: str) -> Iterator[Resource]:
