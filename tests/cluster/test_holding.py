@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mooring.cluster.holding import hold, release
+from mooring.cluster.holding import hold, release, remember, settings
 from mooring.cluster.layout import ClusterError, Layout
 
 
@@ -32,3 +34,17 @@ def test_one_of_which_a_part_is_newer_is_refused_and_not_held(layout: Layout, pa
 def test_one_without_a_number_gets_one(layout: Layout) -> None:
     release(layout, hold(layout))
     assert (layout.root / "schema.json").read_text() == '{"schema": 1}\n'
+
+
+def test_what_cannot_be_remembered_leaves_what_was(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start would find a damaged file, and not know of the cluster's nodes."""
+    remember(layout, 6443, 5, "all")
+
+    def full(path: Path, text: str, *more: Any) -> None:
+        path.open("w").close()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        remember(layout, 6443, 5, "all")
+    assert settings(layout) == {"port": 6443, "nodes": 5, "join": "all"}

@@ -75,8 +75,10 @@ def release(layout: Layout, lock: Any) -> None:
 
 
 def remember(layout: Layout, port: int, nodes: int, join: str) -> None:
-    """For the next start, and for `mooring node join`."""
-    layout.settings.write_text(json.dumps({"port": port, "nodes": nodes, "join": join}))
+    """For the next start, and for `mooring node join`. On a full disk what was remembered before stays."""
+    draft = layout.settings.with_suffix(".new")
+    draft.write_text(json.dumps({"port": port, "nodes": nodes, "join": join}))
+    draft.replace(layout.settings)
 
 
 def settings(layout: Layout) -> dict[str, Any]:
