@@ -176,6 +176,11 @@ async def test_nothing_secret_is_logged_even_while_debugging(plays, caplog) -> N
     ("error", "kind", "words"),
     [
         (exceptions.ClientError({"Error": {"Code": "VolumeInUse"}}, "x"), Ec2Error, "VolumeInUse"),
+        (
+            exceptions.ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRoleWithWebIdentity"),
+            Ec2Error,
+            "AuthFailure.*there are no credentials for EC2.*AccessDenied",
+        ),
         (exceptions.NoCredentialsError(), Ec2Error, "AuthFailure.*there are no credentials for EC2"),
         (exceptions.PartialCredentialsError(provider="p", cred_var="v"), Ec2Error, "AuthFailure"),
         (exceptions.CredentialRetrievalError(provider="p", error_msg="e"), Ec2Error, "AuthFailure"),

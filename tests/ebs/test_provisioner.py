@@ -459,3 +459,24 @@ def test_several_nodes_are_for_volumes_of_type_io2() -> None:
         assert caught.value.code is Code.INVALID_ARGUMENT
     request.parameters["type"] = "io2"
     assert wanted_volume(request, TagPolicy(), None).multi_attach
+
+
+@pytest.mark.parametrize("answer", [MADE, Ec2Error("IdempotentParameterMismatch", "other parameters")])
+def test_what_is_refused_of_a_question_after_a_volume_may_have_been_made_is_no_refusal_to_make_it(
+    run: Run, answer: Any
+) -> None:
+    """The credentials have expired meanwhile: a volume that is given up now would be left behind."""
+
+    async def story() -> None:
+        ec2 = ec2_that(CreateVolume=[answer])
+
+        def expired(at: float) -> Any:
+            if ec2.calls:
+                raise Ec2Error("RequestExpired", "the token has expired")
+            return []
+
+        ec2.named = ec2._looks = expired
+        with pytest.raises(Ec2Unreachable, match="RequestExpired"):
+            await provisioner(ec2).create(wanted())
+
+    run(story())

@@ -16,7 +16,7 @@
     │   ├── SnapshotNotFound          the storage has no such snapshot
     │   ├── DeletedVolumeInUse        a volume to be deleted is still attached; deletion is tried again later
     │   └── StorageFull               it has no room for the volume where it is wanted
-    ├── NotAsked                      the request was not sent to the storage: nothing has happened
+    ├── NotAsked                      the request was not sent, or not let in: nothing has happened
     │   ├── NodeUnsuited                  the volume cannot be made for that node; for another one it may
     │   └── LockNotHeld               the volume is locked for another node, or for a later attachment
     ├── OutcomeUnknown                the storage did not answer, or not clearly: it may have happened
@@ -146,7 +146,8 @@ class StorageFull(StorageRefused):
 
 
 class NotAsked(VolumeError):
-    """The request was not sent to the storage, for the reason given: nothing has happened."""
+    """The request was not sent to the storage, or not let in, for the reason given: nothing has happened. Of
+    an earlier request that says nothing."""
 
 
 class NodeUnsuited(NotAsked):

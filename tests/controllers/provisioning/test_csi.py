@@ -509,3 +509,25 @@ def test_a_data_source_that_cannot_be_used_never_gives_an_empty_volume(play: Pla
         assert stage.storage.volumes == {}
 
     play(story)
+
+
+@pytest.mark.parametrize("code", [Code.PERMISSION_DENIED, Code.UNAUTHENTICATED])
+def test_what_may_be_made_is_not_given_up_because_the_driver_is_not_let_in_to_look(play: Play, code: Code):
+    """Its credentials have expired since. The claim goes when it is known what was made for it."""
+
+    async def story(stage: ProvisionerStage) -> None:
+        await stage.storage_class()
+        await stage.claim()
+        failing = stage.storage.failing["CreateVolume"]
+        failing.errors, failing.after = [Code.DEADLINE_EXCEEDED], True
+        with pytest.raises(OutcomeUnknown):
+            await stage.reconciled()
+        await stage.api.delete(PersistentVolumeClaim, "c", "default")
+        failing.errors, failing.after = [code], False
+        with pytest.raises(NotAsked):
+            await stage.reconciled()
+        assert await stage.begun()
+        assert await stage.reconciled() is not None
+        assert not await stage.begun()
+
+    play(story)

@@ -72,7 +72,14 @@ CODES: Mapping[str, Code] = {
     "OptInRequired": Code.PERMISSION_DENIED,
     "PendingVerification": Code.PERMISSION_DENIED,
     "Blocked": Code.PERMISSION_DENIED,
-    "RequestExpired": Code.UNAVAILABLE,
+    "RequestExpired": Code.PERMISSION_DENIED,
+    "ExpiredToken": Code.PERMISSION_DENIED,
+    "ExpiredTokenException": Code.PERMISSION_DENIED,
+    "SignatureDoesNotMatch": Code.PERMISSION_DENIED,
+    "IncompleteSignature": Code.PERMISSION_DENIED,
+    "MissingAuthenticationToken": Code.PERMISSION_DENIED,
+    "AccessDenied": Code.PERMISSION_DENIED,
+    "AccessDeniedException": Code.PERMISSION_DENIED,
     # EC2 itself fails.
     "RequestLimitExceeded": Code.UNAVAILABLE,
     "Unavailable": Code.UNAVAILABLE,
@@ -117,6 +124,7 @@ HINTS: Mapping[str, str] = {
     "MaxIOPSLimitExceeded": "ask for fewer IOPS, or Amazon for a higher quota",
     "UnauthorizedOperation": "the driver's IAM policy lacks this action",
     "AuthFailure": "give the controller credentials that EC2 takes",
+    "RequestExpired": "the credentials have expired, or this machine's clock is wrong",
     "VolumeModificationRateExceeded": "a volume can be modified four times in any 24 hours",
 }
 """Advice, where EC2's own message gives none."""

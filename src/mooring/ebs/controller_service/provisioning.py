@@ -35,8 +35,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 from asyncio import sleep
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import structlog
@@ -81,11 +81,12 @@ class Provisioner:
     async def create(self, wanted: Wanted) -> Volume:
         """Returns the volume of that name when it is available. Raises CsiError, EbsError."""
         volume = await self._existing(wanted) or await self._make(wanted)
-        volume = await self._available(volume, wanted)
-        oldest = await self._lookup(wanted.name) or volume
-        if oldest.id != volume.id:
-            _check_same(oldest, wanted)
-            return await self._available(oldest, wanted)
+        with _there_may_be_one(wanted):
+            volume = await self._available(volume, wanted)
+            oldest = await self._lookup(wanted.name) or volume
+            if oldest.id != volume.id:
+                _check_same(oldest, wanted)
+                return await self._available(oldest, wanted)
         _check_same(volume, wanted)
         self._settling.note(making(volume.id))
         self._spent.pop(wanted.name, None)
@@ -166,7 +167,8 @@ class Provisioner:
         raise error
 
     async def _checked(self, wanted: Wanted) -> Volume | None:
-        found = await self._lookup(wanted.name)
+        with _there_may_be_one(wanted):
+            found = await self._lookup(wanted.name)
         if found is not None:
             _check_same(found, wanted)
         return found
@@ -241,6 +243,16 @@ class Provisioner:
 def client_token(name: str, number: int = 1) -> str:
     """The `number`-th token of the name: 64 characters, as many as EC2 takes (upstream issue 1038)."""
     return hashlib.sha256(f"{name}-{number}".encode() if number > 1 else name.encode()).hexdigest()
+
+
+@contextmanager
+def _there_may_be_one(wanted: Wanted) -> Generator[None, None, None]:
+    """While entered, what EC2 refuses is a question about a volume that it has made, or may have made: the
+    credentials have expired meanwhile, say. That is no refusal to make it."""
+    try:
+        yield
+    except Ec2Error as error:
+        raise Ec2Unreachable(f"what has become of volume {wanted.name} is not told: {error}") from error
 
 
 def _made(answer: Mapping[str, Any], action: str, wanted: Wanted) -> Volume:

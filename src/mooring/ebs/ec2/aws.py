@@ -31,6 +31,10 @@ _SHOWS_SECRETS = (
     "botocore.hooks",
     "botocore.parsers",
 )
+_FOR_CREDENTIALS = frozenset(
+    {"AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity", "GetRoleCredentials", "CreateToken"}
+)
+"""What botocore asks of other services (STS, SSO) before it asks EC2."""
 _NO_CODE = frozenset({"", "Unknown", "500", "502", "503", "504"})
 
 
@@ -110,6 +114,8 @@ def ebs_error(error: Exception, action: str) -> EbsError:
     from botocore import exceptions as botocore
 
     if isinstance(error, botocore.ClientError):
+        if error.operation_name in _FOR_CREDENTIALS:  # another service's word: EC2 was not asked
+            return Ec2Error("AuthFailure", f"there are no credentials for EC2: {error}", action)
         return _refusal(error.response, action)
     if isinstance(
         error,

@@ -1,7 +1,8 @@
 """The CSI drivers that this process can call, by name; and what the outcome of a call means for volumes.
 
 Guarantees: a failed call raises `StorageRefused` if it has certainly not happened, `NotAsked` if it was not
-even sent, and `OutcomeUnknown` otherwise. A driver's capabilities are read once, and again after it was away.
+even sent, or not let in, and `OutcomeUnknown` otherwise. A driver's capabilities are read once, and again
+after it was away.
 """
 
 from __future__ import annotations
@@ -192,9 +193,13 @@ OF_CREATION: Mapping[Code, type[VolumeError]] = {
 """What some answers to a CreateVolume mean."""
 
 
+NOT_LET_IN = frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED})
+"""Codes of a driver that was not let in, by its storage, to look: of an earlier request they say nothing."""
+
+
 def volume_error(driver: str, error: CsiError) -> VolumeError:
     """Returns what a failed call of a driver means for the volume."""
-    if isinstance(error, NotConnected):
+    if isinstance(error, NotConnected) or error.code in NOT_LET_IN:
         return NotAsked(f"CSI driver {driver}: {error}")
     kind: Callable[[str], VolumeError] = OutcomeUnknown
     if error.outcome is Outcome.FINAL:
