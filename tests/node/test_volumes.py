@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from signal import SIGTERM
 from typing import Any
 
 import pytest
@@ -718,6 +719,55 @@ def test_a_shutdown_unmounts_everything_and_says_so(play: Play) -> None:
         assert stage.machine.mounts == set()
 
     play(story)
+
+
+def test_a_shutdown_that_comes_before_the_node_has_its_name_ends_and_unmounts_what_was_found(
+    play: Play,
+) -> None:
+    """Its agent was started anew while the API server was away, and waited for it. What runs has its time to
+    end, though it is not known how much of it."""
+
+    async def story(stage: Any) -> None:
+        pod = await started(stage)
+        await stage.kill()
+        stage.gate, stage.machine.exit_on_term = cut_off, False
+        await stage.start()
+        stage.shutdown.set()
+        await stage.until(lambda: f"signal main {int(SIGTERM)}" in stage.machine.journal)
+        await asyncio.sleep(20)
+        assert "kill" not in stage.machine.journal
+        stage.machine.update(pod.uid, running=False)
+        async with asyncio.timeout(60):
+            await stage.ended()
+        assert stage.machine.mounts == set()
+
+    play(story)
+
+
+def test_a_shutdown_that_comes_before_the_pods_are_listed_ends_and_unmounts_what_was_found(
+    play: Play,
+) -> None:
+    async def story(stage: Any) -> None:
+        await started(stage)
+        await stage.kill()
+        stage.gate = without_pods
+        await stage.start()
+        await asyncio.sleep(5)
+        stage.shutdown.set()
+        async with asyncio.timeout(60):
+            await stage.ended()
+        assert f"signal main {int(SIGTERM)}" in stage.machine.journal
+        assert stage.machine.mounts == set()
+
+    def without_pods(request: Request) -> None:
+        if request.path.endswith("/pods"):
+            raise Unreachable("no route to host")
+
+    play(story)
+
+
+def cut_off(request: Request) -> None:
+    raise Unreachable("no route to host")
 
 
 def test_mounts_without_a_record_count_as_in_use_and_are_taken_down(play: Play) -> None:

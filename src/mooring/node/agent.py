@@ -12,7 +12,9 @@ the agent kills its pods, unmounts, and ends with `LeaseLost`; the watchdog, whi
 rest. An agent that is told to end withdraws what it has announced of the watchdog, and then disarms it.
 
 `shutdown` is another matter: the node goes. Every pod is terminated with its grace period, everything is
-unmounted, and the last status says so: volumesInUse is empty and Ready is False.
+unmounted, and the last status says so: volumesInUse is empty and Ready is False. Nothing is wanted then, so
+it needs neither the name nor the list of pods: an agent that waits for these when its node goes ends and
+unmounts what it has found, without a word to the API server.
 """
 
 from __future__ import annotations
@@ -145,6 +147,10 @@ class Agent:
             alone=options.standalone,
         )
         self._fenced_itself = False
+        self._alone = options.standalone
+        """There is no API server, or none was found before the node went."""
+        self._nothing_wanted = asyncio.Event()
+        """The node goes, and the pods are told."""
         self._self_fence = _self_fence(watchdog, options, clock, self._watchdog_refused)
         self._lease = NodeLease(client, options, now=now, heartbeat=self._self_fence)
         self._registration = Registration(
@@ -368,9 +374,8 @@ class Agent:
     async def _run(self, shutdown: asyncio.Event) -> None:
         self._registration.endpoint_port = self._endpoint.port
         self._registration.peer_door = self._peers.where
-        if not self._options.standalone:
-            await self._lease.acquire()
-            await self._registration.register()
+        if not self._alone:
+            self._alone = not await _before(_later(shutdown, ANNOUNCE_S), self._take_the_name())
         self._static.reload()
         try:
             async with asyncio.TaskGroup() as group:
@@ -382,6 +387,10 @@ class Agent:
         except asyncio.CancelledError:
             await self._stand_down()
             raise
+
+    async def _take_the_name(self) -> None:
+        await self._lease.acquire()
+        await self._registration.register()
 
     def _parts(self) -> list[Coroutine[None, None, None]]:
         return [
@@ -396,10 +405,10 @@ class Agent:
         ]
 
     def _publisher(self) -> Publisher:
-        return NoNode(self._options.boot_id) if self._options.standalone else self._registration
+        return NoNode(self._options.boot_id) if self._alone else self._registration
 
     def _parts_with_api(self) -> list[Coroutine[None, None, None]]:
-        if self._options.standalone:
+        if self._alone:
             return []
         return [
             self._registration.nodes.run(),
@@ -422,19 +431,23 @@ class Agent:
             self._recorder.event(node, "Warning", "NoPodNetwork", text)
 
     async def _work(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Begins when it is known what is wanted."""
-        if not self._options.standalone:
-            await self._registration.nodes.synced()
-            await self._pods.synced()
-            if self.csi_drivers is not None:
-                await self.csi_drivers.synced()
+        """Begins when it is known what is wanted, or that nothing is."""
+        if not self._alone:
+            await _before(self._nothing_wanted.wait(), self._synced())
         await part()
+
+    async def _synced(self) -> None:
+        await self._registration.nodes.synced()
+        await self._pods.synced()
+        if self.csi_drivers is not None:
+            await self.csi_drivers.synced()
 
     async def _shut_down(self) -> None:
         log.info("shutting down", node=self._options.name)
         # First the word that this node takes no pods, or what ends here is scheduled here again.
         await _within(ANNOUNCE_S, self._announce("the node is shutting down"))
         self._worker.shut_down()
+        self._nothing_wanted.set()
         await _within(SHUTDOWN_S, self._let_go())
         await _within(LAST_WORD_S, self._announce("the node was shut down"))
         await self._stand_down()  # before the Lease is given back, which is not renewed after
@@ -446,13 +459,13 @@ class Agent:
         await self._volumes.drained()
 
     async def _leave(self) -> None:
-        if not self._options.standalone and not self._volumes.volumes_in_use():
+        if not self._alone and not self._volumes.volumes_in_use():
             with contextlib.suppress(KubeError):
                 await self._lease.give_back()
         await self._recorder.flush()
 
     async def _announce(self, message: str) -> None:
-        if not self._options.standalone:
+        if not self._alone:
             await self._registration.shut_down(message)
 
 
@@ -461,6 +474,25 @@ async def _within(seconds: float, what: Awaitable[None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await what
+
+
+async def _later(event: asyncio.Event, seconds: float) -> None:
+    await event.wait()
+    await asyncio.sleep(seconds)
+
+
+async def _before(end: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, None]) -> bool:
+    """Whether `work` was done before `end`, which it is given up for. Raises what it raises."""
+    working, ending = asyncio.create_task(work), asyncio.create_task(end)
+    try:
+        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+        return working.done()
+    finally:
+        working.cancel()
+        ending.cancel()
+        await asyncio.gather(working, ending, return_exceptions=True)
 
 
 def _first_of(found: ExceptionGroup[E]) -> E:

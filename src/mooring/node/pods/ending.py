@@ -14,6 +14,8 @@ from mooring.kube.objects import Container, Pod
 from mooring.node.pods.facts import Do, Facts, Memory, Plan, Stop, Termination
 
 MINIMUM_GRACE_S = 2.0
+USUAL_GRACE_S = 30.0
+"""Kubernetes' own, for a pod of which nothing is known when the node goes."""
 
 
 def terminate(facts: Facts, memory: Memory, now: float) -> Plan:
@@ -62,10 +64,11 @@ def _sidecars(pod: Pod | None) -> list[str]:
 
 
 def grace_period(facts: Facts) -> float:
-    """Seconds; 0 for a pod that was removed from the API by force."""
+    """Seconds; 0 for a pod that was removed from the API by force. When the node goes, one that is not there
+    may not have been listed yet."""
     pod = facts.pod
     if pod is None:
-        return 0.0
+        return USUAL_GRACE_S if facts.shutting_down else 0.0
     if pod.metadata.deletion_grace_period_seconds is not None:
         return float(pod.metadata.deletion_grace_period_seconds)
     return float(pod.spec.termination_grace_period_seconds)
