@@ -75,14 +75,7 @@ class Cluster:
         self._storage = servers.Servers(self.layout, self._nodes.networks, self._storage_changed)
 
     async def __aenter__(self) -> Cluster:
-        self.layout.make()
-        self._lock = hold(self.layout)
-        try:
-            sweep(self.layout)  # what a killed `up` may have left
-            await self._start()
-        except BaseException:
-            await self.stop(grace=0)
-            raise
+        await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -112,6 +105,20 @@ class Cluster:
     def csi(self) -> CSIDrivers:
         """The user's drivers, and the cloud's if there is one."""
         return drivers(self.layout, self.options.csi) if self.options.cloud else self.options.csi
+
+    async def start(self) -> None:
+        """Returns when it is up. One that fails, or is cancelled, leaves nothing."""
+        self.layout.make()
+        self._lock = hold(self.layout)
+        try:
+            sweep(self.layout)  # what a killed `up` may have left
+            await self._start()
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        except BaseException:
+            await self.stop(grace=0)
+            raise
 
     async def _start(self) -> None:
         await blocking(kinds.check, self.options.machines)
@@ -227,19 +234,23 @@ class Cluster:
 
     async def stop(self, *, grace: float = 30.0) -> None:
         """Takes everything down: controllers, so that nothing moves any more; machines, while the API server
-        can still hear them; then that."""
-        await self._control.aclose()
-        if self._bmcs is not None:
-            await self._bmcs.stop()
-        if self._controllers is not None:
-            await self._controllers.stop()
-        await self._nodes.stop(grace)
-        await self._storage.stop()
-        if self._cloud is not None:
-            await self._cloud.stop()
-        if self._apiserver is not None:
-            await self._apiserver.stop()
-        if self._lock is not None:
-            sweep(self.layout)
-            release(self.layout, self._lock)
-            self._lock = None
+        can still hear them; then that. A step that fails keeps none of the others from being done; what it
+        raised is raised then. Idempotent."""
+        async with contextlib.AsyncExitStack() as steps:  # the last one comes first
+            steps.callback(self._give_back)
+            for part in (self._apiserver, self._cloud, self._storage):
+                if part is not None:
+                    steps.push_async_callback(part.stop)
+            steps.push_async_callback(self._nodes.stop, grace)
+            for part in (self._controllers, self._bmcs):
+                if part is not None:
+                    steps.push_async_callback(part.stop)
+            steps.push_async_callback(self._control.aclose)
+
+    def _give_back(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            try:
+                sweep(self.layout)
+            finally:
+                release(self.layout, lock)

@@ -8,7 +8,6 @@ later is `node_machine`'s.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network
@@ -30,6 +29,7 @@ from mooring.cluster.machines.network import MachineNetwork, plug
 from mooring.cluster.machines.node_machine import NodeMachine
 from mooring.cluster.options import Options
 from mooring.cluster.storage import servers
+from mooring.cluster.together import together
 from mooring.mounts.blocking import blocking
 from mooring.node.bridge import NetworkUnavailable
 from mooring.volumes.plugins.disk_array import DiskArray
@@ -87,12 +87,12 @@ class NodeMachines:
             if name in self.networks:
                 await self._open_ports(name, machine)
             self.machines[name] = NodeMachine(machine, self._layout, self._array)
-        await asyncio.gather(*(machine.start() for machine in self.machines.values()))
+        await together(*(machine.start() for machine in self.machines.values()))
 
     async def stop(self, grace: float) -> None:
         """Shuts all down; those that are not off after `grace` seconds lose their power."""
         try:
-            await asyncio.gather(*(machine.stop(grace=grace) for machine in self.machines.values()))
+            await together(*(machine.stop(grace=grace) for machine in self.machines.values()))
         finally:
             await self._ports.aclose()
 

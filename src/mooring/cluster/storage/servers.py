@@ -25,6 +25,7 @@ from mooring.cluster.storage import addresses, programs, record
 from mooring.cluster.storage.host import HostServer
 from mooring.cluster.storage.nfs import NfsServer
 from mooring.cluster.storage.record import Damaged, Kind, Server
+from mooring.cluster.together import together
 from mooring.mounts.blocking import blocking
 
 log = structlog.get_logger(component="cluster")
@@ -112,7 +113,7 @@ class Servers:
                 self._problems[path.name] = str(error)
                 log.error("a storage server's record cannot be read", server=path.name, why=str(error))
         wanted = [server for server in self._known.values() if not server.removed]
-        await asyncio.gather(*(self._try(server) for server in wanted))
+        await together(*(self._try(server) for server in wanted))
 
     async def _try(self, server: Server) -> None:
         try:
@@ -123,7 +124,7 @@ class Servers:
     async def stop(self) -> None:
         """Takes all of them down; their addresses are swept away with the cluster's."""
         running, self._running = dict(self._running), {}
-        await asyncio.gather(*(each.stop() for each in running.values()))
+        await together(*(each.stop() for each in running.values()))
 
     async def _serve(self, server: Server) -> None:
         where = directory(self._layout, server.name)

@@ -16,6 +16,7 @@ from mooring.cluster.machines.bmc.misbehaving import Misbehaving, Rule
 from mooring.cluster.machines.bmc.power_switch import Device, PowerSwitch, Verb
 from mooring.cluster.machines.system_uuid import system_uuid
 from mooring.cluster.processes import Part, mooring
+from mooring.cluster.together import together
 from mooring.mounts.blocking import blocking
 
 READY_S = 20.0
@@ -51,7 +52,7 @@ class Bmcs:
             self._ipmi[machine.name] = ipmi.part(self._paths, machine, self._layout.run, self._layout.logs)
         command = mooring("machine", "serve-devices", str(self._paths.root))
         self._served = Part("bmc", command, run=self._layout.run, logs=self._layout.logs)
-        await asyncio.gather(*(part.start() for part in self._parts()))
+        await together(*(part.start() for part in self._parts()))
         await self._until_ready(inventory)
 
     async def says(self, machine: str) -> str:
@@ -71,7 +72,7 @@ class Bmcs:
 
     async def stop(self) -> None:
         """Takes all of it down."""
-        await asyncio.gather(*(part.kill() for part in self._parts()))  # they have nothing to lose
+        await together(*(part.kill() for part in self._parts()))  # they have nothing to lose
         for machine in self._ipmi:
             self._devices.set(Device, machine, None)
         self._ipmi, self._served = {}, None
