@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.cluster import cluster as cluster_module
+from mooring.cluster import foreground
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.layout import ClusterError, Layout
 from mooring.cluster.node_machines import NodeMachines
@@ -96,3 +100,27 @@ async def test_what_is_done_together_has_ended_when_one_of_it_has_failed_or_it_i
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended[2:] == ["one", "two"]
+
+
+async def test_a_signal_that_comes_while_the_cluster_starts_takes_down_what_has_been_started(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    """Machines may take minutes to boot, and `mooring down` waits for one."""
+    start: Any = cluster._start  # pyright: ignore[reportPrivateUsage]
+    started = asyncio.Event()
+
+    async def never_up() -> None:
+        await start()
+        started.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster, "_start", never_up)
+    monkeypatch.setattr(foreground, "Cluster", lambda *_: cluster)  # type: ignore[misc]
+    running = asyncio.create_task(foreground.run(cluster.layout, cluster.options, out := io.StringIO()))
+    await started.wait()
+    (part,) = cluster.parts
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(30):
+        await running
+    assert part.running is None
+    assert "stopped; the next `mooring up` resumes" in out.getvalue()

@@ -1,6 +1,7 @@
 """`mooring up` in the foreground: a live view on a terminal, plain lines elsewhere, and an orderly end.
 
-The first Ctrl-C (or SIGTERM) shuts the machines down cleanly; the second cuts their power.
+The first Ctrl-C (or SIGTERM) shuts the machines down cleanly, those that boot excepted: these have no power
+then. The second cuts their power.
 """
 
 from __future__ import annotations
@@ -35,29 +36,51 @@ from mooring.page.page import showing
 LOOK_S = 1.0
 CALLS, LOG_LINES = 6, 4
 """How many of the last calls of CSI drivers, and of the last lines of each driver's log, are shown."""
-DOWN_S = 60.0
+DOWN_S = 120.0
+"""As long as the end of a cluster may take if each of its parts ends in its last moment, in seconds."""
 
 
 async def run(layout: Layout, options: Options, out: TextIO = sys.stdout) -> None:
-    """Runs the cluster until a signal."""
-    stop = asyncio.Event()
+    """Runs the cluster until a signal, also one that comes before it is up."""
+    signalled = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    async with Cluster(layout, options) as cluster:
-        print(_welcome(cluster), file=out, flush=True)
-        async with contextlib.AsyncExitStack() as stack:
-            if options.page:
-                print(f"  {await stack.enter_async_context(_page(cluster))}", file=out, flush=True)
-            shown = asyncio.create_task(_show(cluster, out))
-            await stop.wait()
-            shown.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await shown
-        print("shutting down: machines first (Ctrl-C again cuts their power)", file=out, flush=True)
-        stop.clear()
-        await _stop(cluster, stop)
+        loop.add_signal_handler(number, signalled.set)
+    cluster = Cluster(layout, options)
+    try:
+        if await _starts(cluster, signalled, out):
+            await _until(signalled, cluster, out)
+            await _end(asyncio.create_task(cluster.stop()), cluster, signalled, out)
+    finally:
+        await cluster.stop()
     print(f"stopped; the next `mooring up` resumes on {layout.root}", file=out, flush=True)
+
+
+async def _starts(cluster: Cluster, signalled: asyncio.Event, out: TextIO) -> bool:
+    """Whether it is up. A signal that comes before that ends the start, and what has been started."""
+    starting, told = asyncio.create_task(cluster.start()), asyncio.create_task(signalled.wait())
+    await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await _end(starting, cluster, signalled, out)
+    return False
+
+
+async def _until(signalled: asyncio.Event, cluster: Cluster, out: TextIO) -> None:
+    """Shows it, and serves its page."""
+    print(_welcome(cluster), file=out, flush=True)
+    async with contextlib.AsyncExitStack() as stack:
+        if cluster.options.page:
+            print(f"  {await stack.enter_async_context(_page(cluster))}", file=out, flush=True)
+        shown = asyncio.create_task(_show(cluster, out))
+        await signalled.wait()
+        shown.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await shown
 
 
 @contextlib.asynccontextmanager
@@ -74,9 +97,10 @@ async def _page(cluster: Cluster) -> AsyncGenerator[str, None]:
         await client.close()
 
 
-async def _stop(cluster: Cluster, again: asyncio.Event) -> None:
-    orderly = asyncio.create_task(cluster.stop())
-    impatient = asyncio.create_task(again.wait())
+async def _end(orderly: asyncio.Task[None], cluster: Cluster, signalled: asyncio.Event, out: TextIO) -> None:
+    print("shutting down: machines first (Ctrl-C again cuts their power)", file=out, flush=True)
+    signalled.clear()
+    impatient = asyncio.create_task(signalled.wait())
     await asyncio.wait({orderly, impatient}, return_when=asyncio.FIRST_COMPLETED)
     if not orderly.done():
         for machine in cluster.machines.values():
