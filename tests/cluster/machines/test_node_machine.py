@@ -126,3 +126,21 @@ async def test_a_machine_that_cannot_boot_again_can_be_stopped(
     async with asyncio.timeout(30):
         await node.stop()
     assert not node.on
+
+
+async def test_a_machine_that_died_and_does_not_let_its_devices_go_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("mooring.cluster.machines.node_machine.RESTART_S", 0)
+    monkeypatch.setattr("mooring.cluster.machines.node_machine.AGAIN_S", 0.01)
+    machine = Played()
+    node = of(machine, tmp_path)
+    await node.start()
+    cut, machine.cut_power = machine.cut_power, hangs  # type: ignore[method-assign]
+    await cut()
+    await asyncio.sleep(0.05)
+    machine.cut_power = cut  # type: ignore[method-assign]
+    async with asyncio.timeout(30):
+        while len(machine.boots) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await node.stop()

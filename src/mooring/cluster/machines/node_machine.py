@@ -157,14 +157,13 @@ class NodeMachine:
         async with self._lock:
             if not self.on:
                 return
-            self.on = False
-            await self._cut()
             if ending is Ending.RESET or (ending is Ending.DIED and self.machine.kind == "namespace"):
                 log.warning("machine died: it boots again", node=self.name, ending=ending.value)
-                await asyncio.sleep(RESTART_S)
                 boots = await self._boots()
             else:
                 log.warning("machine is off", node=self.name, ending=ending.value)
+                self.on = False
+                await self._cut()
                 return
         while not boots:  # an order to switch it off ends this
             await asyncio.sleep(AGAIN_S)
@@ -172,10 +171,14 @@ class NodeMachine:
                 boots = await self._boots()
 
     async def _boots(self) -> bool:
-        """Tries to boot. It is meant to have power also if that fails."""
+        """Tries to boot, with nothing left of the boot before. It is meant to have power also if that
+        fails."""
+        self.on = False
         try:
+            await self._cut()
+            await asyncio.sleep(RESTART_S)
             await self._boot()
-        except Exception as error:  # a full disk, a kernel that does not come up: whatever it is may pass
+        except Exception as error:  # a full disk, a kernel that does not end: whatever it is may pass
             log.error("machine does not boot: tried again", node=self.name, why=str(error))
             self.on = True
             return False

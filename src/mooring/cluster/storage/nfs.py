@@ -83,21 +83,25 @@ class NfsServer:
         assert machine is not None
         while True:
             ending = await machine.until_off()
-            async with self._changing:
-                log.warning(
-                    "a storage server's machine is off: it boots again", server=self._server.name, why=ending
-                )
+            log.warning(
+                "a storage server's machine is off: it boots again", server=self._server.name, why=ending
+            )
+            while not await self._boots(machine):
+                pass
+
+    async def _boots(self, machine: UmlMachine) -> bool:
+        """Tries to boot it again, with nothing left of the boot before."""
+        async with self._changing:
+            await asyncio.sleep(AGAIN_S)
+            try:
                 await machine.cut_power()
-                await asyncio.sleep(AGAIN_S)
-                try:
-                    await self._boot()
-                except ClusterError as error:
-                    log.error(
-                        "a storage server does not boot: tried again",
-                        server=self._server.name,
-                        why=str(error),
-                    )
-                    await machine.cut_power()
+                await self._boot()
+            except Exception as error:  # a full disk, a kernel that does not end: whatever it is may pass
+                log.error(
+                    "a storage server does not boot: tried again", server=self._server.name, why=str(error)
+                )
+                return False
+            return True
 
     def _guest(self) -> Guest:
         parts = ",".join(map(str, record.load_clients(self._directory).values()))
