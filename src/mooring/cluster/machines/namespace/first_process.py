@@ -53,8 +53,15 @@ class Machine:
 
     def _power_button(self, *_: object) -> None:
         self._stopping = True
-        if self._agent:
-            os.kill(self._agent, signal.SIGUSR1)
+        self._tell_agent()
+
+    def _tell_agent(self) -> None:
+        """The signal may come when the agent has just been reaped: an error here would end the machine."""
+        try:
+            if self._agent:
+                os.kill(self._agent, signal.SIGUSR1)
+        except ProcessLookupError:
+            pass  # the next one is told
 
     def _start_agent(self) -> None:
         # SIGUSR1 is blocked until the agent listens: pressed early, the power button waits.
@@ -66,7 +73,7 @@ class Machine:
             setsigdef=[signal.SIGTERM],
         )
         if self._stopping:
-            os.kill(self._agent, signal.SIGUSR1)
+            self._tell_agent()
 
     def run(self) -> None:
         """Returns when the agent has exited after the power button."""
