@@ -45,17 +45,17 @@ async def running(
         last = directory.endpoint()
         devices = LoopDevices(directory.root) if real_devices else None
         journal = SqliteJournal(directory.database)
-        cloud = Cloud(
-            settings=from_json(settings),
-            clock=time.time,
-            rng=rng,
-            devices=devices,
-            journal=journal,
-            power=SocketPower(power) if power else None,
-        )
-        await cloud.restore()
-        wanted = port if port is not None else last.port if last else default_port
         try:
+            cloud = Cloud(
+                settings=from_json(settings),
+                clock=time.time,
+                rng=rng,
+                devices=devices,
+                journal=journal,
+                power=SocketPower(power) if power else None,
+            )
+            await cloud.restore()
+            wanted = port if port is not None else last.port if last else default_port
             # A generator of its own, so that request ids and metadata tokens do not change the cloud's random
             # numbers.
             entered = serving(cloud, credentials, wanted, Random(rng.getrandbits(64)))
