@@ -51,7 +51,8 @@ class Connected(Protocol):
         ...
 
     async def block_path(self, device: str) -> str | None:
-        """The path under which a raw device was written down."""
+        """The path under which a raw device was written down. One that was not given to pods yet, since the
+        agent was killed or the storage did not answer, is known by that path."""
         ...
 
 

@@ -452,6 +452,23 @@ async def test_a_raw_device_is_found_by_its_name(node: Node):
     assert await node.connections.has(PATH)
 
 
+async def test_a_raw_device_whose_agent_was_killed_at_any_step_of_connecting_is_let_go_of(tmp_path: Path):
+    """Its record names the path by which it was to be connected."""
+    for step in range(100):
+        node = Node(tmp_path / str(step))
+        node.fabric.port(A)
+        node.dies_at = step
+        try:
+            await node.connect(block=True)
+            break
+        except Killed:
+            node.start()
+        if (path := await node.connections.block_path(PATH)) is not None:
+            await node.connections.release(path)
+        assert node.left() == [], f"killed before step {step}"
+    assert step > 2
+
+
 @pytest.mark.parametrize("again", [True, False])
 async def test_an_agent_that_is_killed_at_any_step_of_connecting_leaves_what_the_next_one_connects_or_undoes(
     tmp_path: Path, again: bool

@@ -419,6 +419,22 @@ async def test_an_agent_that_is_killed_at_any_step_of_connecting_leaves_what_the
     assert step > 4
 
 
+async def test_a_raw_device_whose_agent_was_killed_at_any_step_of_connecting_is_let_go_of(tmp_path: Path):
+    """Its record names the path by which it was to be connected."""
+    for step in range(100):
+        node = Node(tmp_path / str(step))
+        node.dies_at = step
+        try:
+            await node.connect(block=True)
+            break
+        except Killed:
+            node.start()
+        if (path := await node.sessions.block_path(PATH)) is not None:
+            await node.sessions.release(path)
+        assert node.left() == [], f"killed before step {step}"
+    assert step > 2
+
+
 @pytest.mark.parametrize("key", [0, 0xA])
 async def test_an_agent_that_is_killed_at_any_step_of_connecting_connects_when_it_is_back(
     tmp_path: Path, key: int

@@ -264,6 +264,24 @@ async def test_a_cluster_that_does_not_answer_keeps_nothing_longer_than_the_dead
     assert len(node.devices.orders) == 1
 
 
+async def test_a_raw_device_that_an_agent_which_was_killed_has_mapped_is_let_go_of(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(note: object) -> None:
+        raise asyncio.CancelledError
+
+    save = node.notes.save
+    monkeypatch.setattr(node.notes, "save", lambda note: save(note) if not note.number else killed(note))  # type: ignore[misc]
+    with pytest.raises(asyncio.CancelledError):
+        await node.connect(block=True)
+    assert node.devices.mapped
+    node.start()
+    path = await node.images.block_path(node.path(block=True))
+    assert path is not None
+    await node.images.release(path)
+    assert node.clean()
+
+
 async def test_the_size_follows_the_image(node: Node) -> None:
     await node.connect()
     assert await node.images.size(node.path()) == ("/dev/rbd0", 64 << 20)

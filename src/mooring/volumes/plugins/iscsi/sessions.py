@@ -252,9 +252,10 @@ class Sessions:
             return device, min(unit.size for unit in units)
 
     async def block_path(self, device: str) -> str | None:
-        """The path under which a raw device was written down."""
+        """The path under which a raw device was written down; one that was not given to pods yet is known by
+        that path."""
         notes = await blocking(self._notes.all)
-        return next((each.path for each in notes if each.block and each.device == device), None)
+        return next((each.path for each in notes if each.block and device in (each.path, each.device)), None)
 
     async def has(self, path: str) -> bool:
         """Whether the raw device of that path was given to pods."""

@@ -194,11 +194,13 @@ class Images:
         return self._devices.path(mapping), mapping.size
 
     async def block_path(self, device: str) -> str | None:
-        """The path under which a raw device was written down."""
+        """The path under which a raw device was written down; one that was not given to pods yet is known by
+        that path."""
         mappings = await blocking(self._devices.mappings)
         numbers = {each.number for each in mappings if self._devices.path(each) == device}
         notes = await blocking(self._notes.all)
-        return next((each.path for each in notes if each.block and each.number in numbers), None)
+        raw = [each for each in notes if each.block]
+        return next((each.path for each in raw if each.path == device or each.number in numbers), None)
 
     async def has(self, path: str) -> bool:
         """Whether the raw device of that path was given to pods."""
