@@ -24,6 +24,17 @@ async def ordered(what: str, act: Callable[[], _T], deadline_s: float) -> _T:
     """What `act` returns or raises. `what` names the order, in words, with the device: it is the same for the
     same order. Raises OutcomeUnknown after `deadline_s` seconds."""
     future: Future[_T] = _under_way.get(what) or _begin(what, act)
+    return (await _ended(what, future, deadline_s)).result()
+
+
+async def over(what: str, deadline_s: float) -> None:
+    """Returns when no such order is under way any more, whatever came of it. Raises OutcomeUnknown after
+    `deadline_s` seconds."""
+    if (future := _under_way.get(what)) is not None:
+        _seen(await _ended(what, future, deadline_s))
+
+
+async def _ended(what: str, future: Future[_T], deadline_s: float) -> asyncio.Future[_T]:
     answer = asyncio.wrap_future(future)
     await asyncio.wait({answer}, timeout=deadline_s)
     if not answer.done():
@@ -31,7 +42,7 @@ async def ordered(what: str, act: Callable[[], _T], deadline_s: float) -> _T:
         raise OutcomeUnknown(
             f"the kernel has not ended this within {deadline_s:g} s: {what}. Does the storage answer? It is asked again"
         )
-    return answer.result()
+    return answer
 
 
 def _begin(what: str, act: Callable[[], _T]) -> Future[_T]:

@@ -282,6 +282,35 @@ async def test_a_raw_device_that_an_agent_which_was_killed_has_mapped_is_let_go_
     assert node.clean()
 
 
+@pytest.mark.parametrize("block", [False, True])
+async def test_an_image_that_is_mapped_only_after_its_pod_is_gone_is_let_go_of(
+    node: Node, monkeypatch: pytest.MonkeyPatch, block: bool
+) -> None:
+    """While the kernel may still map it, it is not certain that nothing is mapped: no other node could."""
+    import threading
+
+    answers, real = threading.Event(), node.devices.do
+
+    def late(order: str) -> None:
+        answers.wait(20)
+        real(order)
+
+    for seconds in ("MAP_S", "UNMAP_S"):
+        monkeypatch.setattr(images_module, seconds, 0.05)
+    monkeypatch.setattr(node.devices, "do", late)
+    with pytest.raises(OutcomeUnknown, match="map"):
+        await node.connect(block=block)
+    path = node.path(block=block)
+    if block:  # as the record of a raw device that was not given yet has it
+        assert await node.images.block_path(path) == path
+    with pytest.raises(OutcomeUnknown, match="map"):
+        await node.images.release(path)
+    monkeypatch.setattr(images_module, "UNMAP_S", 20)
+    answers.set()
+    await node.images.release(path)
+    assert node.clean()
+
+
 async def test_the_size_follows_the_image(node: Node) -> None:
     await node.connect()
     assert await node.images.size(node.path()) == ("/dev/rbd0", 64 << 20)

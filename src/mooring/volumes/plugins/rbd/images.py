@@ -18,9 +18,15 @@ import structlog
 
 from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking
-from mooring.volumes.errors import DeviceNotAttached, DeviceStillInUse, VolumeError, WrongDevice
+from mooring.volumes.errors import (
+    DeviceNotAttached,
+    DeviceStillInUse,
+    OutcomeUnknown,
+    VolumeError,
+    WrongDevice,
+)
 from mooring.volumes.plugins.ceph.cluster import addresses
-from mooring.volumes.plugins.orders import ordered
+from mooring.volumes.plugins.orders import ordered, over
 from mooring.volumes.plugins.programs import Run, run
 from mooring.volumes.plugins.rbd.devices import WHY, Devices, Mapping, order_of, why, without_key
 from mooring.volumes.plugins.rbd.notes import Note, Notes
@@ -38,6 +44,8 @@ class Images:
         self._notes, self._devices = notes, devices
         self._node_name, self._run = node_name, run
         self._locks = KeyLocks()
+        self._late: dict[str, str] = {}
+        """By the volume's path: the order to map it that the kernel may not have ended yet."""
 
     # --- connect
 
@@ -92,9 +100,12 @@ class Images:
         does not understand the order. Raises VolumeError."""
         if (left := await self._left_by(order)) is not None:
             return left
-        what = without_key(order)
+        what = f"map {without_key(order)}"
         try:
-            await ordered(f"map {what}", partial(self._devices.map, order), MAP_S)
+            await ordered(what, partial(self._devices.map, order), MAP_S)
+        except OutcomeUnknown:
+            self._late[note.path] = what
+            raise
         except OSError as error:
             if error.errno == errno.EINVAL:
                 return None
@@ -148,13 +159,17 @@ class Images:
         note = await blocking(self._notes.find, path)
         if note is None:
             return
+        if not note.number and path in self._late:
+            await over(self._late[path], UNMAP_S)
         mapping = await self._mapping_of(note) if note.number else await self._left_behind(note)
         if mapping is not None:
             await self._unmap(note, mapping)
         await blocking(self._notes.remove, path)
+        self._late.pop(path, None)
 
     async def _left_behind(self, note: Note) -> Mapping | None:
-        """What an agent that was killed has mapped for it, and not written down. Whatever its key."""
+        """What was mapped for it and not written down: late, or by an agent that was killed. Whatever its
+        key."""
         if not await blocking(self._devices.mappings):
             return None
         where = await addresses(note.image.cluster)
