@@ -256,6 +256,17 @@ def test_a_copy_has_the_words_of_the_disk_at_that_time():
     assert judged([*WORDS, COPY, word("v", 2), made("pvc-r", 2, "v")]) == ["S50"]
 
 
+@pytest.mark.parametrize(("of", "wrong"), [("c", []), ("other", ["S50"])])
+def test_a_claim_that_is_bound_and_does_not_say_so_yet_may_be_copied(of: str, wrong: list[str]):
+    reserved = {"metadata": {"name": "v", "uid": "pv"}, "spec": {"claimRef": {"uid": of}}}
+    naming = {"metadata": {"namespace": "default", "name": "c", "uid": "c"}, "spec": {"volumeName": "v"}}
+    bound = [
+        written("persistentvolumes", "v", reserved),
+        written("persistentvolumeclaims", "default/c", naming),
+    ]
+    assert judged([made("v"), *bound, COPY, made("pvc-r", source="v")]) == wrong
+
+
 def test_a_claim_with_a_source_gets_a_copy_of_it_and_one_without_an_empty_disk():
     assert judged([*WORDS, RESTORED, made("pvc-r")]) == ["S50"]
     assert judged([*WORDS, COPY, made("pvc-r")]) == ["S50"]

@@ -54,6 +54,7 @@ class KeptObjects:
         self.contents: dict[str, VolumeSnapshotContent] = {}
         self.claims: dict[str, StoredObject] = {}
         self.volumes: dict[str, str] = {}  # PersistentVolume -> disk
+        self._reserved: dict[str, str] = {}  # PersistentVolume -> uid of the claim that it names
         self.disks: set[str] = set()
         self._named: dict[str, str] = {}  # what a cloud calls a volume -> disk
         self._keys: dict[str, str] = {}  # uid of a VolumeSnapshot -> "namespace/name"
@@ -127,7 +128,9 @@ class KeptObjects:
         if resource == CLAIMS:
             self._claim(name, object_of(event))
         elif resource == VOLUMES:
-            self.volumes[name] = self._disk(object_of(event).disk or name)
+            volume = object_of(event)
+            self.volumes[name] = self._disk(volume.disk or name)
+            self._reserved[name] = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
         elif resource == SNAPSHOTS:
             self._snapshot(_snapshot(event.fields["_body"]))
         elif resource == CONTENTS:
@@ -179,6 +182,8 @@ class KeptObjects:
 
     def _claim(self, key: str, claim: StoredObject) -> None:
         self.claims[key] = claim
+        if self._reserved.get(named := claim.spec.volume_name) == claim.metadata.uid:
+            self.had[key].add(self.volumes[named])  # it is bound, and need not say so yet
         if disk := self.disk_of(key):
             self.had[key].add(disk)
             for snapshot in self.snapshots.values():
