@@ -24,6 +24,7 @@ SEAMS = {
     "parts.machine": "processes and mounts of a machine",
     "parts.array_plugin": "the plugin of the storage",
     "parts.csi_driver": "a CSI driver of the storage, on the production base for drivers",
+    "parts.csi_snapshots": "what it does with snapshots",
     "parts.ebs_driver": "the EBS driver's process, and its node service on played machines",
     "parts.driver_process": "the socket of a CSI driver",
     "parts.node_service": "the folder in which a node's driver registers",
@@ -45,7 +46,7 @@ INTERFACES = {
     "mooring.node.runtime": {"parts.machine"},
     "mooring.mounts.interface": {"parts.machine"},
     "mooring.volumes.interfaces": {"parts.array_plugin", "parts.emptydir_plugin", "parts.share_plugin"},
-    "mooring.csi.driver.services": {"parts.csi_driver", "parts.ebs_driver"},
+    "mooring.csi.driver.services": {"parts.csi_driver", "parts.csi_snapshots", "parts.ebs_driver"},
     "mooring.ebs.ec2.api": {"parts.ec2"},
     "mooring.cloud.interface": {"parts.ec2"},
 }

@@ -20,6 +20,7 @@ from mooring.controllers.provisioning.reclaim import Reclaimer
 from mooring.controllers.quota.controller import QuotaController
 from mooring.kube.objects import PersistentVolume
 from mooring.kube.revisions import Revisions
+from mooring.node import inotify
 from mooring.node.pods.worker import PodWorker
 from mooring.node.volumes.decide import Presence
 from mooring.node.volumes.manager import VolumeManager
@@ -205,6 +206,7 @@ def test_what_a_mirror_shows_does_not_go_back_when_its_machine_boots():
 
 def test_an_agent_that_does_not_follow_its_folder_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(PlayedInotify, "tell", lambda self: None)
+    monkeypatch.setattr(inotify, "LOOK_S", 3600.0)
     outcome = play(0, MANIFESTS, plan=(PlanStep(60, "edit-manifest", "n0"),))
     assert outcome.invariants == ["L14"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines import cgroup, kinds
-from mooring.cluster.machines.uml import kernel
+from mooring.cluster.machines.uml import kernel, processor
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,24 @@ def test_what_the_host_s_kernel_lacks_is_said(
         monkeypatch.setattr(cgroup, "hierarchy", lambda: None)
     with pytest.raises(ClusterError, match=message):
         kernel.check()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says", "runs"),
+    [
+        ("fpu amx_tile sse", "[<6004b1ca>] ? put_fp_registers+0x10/0x12", False),
+        ("fpu amx_tile sse", "Kernel panic - not syncing: Attempted to kill init!", True),
+        ("fpu sse", "[<6004b1ca>] ? put_fp_registers+0x10/0x12", True),
+    ],
+)
+def test_a_processor_with_more_registers_than_the_kernel_has_room_for_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, says: str, runs: bool
+) -> None:
+    """Only where there are so many is a kernel tried."""
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    program = tmp_path / "linux.uml"
+    program.write_text(f"#!/bin/sh\necho '{says}'\nexit 1\n")
+    program.chmod(0o755)
+    with contextlib.nullcontext() if runs else pytest.raises(ClusterError, match="it has AMX"):
+        processor.check(str(program))

@@ -229,7 +229,7 @@ class StatefulSetController(Controller[str]):
         try:
             yield
         except ApiError as error:
-            if not isinstance(error, Conflict):  # then it is decided again
+            if verb != "Update" or not isinstance(error, Conflict):  # it is updated anew then
                 message = f"{verb.lower()} {what} failed: {error}"
                 self.recorder.event(stateful_set, "Warning", f"Failed{verb}", message)
             raise

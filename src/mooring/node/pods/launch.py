@@ -98,7 +98,7 @@ class PodLauncher:
         except Exception as error:
             if isinstance(error, KubeError) and not is_refusal(error):
                 raise
-            self._warn(pod, code, str(error))
+            self._recorder.event(pod, "Warning", code, str(error))
             raise PodProblem(f"pod {pod.key}: {error}") from error
 
     async def _spec(self, pod: Pod, volume: Volume) -> VolumeSpec:

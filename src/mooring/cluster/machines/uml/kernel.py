@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mooring.cluster.layout import ClusterError
 from mooring.cluster.machines import cgroup
+from mooring.cluster.machines.uml import processor
 
 PROGRAMS: Mapping[str, str] = {
     "linux.uml": "user-mode-linux",
@@ -38,6 +39,8 @@ def check() -> None:
             "--machines uml needs cgroups of version 2 in which groups can be made: mount -t cgroup2 none "
             "/sys/fs/cgroup/unified"
         )
+    if (program := shutil.which("linux.uml")) is not None:
+        processor.check(program)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,10 @@ FINAL = {
     Code.NOT_FOUND: ("NotFound", "Malformed"),
     Code.FAILED_PRECONDITION: ("InUse", "State", "ZoneMismatch", "Revoked", "Operation", "NotPermitted"),
     Code.RESOURCE_EXHAUSTED: ("Exceeded", "Limit", "Capacity", "InZone"),
-    Code.PERMISSION_DENIED: ("Unauthorized", "Auth", "TokenId", "OptIn", "Verification", "Blocked"),
+    Code.PERMISSION_DENIED: (
+        *("Unauthorized", "Auth", "Token", "OptIn", "Verification", "Blocked"),
+        *("Expired", "Signature", "Denied"),
+    ),
     Code.ALREADY_EXISTS: ("Idempotent",),
     Code.INVALID_ARGUMENT: ("Parameter", "Validation", "VolumeType", "Zone", "NotSupported", "TagLimit"),
 }
