@@ -151,7 +151,7 @@ async def test_a_folder_that_is_replaced_as_a_whole_is_looked_at_anew(
 ):
     monkeypatch.setattr(inotify, "LOOK_S", 0.05)
     monkeypatch.setattr(inotify, "RETRY_S", 0.05)
-    folder = tmp_path / "plugins_registry"
+    folder = tmp_path / "r"  # a socket's path is short
 
     async def story(watch: WatchedFolder) -> None:
         await until(folder.is_dir)
