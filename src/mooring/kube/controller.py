@@ -116,8 +116,8 @@ class Controller(Generic[K]):
         raise NotImplementedError
 
     def concerned(self, key: K) -> Iterable[tuple[Object, str]]:
-        """On which objects users look for what becomes of the key, each with the code under which an event says
-        there what the API server refuses. None: they are told otherwise."""
+        """On which objects users look for what becomes of the key, each with the code under which an event
+        says there what the API server refuses. None: they are told otherwise."""
         return ()
 
     async def synced(self) -> None:
