@@ -49,3 +49,8 @@ async def one_by_one(items: Iterable[T], act: Callable[[T], Awaitable[None]]) ->
             raise refusals[0]
     finally:
         refusals.clear()  # an error's traceback holds this frame
+
+
+async def in_turn(*steps: Callable[[], Awaitable[None]]) -> None:
+    """Takes one step after the other, as `one_by_one` acts on items."""
+    await one_by_one(steps, lambda step: step())

@@ -115,9 +115,10 @@ class Controller(Generic[K]):
         """Makes one key true. Raising brings the key back after its backoff."""
         raise NotImplementedError
 
-    def concerned(self, key: K) -> Iterable[tuple[Object, str]]:
+    def concerned(self, key: K) -> Iterable[tuple[Object | None, str]]:
         """On which objects users look for what becomes of the key, each with the code under which an event
-        says there what the API server refuses. None: they are told otherwise."""
+        says there what the API server refuses; None in the place of one that is gone. Without any they are
+        told otherwise."""
         return ()
 
     async def synced(self) -> None:
@@ -167,7 +168,8 @@ class Controller(Generic[K]):
         except ApiError as error:
             if is_refusal(error):
                 for about, code in self.concerned(key):  # at each try: an event is kept for an hour only
-                    self.recorder.event(about, "Warning", code, str(error))
+                    if about is not None:
+                        self.recorder.event(about, "Warning", code, str(error))
             raise
         else:
             self._overtaken.pop(key, None)

@@ -46,6 +46,18 @@ class ModifierStage(DriverStage):
         patch = {"spec": {"volumeAttributesClassName": of_class}}
         await self.api.patch(PersistentVolumeClaim, "c", patch, "default")
 
+    async def turns_to_silver(self) -> None:
+        """It is gold, and its claim asks for silver: the storage is asked next."""
+        await self.set_up()
+        for _ in range(3):
+            await self.step()
+        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
+        self.controller.cache(VolumeAttributesClass).accept(
+            await self.api.create(VolumeAttributesClass, silver)
+        )
+        await self.wants("silver")
+        await self.step()
+
     async def step(self) -> PersistentVolumeClaim:
         await self.fill(self.controller, PersistentVolumeClaim, PersistentVolume)
         await self.controller.reconcile("default/c")
@@ -134,15 +146,7 @@ def test_a_claim_that_returns_to_its_class_while_a_change_is_not_answered_is_cha
     """The change that it does not want any more may have been made, or may be yet."""
 
     async def story(stage: ModifierStage) -> None:
-        await stage.set_up()
-        for _ in range(3):
-            await stage.step()
-        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
-        stage.controller.cache(VolumeAttributesClass).accept(
-            await stage.api.create(VolumeAttributesClass, silver)
-        )
-        await stage.wants("silver")
-        await stage.step()
+        await stage.turns_to_silver()
         how = stage.storage.failing["ControllerModifyVolume"]
         how.errors, how.after = [Code.DEADLINE_EXCEEDED], True
         with pytest.raises(OutcomeUnknown):
@@ -165,15 +169,7 @@ def test_a_class_that_a_claim_has_left_does_not_get_onto_its_volume_late(play: P
     """The storage has changed the volume, and the write that says so is not answered (85050 of the swarm)."""
 
     async def story(stage: ModifierStage) -> None:
-        await stage.set_up()
-        for _ in range(3):
-            await stage.step()
-        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
-        stage.controller.cache(VolumeAttributesClass).accept(
-            await stage.api.create(VolumeAttributesClass, silver)
-        )
-        await stage.wants("silver")
-        await stage.step()
+        await stage.turns_to_silver()
         late = stage.wire.late(request("PATCH", "persistentvolumes/pv"))
         with pytest.raises(Unreachable):
             await stage.step()
@@ -188,14 +184,8 @@ def test_a_class_that_a_claim_has_left_does_not_get_onto_its_volume_late(play: P
 
 def test_a_claim_that_returns_to_a_class_that_has_gone_goes_on_saying_what_may_have_been_made(play: Play):
     async def story(stage: ModifierStage) -> None:
-        await stage.set_up()
-        for _ in range(3):
-            await stage.step()
-        silver = {"metadata": {"name": "silver"}, "driverName": NAME, "parameters": {"iops": "5"}}
+        await stage.turns_to_silver()
         classes = stage.controller.cache(VolumeAttributesClass)
-        classes.accept(await stage.api.create(VolumeAttributesClass, silver))
-        await stage.wants("silver")
-        await stage.step()
         how = stage.storage.failing["ControllerModifyVolume"]
         how.errors, how.after = [Code.DEADLINE_EXCEEDED], True
         with pytest.raises(OutcomeUnknown):

@@ -111,9 +111,9 @@ class BindingController(Controller[Key]):
     def _waiting_for_class(self, name: str) -> list[ClaimKey]:
         return [ClaimKey(claim.key) for claim in self._claims.by_index("waiting", name)]
 
-    def concerned(self, key: Key) -> list[tuple[Object, str]]:
-        about = (self._claims if isinstance(key, ClaimKey) else self._volumes).get(key.name)
-        return [(about, "FailedBinding")] if about is not None else []
+    def concerned(self, key: Key) -> list[tuple[Object | None, str]]:
+        cache = self._claims if isinstance(key, ClaimKey) else self._volumes
+        return [(cache.get(key.name), "FailedBinding")]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""

@@ -29,9 +29,8 @@ class EphemeralController(Controller[str]):
         )
         self._claims = self.watch(PersistentVolumeClaim, _owner)
 
-    def concerned(self, key: str) -> list[tuple[Object, str]]:
-        pod = self._pods.get(key)
-        return [(pod, "FailedBinding")] if pod is not None else []
+    def concerned(self, key: str) -> list[tuple[Object | None, str]]:
+        return [(self._pods.get(key), "FailedBinding")]
 
     async def reconcile(self, key: str) -> None:
         """Creates the claims that the pod's volumes lack."""

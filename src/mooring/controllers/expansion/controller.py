@@ -73,9 +73,8 @@ class ExpansionController(Controller[str]):
         name = storage_class.name
         return [claim.key for claim in self._claims.items() if claim.spec.storage_class_name == name]
 
-    def concerned(self, key: str) -> list[tuple[Object, str]]:
-        claim = self._claims.get(key)
-        return [(claim, "VolumeResizeFailed")] if claim is not None else []
+    def concerned(self, key: str) -> list[tuple[Object | None, str]]:
+        return [(self._claims.get(key), "VolumeResizeFailed")]
 
     async def reconcile(self, key: str) -> None:
         """Takes one claim as far as it goes now."""

@@ -18,7 +18,7 @@ from mooring.controllers.fencing import volume_fences
 from mooring.controllers.fencing.names import SHUT_OUT, TAINT_VALUE, WITHDRAWN, is_of_a_fence
 from mooring.controllers.fencing.same_boot import is_same_boot
 from mooring.fence.interface import Scope
-from mooring.kube.batches import one_by_one
+from mooring.kube.batches import in_turn, one_by_one
 from mooring.kube.client import Client
 from mooring.kube.errors import Conflict, NotFound, conflict
 from mooring.kube.objects import Node, Taint, VolumeAttachment
@@ -58,12 +58,11 @@ async def release(client: Client, fence: NodeFence, proof: FenceAttempt, now: No
             await _written(client, record, {FENCE_EVIDENCE: None})  # it was lifted, or withdrawn
 
     # What is refused of one record keeps neither another nor the taint: a dead node's volumes would stay.
-    steps = (
+    await in_turn(
         lambda: one_by_one(records, state),
         lambda: volume_fences.released(client, fence, proof, now),
         lambda: _taint(client, target, proof.scope, now, accept),
     )
-    await one_by_one(steps, lambda step: step())
     return len(stating)
 
 
@@ -116,11 +115,10 @@ async def withdraw(client: Client, fence: NodeFence, accept: Accept) -> None:
             withdrawn = {WITHDRAWN: record.metadata.resource_version}
             await _written(client, record, {FENCE_EVIDENCE: None, **withdrawn})
 
-    steps = (
+    await in_turn(
         lambda: one_by_one(records, take_back),
         lambda: welcome(client, target.node_name, accept),
     )
-    await one_by_one(steps, lambda step: step())
 
 
 async def welcome(client: Client, name: str, accept: Accept) -> None:

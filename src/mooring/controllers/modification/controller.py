@@ -47,9 +47,8 @@ class ModificationController(Controller[str]):
         claims = self._claims.items()
         return [claim.key for claim in claims if claim.spec.volume_attributes_class_name == of_class.name]
 
-    def concerned(self, key: str) -> list[tuple[Object, str]]:
-        claim = self._claims.get(key)
-        return [(claim, "VolumeModifyFailed")] if claim is not None else []
+    def concerned(self, key: str) -> list[tuple[Object | None, str]]:
+        return [(self._claims.get(key), "VolumeModifyFailed")]
 
     async def reconcile(self, key: str) -> None:
         """Takes one claim a step further. The write of each step marks the claim again."""

@@ -65,14 +65,14 @@ class BegunClaims:
                 self._may_end.add(claim.uid)
             raise
 
-    async def give_up(self, claim: PersistentVolumeClaim, *annotations: str) -> None:
+    async def give_up(self, claim: PersistentVolumeClaim) -> None:
         """Of a claim for which the storage has refused this process: lets it go, unless another process may
         be asking for it."""
         own = self._signed.get(claim.uid)
         foreign = others(claim, own)
         ages = self._others.ages(claim.uid, dict.fromkeys(foreign, ""))
         if all(age >= LATEST_REQUEST_S for age in ages.values()):
-            await self.end(claim, *annotations)
+            await self.end(claim)
         elif own in signatures(claim):
             self._signed.pop(claim.uid, None)  # if this is not answered, it may come late
             await self._set_finalizers(claim, claim.metadata.finalizers, {ASKED_BY: " ".join(foreign)})

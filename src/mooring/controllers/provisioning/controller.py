@@ -128,12 +128,10 @@ class ProvisioningController(Controller[Key]):
             ClaimKey(claim.key) for claim in self._claims.items() if claim.spec.storage_class_name == name
         ]
 
-    def concerned(self, key: Key) -> list[tuple[Object, str]]:
+    def concerned(self, key: Key) -> list[tuple[Object | None, str]]:
         if isinstance(key, ClaimKey):
-            claim = self._claims.get(key.name)
-            return [(claim, "ProvisioningFailed")] if claim is not None else []
-        pv = self._volumes.get(key.name)
-        return [(pv, "VolumeFailedDelete")] if pv is not None else []
+            return [(self._claims.get(key.name), "ProvisioningFailed")]
+        return [(self._volumes.get(key.name), "VolumeFailedDelete")]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one claim or one volume as far as it goes now."""

@@ -115,9 +115,8 @@ class SchedulingController(Controller[str]):
     def _users_of_claim(self, claim: PersistentVolumeClaim) -> list[str]:
         return [pod.key for pod in self._pods.by_index("claim", claim.key) if _waits(pod)]
 
-    def concerned(self, key: str) -> list[tuple[Object, str]]:
-        pod = self._pods.get(key)
-        return [(pod, "FailedScheduling")] if pod is not None else []
+    def concerned(self, key: str) -> list[tuple[Object | None, str]]:
+        return [(self._pods.get(key), "FailedScheduling")]
 
     async def reconcile(self, key: str) -> None:
         """Chooses a node for one pod and writes the choice."""

@@ -94,9 +94,9 @@ class SnapshotController(Controller[Key]):
         reference = pv.spec.claim_ref
         return self._of_claim(f"{reference.namespace}/{reference.name}") if reference is not None else []
 
-    def concerned(self, key: Key) -> list[tuple[Object, str]]:
+    def concerned(self, key: Key) -> list[tuple[Object | None, str]]:
         about = self._claims.get(key.name) if isinstance(key, ClaimKey) else self._snapshots.get(key)
-        return [(about, "SnapshotFailed")] if about is not None else []
+        return [(about, "SnapshotFailed")]
 
     async def reconcile(self, key: Key) -> None:
         """Takes one snapshot a step further, until nothing is left to do; or lets one claim go."""

@@ -49,9 +49,8 @@ class SnapshotterController(Controller[str]):
         """Uids of contents that this process has written its intent on."""
         self._contents.when_gone(lambda each: self._signed.discard(each.uid))
 
-    def concerned(self, key: str) -> list[tuple[Object, str]]:
-        content = self._contents.get(key)
-        return [(content, "SnapshotFailed")] if content is not None else []
+    def concerned(self, key: str) -> list[tuple[Object | None, str]]:
+        return [(self._contents.get(key), "SnapshotFailed")]
 
     async def reconcile(self, key: str) -> None:
         """Takes one content a step further, until nothing is left to do."""

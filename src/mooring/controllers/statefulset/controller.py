@@ -36,7 +36,7 @@ from mooring.controllers.statefulset.identity_objects import (
 )
 from mooring.controllers.statefulset.status import status_of
 from mooring.kube.adoption import Adopter, orphaned_in
-from mooring.kube.batches import in_growing_batches, one_by_one
+from mooring.kube.batches import in_growing_batches, in_turn, one_by_one
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
 from mooring.kube.errors import AlreadyExists, ApiError, Conflict, conflict
@@ -105,13 +105,12 @@ class StatefulSetController(Controller[str]):
         if any(ordinal not in wanted for ordinal in self._pods_of(stateful_set)):
             await self._sets.confirm(stateful_set)
         owned_as_before: set[int] = set()
-        parts = (
+        await in_turn(
             lambda: self._restore_names(stateful_set, self._pods_of(stateful_set)),
             lambda: self._set_owners_of_claims(stateful_set, self._pods_of(stateful_set), owned_as_before),
             lambda: self._create_missing_claims(stateful_set),
             lambda: self._make_and_delete_pods(stateful_set, revision, going, owned_as_before),
         )
-        await one_by_one(parts, lambda part: part())
 
     async def _make_and_delete_pods(
         self, stateful_set: StatefulSet, revision: str, going: set[str], owned_as_before: set[int]
