@@ -15,6 +15,7 @@ from mooring.controllers.statefulset.controller import StatefulSetController
 from mooring.controllers.statefulset.decide import POD_NAME
 from mooring.kube.client import WatchEvent
 from mooring.kube.objects import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
+from mooring.kube.revisions import REVISION
 from mooring.simulation.cluster.workloads import bodies
 
 READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -213,6 +214,28 @@ def test_pods_that_the_set_itself_replaces_are_made_at_once_however_often(play: 
         await asyncio.sleep(0.2)
         pod = await stage.api.get(Pod, "db-0", "default")
         assert pod.metadata.annotations["edition"] == "5"
+        task.cancel()
+
+    play(story)
+
+
+def test_a_pod_that_another_controller_makes_anew_of_another_view_is_replaced_ever_more_slowly(play: Play):
+    """87005 of the swarm: two StatefulSet controllers at once, one with a late cache of the set, replaced
+    each other's pod six times a second."""
+
+    async def story(stage: ControllerStage):
+        ((_, body, namespace),) = bodies("plain", "db", 1)
+        await stage.api.create(StatefulSet, body, namespace)
+        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        uids: set[str] = set()
+        for _ in range(6000):
+            pod = await stage.api.find(Pod, "db-0", "default")
+            if pod is not None and pod.uid not in uids:
+                uids.add(pod.uid)
+                late = {"metadata": {"labels": {REVISION: "db-late"}}}
+                await stage.api.patch(Pod, "db-0", late, "default")
+            await asyncio.sleep(0.01)
+        assert 5 <= len(uids) <= 12
         task.cancel()
 
     play(story)

@@ -7,7 +7,6 @@ former pod's object is gone.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
@@ -73,9 +72,9 @@ class StatefulSetController(Controller[str]):
         revisions = self.watch(ControllerRevision, indexers={"owner": controller_uid})
         self._revisions = Revisions(client, revisions)
         self._revisions.call_when_changed(StatefulSet.RESOURCE.kind, self.queue.add)
-        self._rests: defaultdict[str, Rests[int]] = defaultdict(Rests)
-        """By the set's key: how often a pod of each ordinal was made. Whether one was ready tells nothing: it
-        may have been so for an instant."""
+        self._rests: dict[str, tuple[int, Rests[int]]] = {}
+        """By the set's key: its generation, and how often a pod of each ordinal was made for it. Whether one
+        was ready tells nothing: it may have been so for an instant."""
 
     async def reconcile(self, key: str) -> None:
         """Takes one set a step further."""
@@ -242,9 +241,6 @@ class StatefulSetController(Controller[str]):
 
     async def _delete(self, stateful_set: StatefulSet, decision: PodDecision, pod: Pod) -> None:
         await self.client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-        # It goes as the set wants it, and its successor comes at once.
-        if not pod.finished:
-            self._rests[stateful_set.key].end(decision.ordinal)
         self.recorder.event(
             stateful_set, "Normal", "SuccessfulDelete", f"delete Pod {pod.name}: {decision.reason.message}"
         )
@@ -253,7 +249,7 @@ class StatefulSetController(Controller[str]):
         for body in claim_bodies(stateful_set, ordinal):
             if not await self._ensure_claim(stateful_set, body, ordinal):
                 return
-        rests, now = self._rests[stateful_set.key], asyncio.get_running_loop().time()
+        rests, now = self._rests_of(stateful_set), asyncio.get_running_loop().time()
         if (rest := rests.left([ordinal], now)) > 0:
             self.queue.add_after(stateful_set.key, rest)
             return
@@ -269,6 +265,14 @@ class StatefulSetController(Controller[str]):
         rests.note(ordinal, now)
         message = f"create Pod {created.name} in StatefulSet {stateful_set.name} successful"
         self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
+
+    def _rests_of(self, stateful_set: StatefulSet) -> Rests[int]:
+        """Of what the set wants now: what its user has changed is done at once, however often. What this
+        controller itself deletes rests as well: another one with another view of the set may make it anew."""
+        generation = stateful_set.metadata.generation
+        if stateful_set.key not in self._rests or self._rests[stateful_set.key][0] != generation:
+            self._rests[stateful_set.key] = generation, Rests()
+        return self._rests[stateful_set.key][1]
 
     def _body(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> dict[str, Any]:
         kept = self._revisions.get(stateful_set.namespace, revision_for(stateful_set, ordinal, revision))

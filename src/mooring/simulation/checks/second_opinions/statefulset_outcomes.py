@@ -73,7 +73,7 @@ def of_a_step(
 
 
 class Beginning(NamedTuple):
-    """Before a pod is made or deleted. `noted`: how often one of its ordinal was made in vain, and until when
+    """Before a pod is made or deleted. `noted`: how often one of its ordinal was made, and until when
     none is; `rest`: seconds until then."""
 
     mark: Mark
@@ -81,14 +81,16 @@ class Beginning(NamedTuple):
     rest: float
 
 
-def _noted(asked: Any, key: str, ordinal: int) -> tuple[int, float] | None:
-    return asked._rests[key]._done.get(ordinal) if key in asked._rests else None
+def _noted(asked: Any, stateful_set: StatefulSet, ordinal: int) -> tuple[int, float] | None:
+    """What was noted for what the set wants now: of what it wanted before, none rests."""
+    generation, rests = asked._rests.get(stateful_set.key, (None, None))
+    return rests._done.get(ordinal) if generation == stateful_set.metadata.generation else None
 
 
 def before_a_pod(asked: Any, stateful_set: StatefulSet, ordinal: int, revision: str) -> Beginning:
     for name in names_of_claims(stateful_set, ordinal):
         STEPS.of(asked)[stateful_set.key].claims.pop(name, None)
-    noted = _noted(asked, stateful_set.key, ordinal)
+    noted = _noted(asked, stateful_set, ordinal)
     return Beginning(begins(), noted, noted[1] - now() if noted is not None else 0.0)
 
 
@@ -99,7 +101,7 @@ def of_a_pod_made(
     made is noted, and nothing else is."""
     name = f"{stateful_set.name}-{ordinal}"
     made = [each for each in requests_since(before.mark, "create", Pod) if each.succeeded]
-    if (_noted(asked, stateful_set.key, ordinal) != before.noted) != bool(made):
+    if (_noted(asked, stateful_set, ordinal) != before.noted) != bool(made):
         yield f"that pod {name} was made is {'not ' if made else ''}noted"
     if not made:
         return
@@ -111,22 +113,20 @@ def of_a_pod_made(
 
 
 def before_a_deletion(asked: Any, stateful_set: StatefulSet, decision: PodDecision, pod: Pod) -> Beginning:
-    return Beginning(begins(), _noted(asked, stateful_set.key, decision.ordinal), 0.0)
+    return Beginning(begins(), _noted(asked, stateful_set, decision.ordinal), 0.0)
 
 
 def of_a_deletion(
     answer: None, before: Beginning, asked: Any, stateful_set: StatefulSet, decision: PodDecision, pod: Pod
 ) -> Iterator[str]:
-    """The very pod is deleted that was decided upon. Unless it had ended by itself its successor comes at
-    once."""
+    """The very pod is deleted that was decided upon. What was noted of its ordinal stays."""
     STEPS.of(asked)[stateful_set.key].deleted.add(pod.uid)
     deletions = requests_since(before.mark, "delete", Pod)
     if [(each.key, each.how.get("uid")) for each in deletions] != [(pod.key, pod.uid)]:
         yield f"pod {pod.key} of uid {pod.uid} is to be deleted, and deleted is {deletions}"
-    ended = pod.status.phase in ("Succeeded", "Failed")
-    noted = _noted(asked, stateful_set.key, decision.ordinal)
-    if noted != (before.noted if ended else None):
-        yield f"the successor of pod {pod.key} is to rest by {noted}, and its pod {'had' if ended else 'had not'} ended"
+    noted = _noted(asked, stateful_set, decision.ordinal)
+    if noted != before.noted:
+        yield f"the successor of pod {pod.key} is to rest by {noted}, and was by {before.noted}"
 
 
 def of_names(
