@@ -47,10 +47,16 @@ def content(
 @pytest.mark.parametrize(
     ("given", "action", "code"),
     [
+        (content(held=False), Action.HOLD, "NotHeld"),
+        (content(held=False, handle="h", ready=True), Action.HOLD, "NotHeld"),
+        (content(held=False, uid="", snapshot_handle="h"), Action.HOLD, "NotHeld"),
         (content(), Action.TAKE, "Creating"),
         (content(handle="h"), Action.TAKE, "Creating"),
         (content(handle="h", ready=True), Action.SETTLED, "SnapshotReady"),
         (content(BEING_CREATED, handle="h", ready=True), Action.ANSWERED, "Answered"),
+        (content(BEING_DELETED), Action.SETTLED, "NotTaken"),
+        (content(BEING_DELETED, BEING_CREATED), Action.TAKE, "Creating"),
+        (content(BEING_DELETED, handle="h"), Action.TAKE, "Creating"),
         (content(deleting=True, handle="h"), Action.WAIT, "SnapshotInUse"),
         (content(BEING_DELETED, deleting=True, handle="h"), Action.DELETE, "Deleting"),
         (content(BEING_DELETED, deleting=True, held=False, handle="h"), Action.SETTLED, "Deleted"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.snapshots.decide import Action, class_of, content_body, decide, status_of
-from mooring.controllers.snapshots.names import DEFAULT_CLASS, SNAPSHOT_FINALIZER
+from mooring.controllers.snapshots.names import BEING_CREATED, DEFAULT_CLASS, SNAPSHOT_FINALIZER
 from mooring.kube.objects import (
     ObjectMeta,
     ObjectReference,
@@ -65,9 +65,10 @@ def content(
     name: str = "snapcontent-u",
     deleting: bool = False,
     being_deleted: bool = False,
+    asked: bool = False,
     error: SnapshotError | None = None,
 ) -> VolumeSnapshotContent:
-    notes = {BEING_DELETED: "yes"} if being_deleted else {}
+    notes = {name: "yes" for name, has in ((BEING_DELETED, being_deleted), (BEING_CREATED, asked)) if has}
     return VolumeSnapshotContent(
         metadata=ObjectMeta(name=name, annotations=notes, deletion_timestamp="t" if deleting else None),
         spec=VolumeSnapshotContentSpec(
@@ -110,6 +111,13 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
             Action.BIND,
             "Binding",
         ),
+        (
+            snapshot(volume_snapshot_content_name="kept"),
+            content(name="kept", uid="", deleting=True),
+            None,
+            Action.WAIT,
+            "SnapshotContentMissing",
+        ),
         (snapshot(deleting=True), content(ready=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(deleting=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(being_deleted=True), None, Action.DELETE_CONTENT, "Deleting"),
@@ -117,10 +125,24 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
         (snapshot(deleting=True), content(policy="Retain"), None, Action.DELETE_CONTENT, "Deleting"),
         (
             snapshot(deleting=True),
-            content(policy="Retain", being_deleted=True),
+            content(policy="Retain", being_deleted=True, ready=True),
             None,
             Action.RELEASE,
             "Retained",
+        ),
+        (
+            snapshot(deleting=True),
+            content(policy="Retain", being_deleted=True, asked=True),
+            None,
+            Action.WAIT,
+            "NotAnswered",
+        ),
+        (
+            snapshot(deleting=True),
+            content(policy="Retain", being_deleted=True),
+            None,
+            Action.DELETE_CONTENT,
+            "Deleting",
         ),
         (snapshot(deleting=True), content(uid="another"), None, Action.RELEASE, "NothingLeft"),
         (snapshot(deleting=True), None, None, Action.RELEASE, "NothingLeft"),

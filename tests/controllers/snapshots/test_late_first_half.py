@@ -206,6 +206,30 @@ def test_a_snapshot_that_was_told_of_its_content_is_let_go_with_it(play: Play):
     play(story)
 
 
+def test_a_snapshot_whose_content_is_retained_is_let_go_when_none_can_come_any_more(play: Play):
+    """Else one that was asked for twice comes when its user has deleted the first one, and stays for good."""
+
+    async def story(stage: LateStage) -> None:
+        await stage.seen()
+        stage.wire.late(request("POST", "volumesnapshotcontents"))
+        with pytest.raises(Unreachable):
+            await stage.first.reconcile("default/s")
+        await stage.first.reconcile("default/s")
+        content = await stage.content()
+        assert content is not None
+        await stage.api.patch(VolumeSnapshotContent, content.name, {"spec": {"deletionPolicy": "Retain"}})
+        await stage.take()
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        await stage.fill(stage.first, VolumeSnapshot, VolumeSnapshotContent)
+        await stage.first.reconcile("default/s")
+        assert await stage.snapshot() is not None
+        await asyncio.sleep(LATEST_CREATION_S)
+        await stage.first.reconcile("default/s")
+        assert (await stage.snapshot(), await stage.content() is None) == (None, False)
+
+    play(story)
+
+
 def test_a_content_that_was_asked_for_twice_may_come_when_the_first_one_has_gone(play: Play):
     """The first request to create it came last (82523 of the swarm)."""
 

@@ -25,7 +25,12 @@ from mooring.kube.errors import NotFound
 from mooring.kube.keys import ClaimKey
 from mooring.kube.objects import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.apiextensions import CustomResourceDefinition
-from mooring.kube.objects.snapshots import VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent
+from mooring.kube.objects.snapshots import (
+    BEING_DELETED,
+    VolumeSnapshot,
+    VolumeSnapshotClass,
+    VolumeSnapshotContent,
+)
 from mooring.volumes.errors import OutcomeUnknown, StorageRefused
 from mooring.volumes.host import ControllerVolumeHost
 from mooring.volumes.plugin_manager import PluginManager
@@ -297,6 +302,54 @@ def test_a_snapshot_that_exists_is_bound_to_the_one_that_names_it(play: Play):
         assert content is not None
         assert content.spec.volume_snapshot_ref.uid == snapshot.uid
         assert content.status.snapshot_handle == "h"
+
+    play(story)
+
+
+def test_what_the_storage_keeps_already_is_deleted_with_the_content_that_a_user_has_written_for_it(
+    play: Play,
+):
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        await stage.take()
+        (handle,) = stage.storage.snapshots
+        spec = {"deletionPolicy": "Delete", "driver": NAME, "source": {"snapshotHandle": handle}}
+        reference = {"namespace": "default", "name": "s2", "uid": "u"}
+        body = {"metadata": {"name": "kept"}, "spec": {**spec, "volumeSnapshotRef": reference}}
+        contents = stage.second.cache(VolumeSnapshotContent)
+        contents.accept(await stage.api.create(VolumeSnapshotContent, body))
+        await stage.second.reconcile("kept")
+        deleted = {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
+        await stage.api.patch(VolumeSnapshotContent, "kept", deleted)
+        await stage.api.delete(VolumeSnapshotContent, "kept")
+        contents.accept(await stage.api.get(VolumeSnapshotContent, "kept"))
+        await stage.second.reconcile("kept")
+        assert stage.storage.snapshots == {}
+        assert await stage.api.find(VolumeSnapshotContent, "kept") is None
+
+    play(story)
+
+
+def test_of_what_was_never_taken_nothing_is_kept_whatever_the_policy(play: Play):
+    """Found by the simulation: the storage was asked for ever for the snapshot of a VolumeSnapshot that was
+    gone."""
+
+    async def story(stage: SnapshotHalves) -> None:
+        stage.storage.failing["CreateSnapshot"] = Failing([Code.INVALID_ARGUMENT])
+        await stage.ask()
+        content = await stage.content()
+        assert content is not None
+        await stage.api.patch(VolumeSnapshotContent, content.name, {"spec": {"deletionPolicy": "Retain"}})
+        with pytest.raises(StorageRefused):
+            await stage.take()
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        for _ in range(2):
+            await stage.ask()
+            await stage.take()
+        assert await stage.content() is None
+        await stage.ask()
+        assert await stage.snapshot() is None
+        assert stage.storage.snapshots == {}
 
     play(story)
 

@@ -161,7 +161,9 @@ def test_every_decision_is_near(name: str, actions: Any):
         ((snapshot(going=True), content(GOES), BOUND, ["ns/r"]), Step.DELETE_CONTENT),
         ((snapshot(going=True), content(GOES, going=True), BOUND), Step.WAIT),
         ((snapshot(going=True), content(policy="Retain"), BOUND), Step.DELETE_CONTENT),
-        ((snapshot(going=True), content(GOES, policy="Retain"), BOUND), Step.RELEASE),
+        ((snapshot(going=True), content(GOES, policy="Retain", ready=True), BOUND), Step.RELEASE),
+        ((snapshot(going=True), content(GOES, CREATED, policy="Retain"), BOUND), Step.WAIT),
+        ((snapshot(going=True), content(GOES, policy="Retain"), BOUND), Step.DELETE_CONTENT),
         ((snapshot(), None, BOUND), Step.CREATE_CONTENT),
         ((snapshot(), None, claim()), Step.WAIT),
         ((snapshot(), None, None), Step.WAIT),
@@ -169,6 +171,7 @@ def test_every_decision_is_near(name: str, actions: Any):
         ((snapshot(named="mine"), None, BOUND), Step.WAIT),
         ((snapshot(), content(uid="x"), BOUND), Step.WAIT),
         ((snapshot(), content(uid=""), BOUND), Step.BIND),
+        ((snapshot(), content(uid="", going=True), BOUND), Step.WAIT),
         ((snapshot(), content(ready=True), BOUND), Step.COPY_STATUS),
         ((snapshot(ready=True), content(ready=True), BOUND), Step.SETTLED),
     ],
@@ -182,6 +185,9 @@ def test_every_other_step_of_a_snapshot_is_objected_to(asked: tuple[Any, ...], r
 @pytest.mark.parametrize(
     ("asked", "right"),
     [
+        (content(held=False), Next.HOLD),
+        (content(GOES), Next.SETTLED),
+        (content(GOES, CREATED), Next.TAKE),
         (content(), Next.TAKE),
         (content(handle="h"), Next.TAKE),
         (content(CREATED, ready=True), Next.ANSWERED),

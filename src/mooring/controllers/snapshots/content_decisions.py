@@ -27,6 +27,7 @@ from mooring.volumes.secrets import PREFIX, secret_reference
 class Action(Enum):
     """The next step for a VolumeSnapshotContent."""
 
+    HOLD = "Hold"  # store the finalizer: what the storage keeps goes before its content
     TAKE = "Take"  # ask the storage for the snapshot, or whether it can be used
     DELETE = "Delete"  # the storage's snapshot, then the finalizer
     RELEASE = "Release"  # remove the finalizer
@@ -39,6 +40,10 @@ def decide(content: VolumeSnapshotContent) -> Decision[Action]:
     """The next step, and why."""
     if content.deleting:
         return _on_its_way_out(content)
+    if CONTENT_FINALIZER not in content.metadata.finalizers:
+        return Decision(Action.HOLD, Reason("NotHeld", "the content would go before what the storage keeps"))
+    if BEING_DELETED in content.metadata.annotations and has_nothing(content):
+        return Decision(Action.SETTLED, Reason("NotTaken", "its VolumeSnapshot is deleted: none is taken"))
     if not content.status.ready_to_use:
         return Decision(Action.TAKE, Reason("Creating", "the snapshot is being taken, or is not ready"))
     if BEING_CREATED in content.metadata.annotations:
@@ -64,6 +69,11 @@ def _on_its_way_out(content: VolumeSnapshotContent) -> Decision[Action]:
             Action.TAKE, Reason("NotAnswered", "it may have been taken: asked for again, it can be deleted")
         )
     return Decision(Action.RELEASE, Reason("NothingLeft", "the storage was never asked for the snapshot"))
+
+
+def has_nothing(content: VolumeSnapshotContent) -> bool:
+    """Whether the storage has no snapshot for it, and was not asked for one that may come."""
+    return not handle_of(content) and BEING_CREATED not in content.metadata.annotations
 
 
 def handle_of(content: VolumeSnapshotContent) -> str | None:

@@ -25,6 +25,7 @@ from mooring.controllers.snapshots.decide import (
     content_name,
     decide,
     is_being_taken,
+    is_retained,
     restored_from,
     status_of,
 )
@@ -159,13 +160,13 @@ class SnapshotController(Controller[Key]):
 
     async def _release(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent | None) -> bool:
         """Lets the snapshot go, once no content of it can come any more: one that is there then stays for
-        good, with what the storage has."""
-        if content is None or not belongs(content, snapshot):
-            if await self._has_content(snapshot):
-                return False  # it marks the snapshot
-            if (left := self._late.time_left(snapshot)) > 0:
-                self.queue.add_after(snapshot.key, left)
-                return False
+        good, with what the storage has. Also if one is retained: its user may delete that at once."""
+        has_content = content is not None and belongs(content, snapshot)
+        if not has_content and await self._has_content(snapshot):
+            return False  # it marks the snapshot
+        if (left := self._late.time_left(snapshot)) > 0:
+            self.queue.add_after(snapshot.key, left)
+            return False
         finalizers = [each for each in snapshot.metadata.finalizers if each not in FINALIZERS]
         await self.client.revise(snapshot, {"metadata": {"finalizers": finalizers or None}})
         return False
@@ -253,8 +254,9 @@ class SnapshotController(Controller[Key]):
         return answer.status == status_of(content, answer.status)
 
     async def _delete(self, snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
-        """Marks the content as that of a deleted snapshot and, unless the storage is to keep the snapshot,
-        deletes the content. A claim that is made of it may be newer than the cache."""
+        """Marks the content as that of a deleted snapshot: nothing is begun for it any more. Unless the
+        storage is to keep what it has, it deletes the content. A claim that is made of it may be newer than
+        the cache."""
         if BEING_DELETED not in content.metadata.annotations:
             claims = (await self.client.list(PersistentVolumeClaim, snapshot.namespace)).items
             if restored := [each for each in claims if snapshot.key in restored_from(each)]:
@@ -263,7 +265,7 @@ class SnapshotController(Controller[Key]):
             patch = {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
             content = await self.client.revise(content, patch, any_version=True)
             self._contents.accept(content)
-        if content.spec.deletion_policy == "Delete" and not content.deleting:
+        if not is_retained(content) and not content.deleting:
             await self.client.delete(VolumeSnapshotContent, content.name, uid=content.uid)
             return False  # its deletion marks the snapshot
         return True

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from mooring.controllers.snapshots.content_decisions import class_secret
+from mooring.controllers.snapshots.content_decisions import class_secret, handle_of, has_nothing
 from mooring.controllers.snapshots.names import (
     CONTENT_FINALIZER,
     DEFAULT_CLASS,
@@ -118,6 +118,9 @@ def decide(
         message = f"VolumeSnapshotContent {content.name} is of {reference.namespace}/{reference.name}"
         return Decision(Action.WAIT, Reason("SnapshotContentMismatch", message))
     if not content.spec.volume_snapshot_ref.uid:
+        if content.deleting:  # with what the storage keeps: it waits for no VolumeSnapshot
+            message = f"VolumeSnapshotContent {content.name} is being deleted"
+            return Decision(Action.WAIT, Reason("SnapshotContentMissing", message))
         return Decision(
             Action.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet")
         )
@@ -182,11 +185,21 @@ def _on_its_way_out(
             f"the snapshot stays until what is made of it has a volume: claim {', '.join(sorted(restored))}"
         )
         return Decision(Action.WAIT, Reason(STILL_RESTORED, message))
-    if content.spec.deletion_policy == "Retain" and marked:
+    if is_retained(content) and marked:
+        if handle_of(content) is None:
+            return Decision(
+                Action.WAIT, Reason("NotAnswered", "the storage may have taken what it is to keep")
+            )
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if marked and content.deleting:
         return Decision(Action.WAIT, Reason("Deleting", "the storage deletes the snapshot first"))
     return Decision(Action.DELETE_CONTENT, Reason("Deleting", "the storage deletes the snapshot first"))
+
+
+def is_retained(content: VolumeSnapshotContent) -> bool:
+    """Whether it stays when its VolumeSnapshot goes, with what the storage keeps, or may have taken: of
+    nothing, nothing is kept."""
+    return content.spec.deletion_policy == "Retain" and not has_nothing(content)
 
 
 def belongs(content: VolumeSnapshotContent, snapshot: VolumeSnapshot) -> bool:

@@ -77,6 +77,8 @@ class SnapshotterController(Controller[str]):
         stored on the content, and what the API server refuses, too: its VolumeSnapshot says it then."""
         try:
             match action:
+                case Action.HOLD:
+                    return await self._hold(content)
                 case Action.TAKE:
                     return await self._take_snapshot(content, plugin)
                 case Action.ANSWERED:
@@ -104,6 +106,12 @@ class SnapshotterController(Controller[str]):
         return None
 
     # --- take
+
+    async def _hold(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
+        """Also one that a user has written for what the storage keeps already, as upstream's controller does:
+        else it would go at once when it is deleted, and what the storage keeps would stay."""
+        finalizers = [*content.metadata.finalizers, CONTENT_FINALIZER]
+        return self._accept(await self.client.revise(content, {"metadata": {"finalizers": finalizers}}))
 
     async def _take_snapshot(
         self, content: VolumeSnapshotContent, plugin: SnapshottableVolumePlugin
@@ -147,11 +155,8 @@ class SnapshotterController(Controller[str]):
             content = await self._still_held(content)
             if _is_begun(content) and content.uid in self._signed:
                 return content
-        finalizers = list(dict.fromkeys((*content.metadata.finalizers, CONTENT_FINALIZER)))
         marked = {"annotations": {BEING_CREATED: content.metadata.resource_version}}
-        answer = self._accept(
-            await self.client.revise(content, {"metadata": marked | {"finalizers": finalizers}})
-        )
+        answer = self._accept(await self.client.revise(content, {"metadata": marked}))
         if self._contents.knows(content):  # else its end was told already
             self._signed.add(content.uid)
         return answer
@@ -217,9 +222,8 @@ class SnapshotterController(Controller[str]):
 
 
 def _is_begun(content: VolumeSnapshotContent) -> bool:
-    """Whether it is held, and the storage may have been asked for its snapshot."""
-    asked = BEING_CREATED in content.metadata.annotations or bool(handle_of(content))
-    return asked and CONTENT_FINALIZER in content.metadata.finalizers
+    """Whether the storage may have been asked for its snapshot."""
+    return BEING_CREATED in content.metadata.annotations or bool(handle_of(content))
 
 
 def _status(taken: Snapshot) -> dict[str, Any]:

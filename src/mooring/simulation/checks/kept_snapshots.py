@@ -55,6 +55,8 @@ def _of_snapshot(snapshot: VolumeSnapshot, objects: KeptObjects) -> Iterator[str
         if content is None:
             if claim is not None and not claim.going and claim.status.phase == "Bound":
                 yield f"VolumeSnapshot {snapshot.name} of claim {claim.metadata.name} has no content"
+        elif content.spec.source.snapshot_handle in objects.alive and not content.deleting:
+            yield f"VolumeSnapshot {snapshot.name} has what the storage keeps, and is not ready ({_error(content)})"
         elif not _has_lost_its_disk(content, objects):
             yield f"VolumeSnapshot {snapshot.name} is not ready ({_error(content)})"
 

@@ -48,7 +48,7 @@ from mooring.simulation.cluster.fencing import PROCESS as FENCING
 from mooring.simulation.cluster.fencing import asks_peers, create_fencing, fences_itself, make_devices
 from mooring.simulation.cluster.part import Part
 from mooring.simulation.cluster.scenario import Scenario
-from mooring.simulation.cluster.snapshot_class import create_snapshot_class
+from mooring.simulation.cluster.snapshot_class import create_snapshot_classes
 from mooring.simulation.cluster.workloads import (
     GROWING,
     KEPT,
@@ -426,7 +426,7 @@ class SimulatedCluster:
         if not NAMED.isdisjoint(self.scenario.workloads.values()):
             await self.api.create(StorageClass, by_hand | {"metadata": {"name": NAMED_CLASS}})
         if self.array.keeps:
-            await create_snapshot_class(self.api, DRIVERS[self.scenario.driver])
+            await create_snapshot_classes(self.api, DRIVERS[self.scenario.driver])
         if self.array.modifies:
             await create_attribute_classes(self.api, DRIVERS[self.scenario.driver])
         if self.scenario.fencing:
@@ -451,6 +451,11 @@ class SimulatedCluster:
                 await asyncio.sleep(2)
             else:
                 return
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the last fault is over."""
+        return max(self.scenario.heal_s - asyncio.get_running_loop().time(), 0.0)
 
     @property
     def shuts_out(self) -> bool:

@@ -101,8 +101,9 @@ EC2_FAULTS: dict[str, str] = {
     "ec2-puts-off": "ec2",  # it answers with an error, and does later what it was asked for
 }
 """In place of those of the array where the storage is a cloud's."""
-COPYING = ("take-snapshot", "delete-snapshot", "restore-snapshot", "copy-claim")
-"""A user takes a snapshot of a claim, deletes one, makes a claim of one, or a claim of a claim."""
+COPYING = ("take-snapshot", "delete-snapshot", "restore-snapshot", "copy-claim", "adopt-snapshot")
+"""A user takes a snapshot of a claim, deletes one, makes a claim of one, or a claim of a claim, or hands on
+what the storage keeps of one."""
 MODIFYING = ("name-attributes", "replace-attributes")
 """A claim names another VolumeAttributesClass, and perhaps soon one more; such a class is made anew."""
 ACTIONS: dict[str, str] = {

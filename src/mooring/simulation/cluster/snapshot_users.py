@@ -18,7 +18,8 @@ from mooring.kube.errors import KubeError, NotFound
 from mooring.kube.objects import PersistentVolumeClaim, Pod
 from mooring.kube.objects.snapshots import GROUP, VolumeSnapshot, VolumeSnapshotContent
 from mooring.simulation.cluster.plan import PlanStep
-from mooring.simulation.cluster.snapshot_class import SNAPSHOT_CLASS
+from mooring.simulation.cluster.snapshot_class import RETAINED_CLASS, SNAPSHOT_CLASS
+from mooring.simulation.cluster.snapshot_heirs import SnapshotHeirs
 from mooring.simulation.cluster.users import Users, insist
 from mooring.simulation.cluster.workloads import NAMESPACE, copy_of
 from mooring.simulation.engine.randomness import stream
@@ -39,8 +40,9 @@ CUT_SHORT = 2
 PATIENCE_S = 150.0
 """So long a user waits for the pod that uses a copy."""
 LOOK_S = 5.0
-STAY = 0.4
-"""The share of snapshots that stay until the end of a run."""
+STAY, RETAINED = 0.4, 0.2
+"""The share of snapshots that stay until the end of a run, and of those that the storage is to keep when they
+are deleted."""
 
 
 class SnapshotUsers:
@@ -48,6 +50,7 @@ class SnapshotUsers:
 
     def __init__(self, users: Users) -> None:
         self._users, self._cluster, self._api = users, users.cluster, users.api
+        self._heirs = SnapshotHeirs(users.cluster)
         self._made = 0
 
     async def take_snapshot(self, step: PlanStep) -> None:
@@ -92,6 +95,16 @@ class SnapshotUsers:
             self._cluster.user.start(self._delete_claim(claim, pod))
         await self._copy(step, {"kind": "PersistentVolumeClaim", "name": claim})
 
+    async def adopt_snapshot(self, step: PlanStep) -> None:
+        """What the storage keeps of one that is there, or is taken for it, is handed on to another (`how`:
+        `snapshot_heirs`)."""
+        name = await self._snapshot(step, RETAINED_CLASS)
+        if not name:
+            _, claim = await self._one_of(step)
+            name = await self._take(claim, step, RETAINED_CLASS) if claim else ""
+        if name:
+            self._cluster.user.start(self._hand_on(name, step))
+
     # --- claims and snapshots
 
     async def _one_of(self, step: PlanStep) -> tuple[Pod | None, str]:
@@ -100,30 +113,44 @@ class SnapshotUsers:
         claims = [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []
         return pod, claims[0] if claims else ""
 
-    async def _snapshot(self, step: PlanStep) -> str:
-        """One of a workload's snapshots; "": there is none."""
+    async def _snapshot(self, step: PlanStep, of_class: str = "") -> str:
+        """One of a workload's snapshots, of that class if it names one; "": there is none."""
         found = (await self._api.list(VolumeSnapshot, NAMESPACE, label_selector=f"{OF}={step.on}")).items
-        names = sorted(each.name for each in found if not each.deleting)
+        names = sorted(
+            each.name
+            for each in found
+            if not each.deleting and of_class in ("", each.spec.volume_snapshot_class_name)
+        )
         return names[int(1000 * step.value) % len(names)] if names else ""
 
     async def _delete_claim(self, claim: str, pod: Pod) -> None:
         await self._cluster.as_user(lambda: self._api.delete(PersistentVolumeClaim, claim, NAMESPACE))
         await self._cluster.as_user(lambda: self._api.delete(Pod, pod.name, NAMESPACE, uid=pod.uid))
 
-    async def _take(self, claim: str, step: PlanStep) -> str:
-        self._made += 1
-        name = f"snapshot-{self._made}"
-        spec = {"source": {"persistentVolumeClaimName": claim}, "volumeSnapshotClassName": SNAPSHOT_CLASS}
+    async def _take(self, claim: str, step: PlanStep, of_class: str = "") -> str:
+        name = self._name()
+        retained = stream(self._cluster.seed, f"class of {name}").random() < RETAINED
+        of_class = of_class or (RETAINED_CLASS if retained else SNAPSHOT_CLASS)
+        spec = {"source": {"persistentVolumeClaimName": claim}, "volumeSnapshotClassName": of_class}
         body = {"metadata": {"name": name, "labels": {OF: step.on}}, "spec": spec}
         await self._cluster.as_user(lambda: self._api.create(VolumeSnapshot, body, NAMESPACE))
         self._cluster.user.start(self._look_after(name))
         return name
 
+    async def _hand_on(self, name: str, step: PlanStep) -> None:
+        heir = self._name()
+        if await self._heirs.hand_on(name, heir, {OF: step.on}, step):
+            await self._look_after(heir)
+
+    def _name(self) -> str:
+        self._made += 1
+        return f"snapshot-{self._made}"
+
     async def _look_after(self, name: str) -> None:
         """Deletes a snapshot after a while, or if nothing can come of it any more."""
         chance = stream(self._cluster.seed, f"life of {name}")
         stays = chance.random() < STAY
-        await self._until_healed(chance.expovariate(1 / PATIENCE_S) if not stays else self._left_s())
+        await self._until_healed(chance.expovariate(1 / PATIENCE_S) if not stays else self._cluster.left_s)
         while stays and not await self._is_hopeless(name):
             if await self._is_ready(name):
                 return
@@ -139,11 +166,14 @@ class SnapshotUsers:
 
     async def _is_hopeless(self, name: str) -> bool:
         """Whether users have taken away what it was to be taken of: its claim, or (who strips finalizers does
-        that) the disk."""
+        that) the disk; or the content that it names."""
         try:
             snapshot = await self._api.get(VolumeSnapshot, name, NAMESPACE)
             if snapshot.deleting or snapshot.status.ready_to_use:
                 return False
+            if named := snapshot.spec.source.volume_snapshot_content_name:
+                content = await self._api.find(VolumeSnapshotContent, named)
+                return content is None or content.deleting
             content = await self._api.find(VolumeSnapshotContent, f"snapcontent-{snapshot.uid}")
             if content is not None:
                 return not self._cluster.has_disk(content.spec.source.volume_handle or "")
@@ -163,7 +193,7 @@ class SnapshotUsers:
         for kind, body in copy_of(name, source):
             await self._cluster.as_user(lambda k=kind, b=body: self._api.create(k, b, NAMESPACE))
         lasts_s = step.value if step.how == CUT_SHORT else PATIENCE_S
-        self._cluster.user.start(self._tidy_up(name, min(lasts_s, self._left_s())))
+        self._cluster.user.start(self._tidy_up(name, min(lasts_s, self._cluster.left_s)))
 
     async def _tidy_up(self, name: str, seconds: float) -> None:
         until = asyncio.get_running_loop().time() + seconds
@@ -181,9 +211,5 @@ class SnapshotUsers:
             return pod is None or pod.finished
         return False
 
-    def _left_s(self) -> float:
-        """Until the last fault is over."""
-        return max(self._cluster.scenario.heal_s - asyncio.get_running_loop().time(), 0.0)
-
     async def _until_healed(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, self._left_s()))
+        await asyncio.sleep(min(seconds, self._cluster.left_s))

@@ -105,6 +105,7 @@ STEPS: Mapping[str, str] = {
     "take-snapshot": "a user takes a snapshot of a claim of {on}",
     "delete-snapshot": "a snapshot of a claim of {on} is deleted",
     "restore-snapshot": "a claim is made of a snapshot of {on}",
+    "adopt-snapshot": "what the storage keeps of a snapshot of {on} is handed on",
     "copy-claim": "a claim is made that is a copy of one of {on}",
     "name-attributes": "a claim of {on} names another VolumeAttributesClass",
     "replace-attributes": "a VolumeAttributesClass is deleted, and made anew",

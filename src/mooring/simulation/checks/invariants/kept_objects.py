@@ -168,6 +168,7 @@ class KeptObjects:
     def _content(self, content: VolumeSnapshotContent) -> None:
         uid, handle = content.spec.volume_snapshot_ref.uid or "", handle_of(content)
         self.contents[content.name] = content
+        self.retained.discard(handle)
         snapshot = self.snapshots.get(uid)
         if snapshot is None:
             return

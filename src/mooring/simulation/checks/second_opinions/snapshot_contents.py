@@ -17,10 +17,9 @@ from mooring.kube.objects import SecretReference
 from mooring.kube.objects.snapshots import VolumeSnapshotContent
 from mooring.simulation.checks.second_opinions import near_snapshots
 from mooring.simulation.checks.second_opinions.question import Question
-from mooring.simulation.checks.second_opinions.snapshots import GOES, NAMES, OF_CONTENT
+from mooring.simulation.checks.second_opinions.snapshots import GOES, NAMES, OF_CONTENT, UNANSWERED
 from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 
-UNANSWERED = f"{NAMES}volumesnapshot-being-created"
 OURS = "csi.storage.k8s.io/"
 """Before parameters that no storage gets."""
 
@@ -32,7 +31,12 @@ def of_step(answer: Decision[Action], content: VolumeSnapshotContent) -> Iterato
 
 
 def _of_the_request(content: VolumeSnapshotContent) -> Action:
-    """It is asked for until it is ready; then nothing is unanswered any more."""
+    """It is held first, also one of a user (upstream: `NeedToAddContentFinalizer`), and asked for until it
+    is ready; then nothing is unanswered any more. For a VolumeSnapshot that is deleted nothing is begun."""
+    if OF_CONTENT not in content.metadata.finalizers:
+        return Action.HOLD
+    if GOES in content.metadata.annotations and not is_begun(content):
+        return Action.SETTLED
     if not content.status.ready_to_use:
         return Action.TAKE
     return Action.ANSWERED if UNANSWERED in content.metadata.annotations else Action.SETTLED
@@ -53,6 +57,11 @@ def _of_the_end(content: VolumeSnapshotContent) -> Action:
         if UNANSWERED in notes:
             return Action.TAKE
     return Action.RELEASE
+
+
+def is_begun(content: VolumeSnapshotContent) -> bool:
+    """Whether the storage has its snapshot, or may have it."""
+    return bool(_handle(content)) or UNANSWERED in content.metadata.annotations
 
 
 def _handle(content: VolumeSnapshotContent) -> str | None:

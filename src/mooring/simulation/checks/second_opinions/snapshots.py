@@ -31,6 +31,7 @@ NAMES = "snapshot.storage.kubernetes.io/"
 HELD = {f"{NAMES}volumesnapshot-bound-protection", f"{NAMES}volumesnapshot-as-source-protection"}
 GOES, DEFAULT = f"{NAMES}volumesnapshot-being-deleted", f"{NAMES}is-default-class"
 OF_CONTENT = f"{NAMES}volumesnapshotcontent-bound-protection"
+UNANSWERED = f"{NAMES}volumesnapshot-being-created"
 
 
 def is_its(content: VolumeSnapshotContent | None, snapshot: VolumeSnapshot) -> bool:
@@ -71,8 +72,12 @@ def _of_the_end(
         return Action.RELEASE
     if GOES not in content.metadata.annotations:
         return Action.WAIT if restored else Action.DELETE_CONTENT
+    handles = (content.status.snapshot_handle, content.spec.source.snapshot_handle)
     if content.spec.deletion_policy == "Retain":
-        return Action.RELEASE
+        if any(handles):
+            return Action.RELEASE
+        if UNANSWERED in content.metadata.annotations:
+            return Action.WAIT
     return Action.WAIT if content.deleting else Action.DELETE_CONTENT
 
 
@@ -89,8 +94,8 @@ def _of_the_beginning(snapshot: VolumeSnapshot, claim: PersistentVolumeClaim | N
 def _of_its_content(snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> Action:
     if not is_its(content, snapshot):
         return Action.WAIT
-    if not content.spec.volume_snapshot_ref.uid:
-        return Action.BIND
+    if not content.spec.volume_snapshot_ref.uid:  # bound to none, it goes without waiting
+        return Action.WAIT if content.deleting else Action.BIND
     if [*_untold(snapshot.status, content, snapshot.status)]:
         return Action.COPY_STATUS
     return Action.WAIT if content.status.error is not None else Action.SETTLED
