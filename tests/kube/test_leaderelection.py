@@ -31,8 +31,15 @@ class Candidate:
         self.client: Client
         self.wire: FaultyTransport
         self.client, self.wire = faulty_client(api.server)
+        self.slept = 0.0
         self.elector = LeaderElector(
-            self.client, NAME, identity=identity, now=api.now, random=Random(identity), timing=Timing()
+            self.client,
+            NAME,
+            identity=identity,
+            now=api.now,
+            random=Random(identity),
+            timing=Timing(),
+            clock=lambda: clock() + self.slept,
         )
         self.led: list[tuple[float, float]] = []
         self.guarded: Client | None = None
@@ -184,6 +191,41 @@ def test_after_the_deadline_no_request_of_the_work_is_sent_even_if_it_ignores_it
         assert set(kinds[kinds.index("cancelled") + 1 :]) == {"refused"}
         assert all(time <= 15 for time, kind in outcomes if kind == "sent")
         task.cancel()
+
+    play(story)
+
+
+def test_who_wakes_up_after_its_machine_has_slept_does_not_lead(play: Play):
+    """The event loop's clock stands while a machine sleeps, and the next one has taken the lease."""
+
+    async def story(api: Any):
+        only = Candidate(api, "a")
+        await asyncio.sleep(5)
+        assert only.leads
+        assert only.guarded is not None
+        only.slept = 3600.0
+        assert not only.leads
+        with pytest.raises(NotLeading):
+            only.guarded.check_leading()
+        with pytest.raises(NotLeading):
+            await only.guarded.create(ConfigMap, {"metadata": {"name": "late"}}, "default")
+        await asyncio.sleep(10)
+        assert only.leads, "it has stood by, and leads anew"
+        assert len(only.led) == 1
+
+    play(story)
+
+
+def test_a_renewal_that_was_sent_before_its_machine_slept_counts_from_then(play: Play):
+    async def story(api: Any):
+        only = Candidate(api, "a")
+        await asyncio.sleep(5)
+        renewal = only.wire.hold(request("PATCH", NAME))
+        await renewal.arrived.wait()
+        only.slept = 3600.0
+        renewal.release()
+        await asyncio.sleep(0.1)
+        assert len(only.led) == 1, "its answer does not make it lead on"
 
     play(story)
 

@@ -10,8 +10,9 @@ Guarantees:
   deleted is not released: its holder is waited for all the same (client-go's candidates are not so patient).
 - *A leader stops before its lease can be taken*: its time counts from the moment before its last successful
   renewal was sent. `renew_deadline` after that moment the work is cancelled, and no write of the work is sent
-  any more, even if the event loop was blocked meanwhile or the work ignores its cancellation. (A write in
-  flight cannot be called back: a write that depends on a decision carries a resourceVersion for that.)
+  any more, even if the event loop was blocked or the machine asleep meanwhile, or the work ignores its
+  cancellation. (A write in flight cannot be called back: a write that depends on a decision carries a
+  resourceVersion for that. A virtual machine that its host stops and resumes notices nothing of it.)
 - *A candidate is ready*: while it stands by it keeps its caches filled; it cannot write then.
 - *One write wins*: each write of the lease carries the resourceVersion that it was computed from.
 - The lease is released only after the work has ended; after a release the next candidate need not wait.
@@ -40,7 +41,7 @@ from mooring.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from mooring.kube.metrics import note_leading
 from mooring.kube.objects import Lease
 from mooring.kube.selectors import field_equals
-from mooring.kube.times import Now, format_micro_time
+from mooring.kube.times import Now, boottime, format_micro_time
 from mooring.kube.transport import Request, Response, Transport
 
 log = structlog.get_logger(component="leaderelection")
@@ -99,7 +100,8 @@ class Timing(NamedTuple):
 
 
 class LeaderElector:
-    """A candidate for the lease `name`. `identity` must be its alone: after a restart it is another."""
+    """A candidate for the lease `name`. `identity` must be its alone: after a restart it is another. `clock`:
+    seconds, which count on while the machine sleeps."""
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class LeaderElector:
         random: Random,
         namespace: str = NAMESPACE,
         timing: Timing = Timing(),  # noqa: B008 - immutable
+        clock: Callable[[], float] = boottime,
     ) -> None:
         if not timing.retry_period * JITTER < timing.renew_deadline < timing.lease_duration:
             raise ValueError(f"{timing}: it must be 1.2 × retry_period < renew_deadline < lease_duration")
@@ -121,15 +124,17 @@ class LeaderElector:
         self._now = now
         self._random = random
         self._timing = timing
+        self._clock = clock
         self._lease: Lease | None = None  # the record as last seen
         self._seen_at = 0.0  # when that record was first seen
-        self._deadline = 0.0  # until then this candidate leads
+        self._deadline = 0.0  # until then this candidate leads, by the event loop's clock
+        self._ends = 0.0  # and until then by the one that does not stand while the machine sleeps
         self._deleted_until = 0.0  # until then another may lead whose record is gone
 
     @property
     def leading(self) -> bool:
         """Whether the work may act at this moment."""
-        return asyncio.get_running_loop().time() < self._deadline
+        return asyncio.get_running_loop().time() < self._deadline and self._clock() < self._ends
 
     async def run(self, work: Work) -> None:
         """Stands by until the lease is ours, then runs `work` once; stands by again when the lease is lost.
@@ -221,8 +226,7 @@ class LeaderElector:
     async def _attempt(self) -> bool:
         """Tries once to take or to renew the lease; whether we lead. Failures of the API server are not
         raised."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, sent = asyncio.get_running_loop().time(), self._clock()
         # Two attempts fit before the deadline, and a renewal that hangs does not outlast it.
         limit = began + self._timing.renew_deadline / 2
         try:
@@ -234,6 +238,7 @@ class LeaderElector:
             log.info("lease not written", lease=self.name, error=str(error) or "no answer in time")
         else:
             self._deadline = began + self._timing.renew_deadline if taken else 0.0
+            self._ends = sent + self._timing.renew_deadline
         return self.leading
 
     async def _take(self) -> bool:

@@ -36,7 +36,7 @@ from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Event, Node, Pod, Secret
 from mooring.kube.selectors import field_equals
-from mooring.kube.times import Now, format_time
+from mooring.kube.times import Now, boottime, format_time
 from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
@@ -54,7 +54,7 @@ from mooring.node.pods.worker import PodWorker
 from mooring.node.registration import Registration
 from mooring.node.runtime import Runtime
 from mooring.node.self_fence.ending import end_everything, kill_pods
-from mooring.node.self_fence.keeper import LeaseLost, SelfFence, boottime
+from mooring.node.self_fence.keeper import LeaseLost, SelfFence
 from mooring.node.self_fence.watchdog import Watchdog, WatchdogRefused
 from mooring.node.standalone import NoNode
 from mooring.node.static.mirrors import Mirrors

@@ -13,12 +13,12 @@ It knows no API: `node_lease` tells it of renewals, and writes what it announces
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
+from mooring.kube.times import boottime
 from mooring.node.self_fence.watchdog import Armed, Watchdog, WatchdogRefused
 from mooring.volumes.self_fence import MOST_WORDS, Announcement, encoded
 
@@ -28,11 +28,6 @@ ENDING = 0.25
 """Of the limit: so much longer the machine has until it is reset, to end pods and unmount."""
 
 log = structlog.get_logger("node-agent")
-
-
-def boottime() -> float:
-    """Seconds since the machine's start, those included in which it slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseLost(Exception):

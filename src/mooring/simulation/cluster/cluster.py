@@ -248,7 +248,15 @@ class SimulatedCluster:
             await make(client).run()
             return
         identity, chance = f"{name} {part.life}", stream(self.seed, f"lease of {name} {part.life}")
-        elector = LeaderElector(client, name, identity=identity, now=now, random=chance, timing=LEASE)
+        elector = LeaderElector(
+            client,
+            name,
+            identity=identity,
+            now=now,
+            random=chance,
+            timing=LEASE,
+            clock=asyncio.get_running_loop().time,
+        )
         await elector.run_candidate(make)
 
     def _make_ec2(self) -> Ec2:
