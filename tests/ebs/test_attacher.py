@@ -417,6 +417,55 @@ def test_nothing_is_attached_for_a_caller_that_has_gone_while_the_data_was_waite
     run(story())
 
 
+def test_nothing_is_detached_for_a_caller_that_has_gone_long_ago(run) -> None:
+    """Another driver, whose caller leads by now, has detached the volume, and attached it there again."""
+
+    async def story() -> None:
+        ec2 = ec2_that(lambda at: on("detaching") if 1 < at < 50 else on("attached"))
+        attaching = attacher(ec2)
+        with due_in(15), pytest.raises(CsiError, match="has gone") as told:
+            await attaching.detach(VOLUME, NODE)
+        assert told.value.code is Code.ABORTED
+        assert [action for _, action, _ in ec2.calls] == ["DetachVolume"]
+        with due_in(15), pytest.raises(TimeoutError):  # who asks again is heard
+            async with asyncio.timeout(3):
+                await attaching.detach(VOLUME, NODE)
+        assert [action for _, action, _ in ec2.calls] == ["DetachVolume"] * 2
+
+    run(story())
+
+
+def test_nothing_is_attached_for_a_caller_that_has_gone_long_ago(run) -> None:
+    async def story() -> None:
+        ec2 = ec2_that(
+            lambda at: on("attached") if ec2.calls else volume("creating" if at < 60 else "available")
+        )
+        attaching = attacher(ec2)
+        with due_in(15), pytest.raises(CsiError, match="has gone") as told:
+            await attaching.attach(VOLUME, NODE, False)
+        assert told.value.code is Code.ABORTED
+        assert ec2.calls == []
+        with due_in(15):  # who asks again is answered
+            assert await attaching.attach(VOLUME, NODE, False) == FIRST
+
+    run(story())
+
+
+@pytest.mark.parametrize("patience_s", [15.0, None])
+def test_a_caller_that_has_just_gone_or_waits_for_ever_is_served(run, patience_s: float | None) -> None:
+    """EC2 may be slow to answer; who asks again then finds it done."""
+
+    async def story() -> None:
+        ends = 30 if patience_s else 300
+        ec2 = ec2_that(
+            lambda at: on("attached") if ec2.calls else volume("creating" if at < ends else "available")
+        )
+        with due_in(patience_s):
+            assert await attacher(ec2).attach(VOLUME, NODE, False) == FIRST
+
+    run(story())
+
+
 def test_a_volume_whose_data_cannot_be_asked_about_is_not_attached(run) -> None:
     async def story() -> None:
         ec2 = ec2_that(lambda at: volume())

@@ -2,7 +2,8 @@
 
 An operation may outlive its caller. A caller that retries meanwhile gets ABORTED with the text that the
 operation reported here last; the sidecar writes it into an event or a status, where people see it. What must
-not be begun for a caller that has gone (it may be done elsewhere since, and undone) is done `while_it_waits`.
+not be begun for a caller that has gone (it may be done elsewhere since, and undone) is done `while_it_waits`;
+what may be, for a while, after `check_not_forgotten`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
+
+from mooring.csi.errors import Code, CsiError
+
+FORGOTTEN_S = 30.0
+"""Seconds after which a caller that has gone may count its call as over: Mooring's attacher does so after 45,
+for the usual call of 15. An EC2 that carries out what it is asked for takes a few more."""
 
 
 @dataclass
@@ -44,10 +51,18 @@ def due_in(timeout_s: float | None) -> Generator[None]:
         _deadline.reset(token)
 
 
-def is_overdue() -> bool:
-    """Whether the caller of the current task does not wait any longer."""
+def is_overdue(by: float = 0.0) -> bool:
+    """Whether the caller of the current task does not wait any longer, for so many seconds."""
     deadline = _deadline.get()
-    return deadline is not None and asyncio.get_running_loop().time() >= deadline
+    return deadline is not None and asyncio.get_running_loop().time() >= deadline + by
+
+
+def check_not_forgotten(what: str) -> None:
+    """Before the storage is asked to change something, in an operation that goes on without its caller, or in
+    a process that may have stood still. Raises CsiError (ABORTED) if the caller has gone long ago: what it
+    wanted may be done since by another process, and undone. Who asks again is heard."""
+    if is_overdue(FORGOTTEN_S):
+        raise CsiError(Code.ABORTED, f"{what}: who asked for it has gone {FORGOTTEN_S:g} s ago: try again")
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 import structlog
 
-from mooring.csi.driver.progress import is_overdue, waits_for
+from mooring.csi.driver.progress import check_not_forgotten, is_overdue, waits_for
 from mooring.csi.errors import Code, CsiError
 from mooring.ebs.controller_service.attachment_steps import STUCK_S, Step, next_step, shown
 from mooring.ebs.controller_service.detaches import PendingDetaches
@@ -185,6 +185,7 @@ class Attacher:
         """Sends AttachVolume. Returns whether an attachment may now be in flight; False if the device name is
         taken. Raises every error that ends the operation."""
         volume_id, device = request["VolumeId"], request["Device"]
+        check_not_forgotten(f"volume {volume_id} is not attached to {request['InstanceId']}")
         try:
             await self._api.call("AttachVolume", request)
             work.device, work.refusal = device, ""
@@ -287,6 +288,7 @@ class Attacher:
 
     async def _request_detach(self, volume_id: str, node: str) -> bool:
         """Sends DetachVolume. Returns whether EC2 answers that there is nothing to detach."""
+        check_not_forgotten(f"volume {volume_id} is not detached from {node}")
         try:
             await self._api.call("DetachVolume", {"VolumeId": volume_id, "InstanceId": node})
         except Ec2Error as error:
