@@ -15,6 +15,7 @@ from mooring.volumes.names import (
     CONTROLLER_MANAGED,
     DETACHED,
     DETACHING,
+    FORCE_DETACH_REPORT,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
     NODE_MACHINE,
@@ -34,6 +35,7 @@ def record(**changes: Any) -> VolumeAttachment:
         BROKEN: "by me",
         DETACHING: "t",
         FORCE_DETACH_SINCE: T1,
+        FORCE_DETACH_REPORT: "r1",
         NODE_ABSENT_SINCE: T2,
         DETACHED: T2,
     }
@@ -56,6 +58,7 @@ def test_all_that_a_record_says_is_read():
         created=T0,
         epoch=5,
         force_since=T1,
+        force_report="r1",
         absent_since=T2,
         broken="by me",
         detached=True,

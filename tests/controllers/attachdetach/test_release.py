@@ -114,6 +114,15 @@ def test_a_timer_that_has_not_begun_is_begun_and_one_that_runs_says_when_it_is_d
     assert "2030-01-01T00:15:50Z" in running.reason.message
 
 
+def test_a_timer_counts_for_the_silence_in_which_it_has_begun():
+    """The controller may have been away while the node answered, and fell silent once more."""
+    begun = held(force_since=LONG_AGO, force_report="r1")
+    assert outcome(silent(the_node(report="r1")), begun, terms()) == "+ForceDetachTimeout"
+    anew = may_release(silent(the_node(report="r2")), begun, terms())
+    assert (anew.allowed, anew.begin, anew.after) == (False, "mooring.dev/force-detach-since", 0.0)
+    assert "2030" not in anew.reason.message
+
+
 def test_a_timer_is_over_at_the_moment_at_which_it_is_due():
     """The volume is looked at then, and not again."""
     assert may_release(silent(), held(force_since=JUST_NOW), terms(10.0)).forced
@@ -295,3 +304,18 @@ def test_a_machine_without_a_uuid_is_called_as_its_provider_does():
     said = may_release(silent(of_provider), held(machine=" cloud:///i-1"), terms(0.0)).reason.message
     assert "the one that had this name before (cloud:///i-1)" in said
     assert said.endswith("mooring node confirm-dead n0 --machine cloud:///i-1")
+
+
+@pytest.mark.parametrize(
+    ("there", "attachment"),
+    [
+        (silent(the_node(report="r2")), held(force_since=LONG_AGO)),
+        (None, held(force_since=LONG_AGO, force_report="r1")),
+        (taken(), of_former(force_since=LONG_AGO, force_report="r1")),
+    ],
+    ids=["it does not say so", "its Node is gone", "another machine has its name"],
+)
+def test_a_timer_counts_where_nothing_shows_that_its_node_has_answered(
+    there: NodeState | None, attachment: Attachment
+):
+    assert outcome(there, attachment, terms()) == "+ForceDetachTimeout"

@@ -154,6 +154,7 @@ def records(draw: st.DrawFn) -> VolumeAttachment:
         names.DETACHED: ["t"],
         names.NODE_UID: ["u"],
         names.FORCE_DETACH_SINCE: ["t"],
+        names.FORCE_DETACH_REPORT: ["r"],
         names.NODE_ABSENT_SINCE: ["t"],
         names.BROKEN: ["by me"],
         names.NODE_MACHINE: ["m p"],
@@ -191,7 +192,7 @@ def test_what_a_volume_attachment_does_not_say_is_objected_to(name: str, record:
 
 
 @pytest.mark.parametrize(
-    "name", ["node_uid", "machine", "broken", "force_since", "absent_since", "attach_error"]
+    "name", ["node_uid", "machine", "broken", "force_since", "force_report", "absent_since", "attach_error"]
 )
 @given(records())
 def test_another_word_of_a_volume_attachment_is_objected_to(name: str, record: VolumeAttachment):

@@ -112,6 +112,7 @@ def attachments(draw: st.DrawFn, node: str) -> Attachment:
         created=draw(st.sampled_from(["", LONG_AGO, JUST_NOW])),
         epoch=draw(st.sampled_from([0, 3, 4])),
         force_since=draw(SINCE),
+        force_report=draw(st.sampled_from(["", "r1", "r2"])),
         absent_since=draw(SINCE),
         broken=draw(st.sampled_from(["", "", "", "", "by me"])),
         evidence=Evidence(**about) if said == "evidence" else None,

@@ -29,6 +29,7 @@ from mooring.controllers.attachdetach.release import (
     is_fenced,
     is_same_node,
     may_release,
+    report_of,
 )
 from mooring.controllers.attachdetach.state import (
     Action,
@@ -46,7 +47,7 @@ from mooring.kube.objects import Node
 from mooring.kube.reason import Reason
 from mooring.kube.times import format_micro_time
 from mooring.volumes.attachment_lock import may_open
-from mooring.volumes.names import FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
+from mooring.volumes.names import FORCE_DETACH_REPORT, FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
 
 __all__ = [
     "Action",
@@ -151,9 +152,14 @@ def _timers_to_erase(
     """Returns the annotations of timers that run without reason: the volume is wanted again,
     or the node answers."""
     answers = node is not None and node.ready != "Unknown"
-    running = {FORCE_DETACH_SINCE: attachment.force_since, NODE_ABSENT_SINCE: attachment.absent_since}
+    running = {
+        FORCE_DETACH_SINCE: attachment.force_since,
+        FORCE_DETACH_REPORT: attachment.force_report,
+        NODE_ABSENT_SINCE: attachment.absent_since,
+    }
     over = {
         FORCE_DETACH_SINCE: demand is not None or answers,
+        FORCE_DETACH_REPORT: demand is not None or answers,
         NODE_ABSENT_SINCE: demand is not None or node is not None,
     }
     return tuple((name, None) for name, since in running.items() if since and over[name])
@@ -167,7 +173,8 @@ def _about_unwanted(state: VolumeState, attachment: Attachment, node: NodeState 
     if node is not None and attachment.marked:
         return VolumeDecision(Action.RESTORE, reason, attachment.node)
     if verdict.begin:
-        begun = ((verdict.begin, format_micro_time(state.terms.now)),)
+        since = (verdict.begin, format_micro_time(state.terms.now))
+        begun = (since, (FORCE_DETACH_REPORT, report_of(node, attachment) or None))
         return VolumeDecision(Action.NOTE, reason, attachment.node, notes=begun)
     if (
         node is not None

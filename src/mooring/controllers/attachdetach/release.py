@@ -201,7 +201,7 @@ def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> Rele
     limit = terms.policy.force_detach_after
     if not (limit and terms.revokes):
         return refusal
-    if not attachment.force_since:
+    if not attachment.force_since or _has_answered(node, attachment):
         return replace(refusal, begin=FORCE_DETACH_SINCE)
     left = limit - _elapsed(attachment.force_since, terms)
     if left > 0:
@@ -214,6 +214,20 @@ def _timer(node: NodeState | None, attachment: Attachment, terms: Terms) -> Rele
         f"node {attachment.node} has not answered since {attachment.force_since}, longer than {limit:g} s"
     )
     return _force("ForceDetachTimeout", f"{silence}; the storage cuts it off")
+
+
+def report_of(node: NodeState | None, attachment: Attachment) -> str:
+    """The last report of the machine that has the volume; "" if its Node does not tell."""
+    if node is None or node.node is None or is_another_machine(node, attachment):
+        return ""
+    return last_report(node.node)
+
+
+def _has_answered(node: NodeState | None, attachment: Attachment) -> bool:
+    """Whether its node has reported since the timer began, when no controller may have looked: then this is
+    another silence, for which the timer has not run."""
+    known, now = attachment.force_report, report_of(node, attachment)
+    return bool(known and now) and known != now
 
 
 def _refusal(node: NodeState | None, attachment: Attachment) -> ReleaseDecision:

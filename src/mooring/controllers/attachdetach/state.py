@@ -21,6 +21,7 @@ from mooring.volumes.names import (
     CONTROLLER_MANAGED,
     DETACHED,
     DETACHING,
+    FORCE_DETACH_REPORT,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
     NODE_MACHINE,
@@ -76,7 +77,8 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 class Attachment(msgspec.Struct, frozen=True, gc=False):
     """What a VolumeAttachment says. `marked`: a detach has begun. `deleting`: its deletion has been
     requested. `detached`: the storage has detached the volume, and the VolumeAttachment only keeps its own
-    node from having the volume again. `machine`: which one it was made for (`mooring.volumes.machines`)."""
+    node from having the volume again. `machine`: which one it was made for (`mooring.volumes.machines`).
+    `force_report`: the last report of its node when the timer of `force_since` began; "" if not known."""
 
     name: str
     node: str
@@ -89,6 +91,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     created: str = ""
     epoch: int = 0
     force_since: str = ""
+    force_report: str = ""
     absent_since: str = ""
     broken: str = ""
     statement: Statement | None = None
@@ -111,6 +114,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
             created=record.metadata.creation_timestamp or "",
             epoch=epoch_of(record),
             force_since=annotations.get(FORCE_DETACH_SINCE, ""),
+            force_report=annotations.get(FORCE_DETACH_REPORT, ""),
             absent_since=annotations.get(NODE_ABSENT_SINCE, ""),
             broken=annotations.get(BROKEN, ""),
             statement=statement_of(record),

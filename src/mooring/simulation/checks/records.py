@@ -21,6 +21,7 @@ from mooring.volumes.names import (
     DETACH_REQUESTED_AT,
     DETACHED,
     DETACHING,
+    FORCE_DETACH_REPORT,
     FORCE_DETACH_SINCE,
     NODE_ABSENT_SINCE,
     NODE_UID,
@@ -29,7 +30,14 @@ from mooring.volumes.names import (
     volume_of,
 )
 
-OVER = (DETACHING, DETACH_REQUESTED_AT, DETACHED, FORCE_DETACH_SINCE, NODE_ABSENT_SINCE)
+OVER = (
+    DETACHING,
+    DETACH_REQUESTED_AT,
+    DETACHED,
+    FORCE_DETACH_SINCE,
+    FORCE_DETACH_REPORT,
+    NODE_ABSENT_SINCE,
+)
 """What a VolumeAttachment says only while its volume is being detached, or may be."""
 PROTECTION = {"kubernetes.io/pvc-protection", HOLD}
 

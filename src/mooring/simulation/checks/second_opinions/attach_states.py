@@ -130,6 +130,7 @@ def attachment(
         and answer.machine == said(names.NODE_MACHINE, "")
         and answer.broken == said(names.BROKEN, "")
         and answer.force_since == said(names.FORCE_DETACH_SINCE, "")
+        and answer.force_report == said(names.FORCE_DETACH_REPORT, "")
         and answer.absent_since == said(names.NODE_ABSENT_SINCE, "")
         and answer.attach_error == (status.attach_error.message if status.attach_error is not None else "")
         and answer.detach_error == (status.detach_error.message if status.detach_error is not None else "")

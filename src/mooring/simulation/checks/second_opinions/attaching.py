@@ -26,11 +26,12 @@ from mooring.simulation.checks.second_opinions.releasing import (
     is_of_another_machine,
     is_of_its_registration,
     lets_go,
+    reported,
     shown_off,
     verdict_on,
 )
 from mooring.volumes.attachment_lock import Closed
-from mooring.volumes.names import AWAITED, FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
+from mooring.volumes.names import AWAITED, FORCE_DETACH_REPORT, FORCE_DETACH_SINCE, NODE_ABSENT_SINCE
 
 Step = tuple[Action, str]
 """What to do, and the code of its reason."""
@@ -99,11 +100,10 @@ def _to_erase(
     node: NodeState | None, held: Attachment, demand: Demand | None
 ) -> tuple[tuple[str, str | None], ...]:
     """Timers that run although a pod wants the volume there; or although the node answers, or is there."""
-    if not held.force_since and not held.absent_since:
-        return ()
     found: list[str] = []
-    if held.force_since and (demand is not None or (node is not None and node.ready in ("True", "False"))):
-        found.append(FORCE_DETACH_SINCE)
+    if demand is not None or (node is not None and node.ready in ("True", "False")):
+        found += [FORCE_DETACH_SINCE] if held.force_since else []
+        found += [FORCE_DETACH_REPORT] if held.force_report else []
     if held.absent_since and not (demand is None and node is None):
         found.append(NODE_ABSENT_SINCE)
     return tuple((name, None) for name in found)
@@ -120,7 +120,8 @@ def _given_up(
         return (Action.RESTORE, verdict.code), (), 0.0
     if verdict.begin:
         stamp = f"{state.terms.now.isoformat(timespec='microseconds').removesuffix('+00:00')}Z"
-        return (Action.NOTE, verdict.code), ((verdict.begin, stamp),), 0.0
+        then = (FORCE_DETACH_REPORT, reported(node, held) or None)
+        return (Action.NOTE, verdict.code), ((verdict.begin, stamp), then), 0.0
     return (_while_in_use(state, held, node, verdict), verdict.code), (), verdict.after
 
 

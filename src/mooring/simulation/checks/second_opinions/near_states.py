@@ -67,6 +67,7 @@ def _said(chance: Random, state: VolumeState, held: Attachment) -> dict[str, Any
         "node_uid": chance.choice(("", uid, ANOTHER)),
         "created": chance.choice(("", _ago(state, 0.0), _ago(state, 1e9))),
         "force_since": _timer(chance, state),
+        "force_report": chance.choice(("", ANOTHER, last_report(node.node) if node and node.node else "")),
         "absent_since": _timer(chance, state),
         "broken": "" if held.broken else "by hand",
         "evidence": Evidence(uid, boot, absent=node is None) if held.evidence is None else None,

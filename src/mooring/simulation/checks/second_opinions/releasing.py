@@ -93,9 +93,15 @@ def stated_dead(node: NodeState | None, held: Attachment) -> bool:
         return statement.absent and seen is None and statement.node_uid == held.node_uid
     if seen.ready != "Unknown" or statement.node_uid != seen.uid:
         return False
+    return statement.boot_id == seen.status.node_info.boot_id and statement.report == reported(node, held)
+
+
+def reported(node: NodeState | None, held: Attachment) -> str:
+    """What tells one report of its agent from the next; "" if none is seen."""
+    if (seen := _seen(node, held)) is None:
+        return ""
     heartbeats = [each.last_heartbeat_time for each in seen.status.conditions if each.type == "Ready"]
-    reported = seen.metadata.annotations.get(STATUS_WRITE) or next(iter(heartbeats), None) or ""
-    return statement.boot_id == seen.status.node_info.boot_id and statement.report == reported
+    return seen.metadata.annotations.get(STATUS_WRITE) or next(iter(heartbeats), None) or ""
 
 
 def _seen(node: NodeState | None, held: Attachment) -> Node | None:
@@ -123,7 +129,7 @@ def words_for(node: NodeState | None, held: Attachment, terms: Terms) -> list[st
             ("NodeDeleted", looked and _age_s(held.absent_since, terms) >= TWO_LOOKS_S),
             (
                 "ForceDetachTimeout",
-                timed and held.force_since != "" and _age_s(held.force_since, terms) >= limit,
+                timed and _has_begun(node, held) and _age_s(held.force_since, terms) >= limit,
             ),
         ]
     return [code for code, holds in found if holds]
@@ -174,7 +180,16 @@ def _timer(node: NodeState | None, held: Attachment, terms: Terms) -> tuple[str,
     limit = terms.policy.force_detach_after
     if not limit:
         return "", 0.0
-    return ("", limit - _age_s(held.force_since, terms)) if held.force_since else (FORCE_DETACH_SINCE, 0.0)
+    if not _has_begun(node, held):
+        return FORCE_DETACH_SINCE, 0.0
+    return "", limit - _age_s(held.force_since, terms)
+
+
+def _has_begun(node: NodeState | None, held: Attachment) -> bool:
+    """Whether the timer has, in this silence: a Node that tells another report than it did then has spoken
+    since."""
+    then, now = held.force_report, reported(node, held)
+    return held.force_since != "" and (then in ("", now) or now == "")
 
 
 def _code_of_refusal(node: NodeState | None, held: Attachment, terms: Terms) -> str:

@@ -21,7 +21,7 @@ from mooring.node.volumes.volume import WantedVolume
 from mooring.simulation.search.mutants import scenarios
 from mooring.simulation.search.mutants.mutant import Mutant, Patch, always
 from mooring.volumes import out_of_service
-from mooring.volumes.names import FORCE_DETACH_SINCE
+from mooring.volumes.names import FORCE_DETACH_REPORT, FORCE_DETACH_SINCE
 
 
 def _release(when: Any) -> Any:
@@ -58,7 +58,8 @@ def _goes_on_everywhere(original: Any) -> Any:
 
     def to_erase(node: Any, attachment: Any, demand: Any) -> Any:
         erased = original(node, attachment, demand)
-        return tuple(each for each in erased if demand is not None or each[0] != FORCE_DETACH_SINCE)
+        its_own = (FORCE_DETACH_SINCE, FORCE_DETACH_REPORT)
+        return tuple(each for each in erased if demand is not None or each[0] not in its_own)
 
     return to_erase
 
