@@ -4,11 +4,14 @@ is given."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from mooring.controllers.fencing.keys import FenceKey
+from mooring.controllers.fencing.orders import TOO_OLD_S
+from mooring.kube.errors import Conflict
 from mooring.kube.keys import NodeKey
 from mooring.kube.objects import Node
 from mooring.kube.objects.fencing import FenceMechanism, FencePolicy, NodeFence
@@ -32,6 +35,29 @@ async def lost(stage: Any) -> tuple[Any, str]:
 
 def writes(what: bytes) -> Match:
     return lambda sent: sent.method == "PATCH" and "nodefences/" in sent.path and what in (sent.body or b"")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_node_that_answers_while_the_process_stands_still_just_before_the_order_is_not_ordered_off(
+    fencing: Any, answers: bool
+):
+    async def story(stage: Any):
+        controller, name = await lost(stage)
+        written = stage.wire.hold(writes(b"orderedAt"))
+        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
+        await written.arrived.wait()
+        held = stage.wire.hold(request("GET", "/fencemechanisms/"))  # when the Node has been read
+        written.release()
+        await held.arrived.wait()
+        await asyncio.sleep(TOO_OLD_S + 1)
+        if answers:
+            await stage.report("a")
+        held.release()
+        with pytest.raises(Conflict) if answers else contextlib.nullcontext():
+            await step
+        assert bool(stage.machines.orders) is not answers
+
+    fencing(story)
 
 
 @pytest.mark.parametrize("match", [request("GET", "/pods"), writes(b"orderedAt")])

@@ -8,7 +8,7 @@ token, or, where it is not wanted any more, heard out (`hearing_out`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -43,6 +43,10 @@ class Heard(NamedTuple):
     scope: str = ""
     volumes: Mapping[str, str] = {}
     looks: Mapping[str, Look] = {}
+
+
+TOO_OLD_S = 10.0
+"""Seconds after which the Node is read once more before an order is given."""
 
 
 class Orders:
@@ -96,12 +100,11 @@ class Orders:
         target, began = fence.status.target, asyncio.get_running_loop().time()
         assert target is not None
         node = await self._client.find(Node, target.node_name)
-        if node is not None and not (is_same_boot(node, target) and _answers_as_known(node, known)):
-            self._nodes.accept(node)
+        if not self._may_be_ordered(node, target, known):
             return
         if step.again:
             fence = await self._statuses.take_up(fence)
-        heard = await self._heard(fence, target, step)
+        heard = await self._heard(fence, target, step, lambda: self._look_again(target, known, began))
         judged = judge(
             heard.answer,
             heard.looks,
@@ -152,7 +155,24 @@ class Orders:
         mechanism = self._kinds.get(record.spec.type) if record is not None else None
         return str(mechanism.scope) if mechanism is not None else ""
 
-    async def _heard(self, fence: NodeFence, target: FenceTarget, step: Step) -> Heard:
+    def _may_be_ordered(self, node: Node | None, target: FenceTarget, known: Node | None) -> bool:
+        """Whether it is, live, as it was decided upon; if not, the cache is told."""
+        same = node is None or (is_same_boot(node, target) and _answers_as_known(node, known))
+        if node is not None and not same:
+            self._nodes.accept(node)
+        return same
+
+    async def _look_again(self, target: FenceTarget, known: Node | None, began: float) -> None:
+        """Raises Conflict if the Node is not any more as it was decided upon, where that was looked at long
+        ago: answers were slow, or the process stood still."""
+        if asyncio.get_running_loop().time() - began <= TOO_OLD_S:
+            return
+        if not self._may_be_ordered(await self._client.find(Node, target.node_name), target, known):
+            raise conflict(f"node {target.node_name} is not as it was when its order was written down")
+
+    async def _heard(
+        self, fence: NodeFence, target: FenceTarget, step: Step, look_again: Callable[[], Awaitable[None]]
+    ) -> Heard:
         name, token = step.mechanism, step.token
         record = await self._mechanisms.read_live(name)
         try:
@@ -161,6 +181,7 @@ class Orders:
             return Heard(Answer(Outcome.NOT_FENCED, "NotUsable", str(error)))
         volumes = await covered(self._client, self._plugins, given, target)
         await volume_fences.intend(self._client, fence, target, name, token, volumes)
+        await look_again()
         self._client.check_leading()
         answer = await ordering.fence(given)
         cut_off = answer.outcome is Outcome.FENCED
