@@ -46,7 +46,8 @@ class Stage:
         }
         self.pod = await self.api.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, "default")
         own = Client(InProcess(self._call, self.server.tokens.node(NODE)))
-        self.tokens = AccountTokens(own)
+        self.slept = 0.0
+        self.tokens = AccountTokens(own, lambda: asyncio.get_running_loop().time() + self.slept)
 
     async def _call(self, *words: Any, **more: Any) -> Any:
         if not self.reaches:
@@ -103,6 +104,21 @@ def test_a_token_is_kept_until_a_fifth_of_its_time_is_left_or_for_a_day(
         assert await stage.get(seconds=seconds) == token
         await asyncio.sleep(1)
         assert await stage.get(seconds=seconds) != token
+
+    play(story)
+
+
+def test_a_token_gets_older_while_the_machine_sleeps(play: Play):
+    """The event loop's clock stands then, and the API server's does not."""
+
+    async def story(stage: Stage):
+        token = await stage.get()
+        stage.slept = 3600.0
+        assert await stage.get() != token
+        stage.reaches = False
+        stage.slept += 3600.0
+        with pytest.raises(OSError, match="away"):  # one that has expired is no help
+            await stage.get()
 
     play(story)
 

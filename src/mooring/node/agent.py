@@ -127,7 +127,7 @@ class Agent:
             plugin_settings=options.plugin_settings,
             allocatable=options.hardware.capacity(),
             reader=client,
-            fetch_token=AccountTokens(client).get,
+            fetch_token=AccountTokens(client, clock).get,
         )
         plugins = make_plugins(host)
         self.csi_drivers = _csi_drivers(plugins, client, options, csi_registrations, self._recorder, random)

@@ -5,13 +5,13 @@ A token is asked for once and kept until a fifth of its time is left, or for a d
 harm. Kept in memory alone.
 
 When it expires is told by the API server's clock. By one that is behind that, a token would be renewed too
-late: pods would have one that has expired. So it counts from when it was asked for, by the event loop's
-clock, and for as long as the answer says that it lasts.
+late: pods would have one that has expired. So it counts from when it was asked for, by a clock that is not
+set and does not stand while the machine sleeps, and for as long as the answer says that it lasts.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import msgspec
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod, ServiceAccount
+from mooring.kube.times import boottime
 from mooring.volumes.errors import ContentMissing
 from mooring.volumes.host import AccountToken
 
@@ -54,17 +55,18 @@ class _Kept(NamedTuple):
 
 
 class AccountTokens:
-    """Those of one node's pods."""
+    """Those of one node's pods. `clock`: seconds, which count on while the machine sleeps."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = boottime) -> None:
         self._client = client
+        self._clock = clock
         self._kept: dict[_Key, _Kept] = {}
 
     async def get(self, pod: Pod, audience: str, seconds: int) -> AccountToken:
         """A token of the pod's service account, bound to the pod, for the audience ("": the API server) and
         for that many seconds. One that is old but has not expired is given if no new one can be had. Raises
         ContentMissing if the pod has no service account, and what the API client raises."""
-        key, now = (pod.uid, audience, seconds), asyncio.get_running_loop().time()
+        key, now = (pod.uid, audience, seconds), self._clock()
         kept = self._kept.get(key)
         if kept is not None and now < kept.renew:
             return kept.made
