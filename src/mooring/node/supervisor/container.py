@@ -13,6 +13,7 @@ import time
 from functools import partial
 
 from mooring.node.supervisor import START_ERROR, program, rootfs
+from mooring.node.supervisor.descriptors import Descriptors
 from mooring.node.supervisor.logs import Log, LogStream
 
 TYPE_CHECKING = False
@@ -70,17 +71,20 @@ class Container:
         self, request: ContainerRequest, record: ContainerRecord, mode: str, masks: list[str]
     ) -> None:
         self.request = request
-        self._log = Log("/pod/logs", request["name"], request["attempt"])
-        self._message = _new_message(request["name"])
-        self.start_pipe, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        out, out_in = os.pipe2(os.O_CLOEXEC)
-        err, err_in = os.pipe2(os.O_CLOEXEC)
         self.record = record
         self.started = False
-        self.pid = os.fork()
-        if self.pid == 0:
-            enter = partial(_enter, request, mode, masks, out_in, err_in)
-            program.become(request, request["argv"], request["env"], errors, enter)
+        with Descriptors() as opened:
+            self._log = Log("/pod/logs", request["name"], request["attempt"])
+            opened.callback(self._log.close)
+            self._message = _new_message(request["name"])
+            self.start_pipe, errors = opened.pipe(os.O_NONBLOCK)
+            out, out_in = opened.pipe()
+            err, err_in = opened.pipe()
+            self.pid = os.fork()
+            if self.pid == 0:
+                enter = partial(_enter, request, mode, masks, out_in, err_in)
+                program.become(request, request["argv"], request["env"], errors, enter)
+            opened.pop_all()
         # The supervisor must not hold the ends that are written to: the pipes would never end.
         for descriptor in (out_in, err_in, errors):
             os.close(descriptor)

@@ -21,6 +21,7 @@ from functools import partial
 
 from mooring.node.supervisor import START_ERROR, program, syscalls
 from mooring.node.supervisor.container import Container
+from mooring.node.supervisor.descriptors import Descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,13 +45,15 @@ class Command:
         self, client: socket.socket, container: Container, request: ExecRequest, stdio: list[int]
     ) -> None:
         self.client = client
-        self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.pid = os.fork()
-        if self.pid == 0:
-            of, tty = container.request, request["tty"]
-            env = {**of["env"], **({"TERM": "xterm"} if tty and "TERM" not in of["env"] else {})}
-            enter = partial(_enter, container, stdio, tty=tty)
-            program.become(of, request["argv"], env, errors, enter)
+        with Descriptors() as opened:
+            self._errors, errors = opened.pipe(os.O_NONBLOCK)
+            self.pid = os.fork()
+            if self.pid == 0:
+                of, tty = container.request, request["tty"]
+                env = {**of["env"], **({"TERM": "xterm"} if tty and "TERM" not in of["env"] else {})}
+                enter = partial(_enter, container, stdio, tty=tty)
+                program.become(of, request["argv"], env, errors, enter)
+            opened.pop_all()
         os.close(errors)
 
     def kill(self) -> None:

@@ -12,6 +12,8 @@ import contextlib
 import os
 import time
 
+from mooring.node.supervisor.complaints import complain
+
 LOG_ENTRY_LIMIT = 16384  # bytes; a longer line is cut into partial entries
 LOG_SIZE_LIMIT = 10 * 1024 * 1024  # bytes of one file, as the kubelet's containerLogMaxSize
 
@@ -33,13 +35,19 @@ class Log:
         """Appends whole entries."""
         try:
             if self._size and self._size + len(text) > self._limit:
-                os.replace(self.path, f"{self.path}.1")
-                os.close(self._file)
-                self._open()
+                self._begin_anew()
             self._size += os.write(self._file, text)
         except OSError as error:
             # A full disk must not block the pipe: the program would hang in its next print.
-            os.write(2, f"log lines lost: {error}\n".encode())
+            complain(f"log lines lost: {error}")
+
+    def _begin_anew(self) -> None:
+        """What was opened stays open until there is another: its number would be the next descriptor's."""
+        with contextlib.suppress(FileNotFoundError):  # moved before, when no other could be made
+            os.replace(self.path, f"{self.path}.1")
+        former = self._file
+        self._open()
+        os.close(former)
 
     def close(self) -> None:
         os.close(self._file)

@@ -25,6 +25,7 @@ import sys
 import time
 
 from mooring.node.supervisor import ALREADY_STARTED, rootfs, syscalls
+from mooring.node.supervisor.complaints import complain
 from mooring.node.supervisor.container import Container, new_record
 from mooring.node.supervisor.exec import ExecServer
 from mooring.node.supervisor.logs import LogStream
@@ -108,7 +109,7 @@ def _supervise(pod: PodRequest, go: int, ready: int) -> NoReturn:
             os.close(ready)
             supervisor.run()
     except Exception as error:
-        os.write(2, f"supervisor: {type(error).__name__}: {error} ({_where(error)})\n".encode())
+        complain(f"supervisor: {type(error).__name__}: {error} ({_where(error)})")
         os.write(ready, f"cannot prepare the pod's file system: {error}".encode())
     finally:
         os._exit(code)
@@ -292,7 +293,7 @@ class Supervisor:
             for request in requests_of(received):
                 self._serve(request)
         except BadRequest as error:
-            os.write(2, f"a client is let go: {error}\n".encode(errors="backslashreplace"))
+            complain(f"a client is let go: {error}")
             self._drop(client)
 
     def _receive(self, client: socket.socket) -> bytes:
@@ -322,7 +323,7 @@ class Supervisor:
         try:
             _replace("/pod/state.json", self._state())
         except OSError as error:
-            os.write(2, f"state not written: {error}\n".encode())
+            complain(f"state not written: {error}")
 
     def _send(self, client: socket.socket) -> None:
         try:
