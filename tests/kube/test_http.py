@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -251,6 +252,30 @@ def sockets_to(address: tuple[str, int]) -> int:
         with suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as held:
             found += held.getpeername() == address
     return found
+
+
+async def test_no_socket_is_left_of_requests_that_were_sent_at_once_as_the_certificate_changed():
+    class Changing:
+        shown = Credential("", b"first")
+
+        async def current(self) -> Credential:
+            return self.shown
+
+        def refused(self, credential: Credential) -> None:
+            raise AssertionError
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    credentials = Changing()
+    async with server(handler) as url:
+        transport = HttpTransport(url, credentials=credentials)
+        address = urlsplit(url).hostname or "", urlsplit(url).port or 0
+        await transport.send(Request("GET", "/x"))
+        credentials.shown = Credential("", b"second")
+        await asyncio.gather(*(transport.send(Request("GET", "/x")) for _ in range(4)))
+        await transport.close()
+        assert sockets_to(address) == 0
 
 
 async def test_no_socket_is_left_after_close_though_the_server_never_says_goodbye(certificates: Certificates):

@@ -1,14 +1,15 @@
-"""Credentials of the client: fixed ones, and token files that are rotated, which are read again when they
-change.
+"""Credentials of the client: fixed ones, and those in files that are rotated (tokens, client certificates),
+which are read again when they change.
 
-Guarantees: a token file is read again after a minute, and at once when the server did not accept what it
-held. A rotation that fails half-way (the file is missing for a moment) keeps the token that worked. No secret
-is ever in a message or a representation.
+Guarantees: files are read again after a minute, and at once when the server did not accept what they held. A
+rotation that is half-way (a file is missing for a moment, a certificate is not of its key yet) keeps what
+worked. No secret is ever in a message or a representation.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -55,12 +56,13 @@ class Given:
         """There is no other."""
 
 
-class TokenFile:
-    """A bearer token in a file that is rotated, beside a client certificate that stays."""
+class Files:
+    """What is in files that are rotated. `read` reads all of them: it raises OSError or ValueError where they
+    cannot be used."""
 
-    def __init__(self, path: Path, beside: Credential = Credential()) -> None:  # noqa: B008 - immutable
-        self._path = path
-        self._held = beside._replace(token=path.read_text().strip())
+    def __init__(self, read: Callable[[], Credential]) -> None:
+        self._read = read
+        self._held = read()
         self._read_at: float | None = None
 
     async def current(self) -> Credential:
@@ -76,9 +78,23 @@ class TokenFile:
 
     def _reread(self) -> None:
         try:
-            token = self._path.read_text().strip()
+            fresh = self._read()
         except (OSError, ValueError) as error:
-            log.warning("token file not read, the last token is used", path=str(self._path), error=str(error))
+            log.warning("credentials not read, the last ones are used", error=str(error))
             return
-        if token:
-            self._held = self._held._replace(token=token)
+        held = self._held  # of what is empty for a moment, the last one is used
+        self._held = Credential(
+            fresh.token or held.token, fresh.certificate or held.certificate, fresh.key or held.key
+        )
+
+
+def token_in(path: Path) -> str:
+    """The bearer token in a file. Raises OSError or ValueError."""
+    return path.read_text().strip()
+
+
+class TokenFile(Files):
+    """A bearer token in a file that is rotated."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(lambda: Credential(token_in(path)))

@@ -127,14 +127,16 @@ class HttpTransport:
 
     async def _for(self, credential: Credential) -> Connections:
         """Those that show the credential's certificate."""
-        if self._connections is not None:
-            if (credential.certificate, credential.key) == (self._shown.certificate, self._shown.key):
-                return self._connections
-            await self._connections.close()
+        former, shown = self._connections, self._shown
+        if former is not None and (credential.certificate, credential.key) == (shown.certificate, shown.key):
+            return former
         tls = self._tls(credential)
-        self._connections = Connections(self._url, tls, name=self._trust.server_name, proxy=self._proxy)
-        self._shown = credential
-        return self._connections
+        # Before anything is waited for: what several made at once would be closed by none.
+        fresh = Connections(self._url, tls, name=self._trust.server_name, proxy=self._proxy)
+        self._connections, self._shown = fresh, credential
+        if former is not None:
+            await former.close()
+        return fresh
 
     def _tls(self, credential: Credential) -> ssl.SSLContext | None:
         if self._url.scheme != "https":

@@ -4,7 +4,8 @@ Guarantees:
 - The first file to name a context, cluster, user or the current context wins, whole entries at a time;
   relative paths are relative to their own file.
 - Understood are contexts with their namespace, CA and client certificates as files or inline data,
-  `tls-server-name`, `proxy-url`, bearer tokens, token files and exec plugins.
+  `tls-server-name`, `proxy-url`, bearer tokens, token files and exec plugins. Files of tokens and of client
+  certificates are read again when they are rotated.
 - Whatever is wrong with a file is a ConfigError that names the file and the place in it. A
   credential that is not understood (a password, impersonation) is refused, never left out.
 """
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from mooring.kube.access import Access
-from mooring.kube.credentials import Credential, Credentials, Given, TokenFile
+from mooring.kube.credentials import Credential, Credentials, Files, Given, token_in
 from mooring.kube.errors import ConfigError
 from mooring.kube.execplugin import EXEC_VERSIONS, ExecPlugin, Plugin
 from mooring.kube.times import Now
@@ -28,12 +29,13 @@ from mooring.kube.tls import Trust
 
 MOST_BYTES = 1024 * 1024
 """Of a file: some hundred clusters with their certificates."""
+ROTATED = ("tokenFile", "client-certificate", "client-key")
 NOT_UNDERSTOOD = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
-class _Wrong(Exception):
+class _Wrong(ValueError):
     """What is wrong, still without the name of the file."""
 
 
@@ -86,7 +88,7 @@ def _about(path: Path) -> Generator[None]:
     """Names the file in whatever goes wrong within: also a file, base64 or PEM data that cannot be read."""
     try:
         yield
-    except (_Wrong, OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from error
     except (AttributeError, TypeError) as error:
         raise ConfigError(
@@ -149,6 +151,15 @@ def _credentials(user: _Entry, cluster: _Entry, trust: Trust, now: Now) -> Crede
     for field in NOT_UNDERSTOOD:
         if field in user.fields:
             raise _Wrong(f"user {user.name!r} has {field!r}, which is not understood: use a token")
+    if "exec" in user.fields:
+        return ExecPlugin(_plugin(user, cluster, trust), now=now, beside=_given(user, trust))
+    if any(user.fields.get(field) for field in ROTATED):
+        return Files(lambda: _given(user, trust))
+    return Given(_given(user, trust))
+
+
+def _given(user: _Entry, trust: Trust) -> Credential:
+    """What the user has by now, in the file and in those that it names."""
     certificate, key = user.data("client-certificate"), user.data("client-key")
     if bool(certificate) != bool(key):
         raise _Wrong(
@@ -156,12 +167,8 @@ def _credentials(user: _Entry, cluster: _Entry, trust: Trust, now: Now) -> Crede
         )
     if certificate:
         trust.context(certificate, key)
-    given = Credential(user.text("token"), certificate, key)
-    if "exec" in user.fields:
-        return ExecPlugin(_plugin(user, cluster, trust), now=now, beside=given)
-    if user.text("tokenFile"):
-        return TokenFile(user.beside(user.text("tokenFile")), given)
-    return Given(given)
+    file = user.text("tokenFile")
+    return Credential(token_in(user.beside(file)) if file else user.text("token"), certificate, key)
 
 
 def _plugin(user: _Entry, cluster: _Entry, trust: Trust) -> Plugin:
