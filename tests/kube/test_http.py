@@ -247,11 +247,46 @@ async def test_the_client_certificate_of_the_moment_is_shown(certificates: Certi
 
 def sockets_to(address: tuple[str, int]) -> int:
     """How many sockets of this process are connected to it."""
-    found = 0
+    return len(asked_of_sockets_to(address, lambda _: None))
+
+
+def asked_of_sockets_to(address: tuple[str, int], ask: Callable[[socket.socket], Any]) -> list[Any]:
+    found: list[Any] = []
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as held:
-            found += held.getpeername() == address
+            if held.getpeername() == address:
+                found.append(ask(held))
     return found
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_peer_that_is_gone_without_a_word_is_noticed_before_a_watch_has_ended(
+    certificates: Certificates, encrypted: bool
+):
+    """By the kernel's probes: a machine without power answers none."""
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    def given_up_after(connected: socket.socket) -> int:
+        on, idle, every, times = (
+            connected.getsockopt(level, option)
+            for level, option in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+            )
+        )
+        return idle + every * times if on else 7 * 24 * 3600
+
+    async with server(handler, tls=certificates.context() if encrypted else None) as url:
+        transport = HttpTransport(url, trust=Trust(certificates.authority.read_bytes()))
+        await transport.send(Request("GET", "/x"))
+        address = urlsplit(url).hostname or "", urlsplit(url).port or 0
+        (seconds,) = asked_of_sockets_to(address, given_up_after)
+        await transport.close()
+    assert seconds < kube_client.WATCH_S / 2
 
 
 async def test_no_socket_is_left_of_requests_that_were_sent_at_once_as_the_certificate_changed():
