@@ -146,6 +146,22 @@ async def test_no_credentials_are_a_refusal_in_words(plays, monkeypatch) -> None
     assert (error.code, plays[0].requests) == ("AuthFailure", [])
 
 
+async def test_credentials_that_come_later_are_found(plays, monkeypatch) -> None:
+    """A role may be given to an instance that runs; and its metadata may be late after its boot."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    plays.append(Play(400, error_body("VolumeInUse", "EC2 was asked")))
+    api = aws_api("us-east-1", plays[0].endpoint)
+    for _ in range(2):
+        with pytest.raises(Ec2Error, match="no credentials"):
+            await api.call("DescribeVolumes", {})
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", CREDENTIALS.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS.secret_key)
+    with pytest.raises(Ec2Error, match="EC2 was asked"):
+        await api.call("DescribeVolumes", {})
+    api.close()
+
+
 async def test_a_request_that_cannot_be_is_not_sent(plays) -> None:
     plays.append(Play(200, b""))
     api = aws_api("us-east-1", plays[0].endpoint)

@@ -3,16 +3,17 @@ first use.
 
 Guarantees: one call is one request (botocore's own retries are off; `paced` retries within EC2's quotas); a
 cancelled call has ended before the cancellation goes on; every exception of botocore becomes an EbsError.
-botocore finds the credentials (environment, files, web identity, instance metadata). They never reach the
-log: botocore's messages appear from the chosen level on, and its loggers that print requests and signatures
-never below WARNING.
+botocore finds the credentials (environment, files, web identity, instance metadata), with the next call where
+there are none yet, and renews those that expire. They never reach the log: botocore's messages appear from
+the chosen level on, and its loggers that print requests and signatures never below WARNING.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,9 +42,14 @@ _NO_CODE = frozenset({"", "Unknown", "500", "502", "503", "504"})
 class AwsApi(Ec2Api):
     """EC2 in one region. To be closed with `close`."""
 
-    def __init__(self, client: Any, threads: int = THREADS) -> None:
-        """`client` is botocore's; at most `threads` requests are in flight, others wait."""
+    def __init__(self, client: Any, threads: int = THREADS, make: Callable[[], Any] | None = None) -> None:
+        """`client` is botocore's; at most `threads` requests are in flight, others wait. `make` gives another
+        one for a client that has found no credentials: it does not look for them again."""
         self._client = client
+        self._make = make
+        self._without: Any = None
+        """The client that has found none."""
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mooring-ec2")
 
     async def call(self, action: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,11 +66,25 @@ class AwsApi(Ec2Api):
 
     def _request(self, action: str, request: Mapping[str, Any]) -> Any:
         from botocore import xform_name
+        from botocore.exceptions import NoCredentialsError
 
-        method = getattr(self._client, xform_name(action), None)
+        client = self._able()
+        method = getattr(client, xform_name(action), None)
         if method is None:
             raise MalformedAnswer(f"{action}: this botocore does not know it; install a later one")
-        return method(**request)
+        try:
+            return method(**request)
+        except NoCredentialsError:
+            self._without = client
+            raise
+
+    def _able(self) -> Any:
+        """The client, or another one if it has found no credentials."""
+        with self._lock:
+            if self._make is not None and self._client is self._without:
+                self._client.close()
+                self._client = self._make()
+            return self._client
 
     def close(self) -> None:
         """Accepts no more requests; those in flight go on to their end."""
@@ -98,15 +118,17 @@ def aws_api(
         read_timeout=READ_TIMEOUT_S,
         retries={"total_max_attempts": 1, "mode": "standard"},
     )
+    session = botocore.session.get_session()
+
+    def make() -> Any:
+        return session.create_client("ec2", region_name=region, endpoint_url=endpoint or None, config=config)
+
     try:
-        client = botocore.session.get_session().create_client(
-            "ec2", region_name=region, endpoint_url=endpoint or None, config=config
-        )
+        return AwsApi(make(), threads, make)
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         raise EbsError(
             f"no client for EC2 in region {region!r}, endpoint {endpoint or 'by default'}: {error}"
         ) from error
-    return AwsApi(client, threads)
 
 
 def ebs_error(error: Exception, action: str) -> EbsError:
