@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mooring.cli import csi_trace
+from mooring.csi import trace
 from mooring.csi.client import Client
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
-from mooring.csi.trace import LONGEST, read, shown, tracer
+from mooring.csi.trace import LONGEST, older_part, read, shown, tracer
 
 
 class AnsweringDriver:
@@ -51,6 +57,40 @@ async def test_a_call_is_a_line_with_request_and_answer_and_no_secret(tmp_path: 
     )
     assert done["reply"] == {"volume": {"volume_id": "v"}}
     assert (failed["code"], failed["message"]) == ("Unavailable", "away")
+
+
+async def test_a_call_has_its_answer_also_where_it_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    observe = tracer(tmp_path / "csi.jsonl", "node-1", lambda: datetime(2030, 1, 1, 12, tzinfo=UTC))
+    client = Client(AnsweringDriver(), [lambda exchange: observe("a.example.com", exchange)])
+    monkeypatch.setattr(os, "write", full)
+    made = await client.controller.create_volume(csi.CreateVolumeRequest(name="n"), timeout_s=1)
+    assert made.volume.volume_id == "v"
+
+
+async def test_a_trace_that_has_grown_begins_anew_and_one_older_part_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trace, "LARGEST", 2000)
+    path, driver = tmp_path / "csi.jsonl", AnsweringDriver()
+    for _ in range(50):
+        await create(path, driver)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["csi.jsonl", "csi.jsonl.1"]
+    assert all(each.stat().st_size < 3000 for each in tmp_path.iterdir())
+
+
+async def test_a_trace_is_followed_into_its_next_part(tmp_path: Path):
+    path, driver = tmp_path / "csi.jsonl", AnsweringDriver()
+    await create(path, driver)
+    calls = csi_trace.calls(path, follow=True)
+    assert next(calls)["code"] == "OK"
+    path.rename(older_part(path))
+    await create(path, AnsweringDriver(CsiError(Code.UNAVAILABLE, "away", "CreateVolume")))
+    assert next(calls)["code"] == "Unavailable"
 
 
 async def test_for_people_a_call_is_short(tmp_path: Path):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -46,33 +47,49 @@ def trace(
         named = (not driver or call["driver"] == driver) and (not methods or call["method"] in methods)
         return named and (not failed or call["code"] != "OK")
 
-    for call in _calls(layout.csi_trace, follow):
+    for call in calls(layout.csi_trace, follow):
         if wanted(call):
             lines = [json.dumps(call)] if output == "json" else map(printable, shown(call).split("\n"))
             click.echo("\n".join(lines))
 
 
-def _calls(path: Path, follow: bool) -> Iterator[dict[str, Any]]:
-    from mooring.csi.trace import read
+def calls(path: Path, follow: bool) -> Iterator[dict[str, Any]]:
+    """Those of a trace, of its older part first; those that come, too, if it is followed."""
+    from mooring.csi.trace import older_part, read
 
-    while follow and not path.exists():
-        time.sleep(LOOK_S)
-    with path.open() as file:
-        yield from read(_lines(file, follow))
+    if (older := older_part(path)).exists():
+        with older.open() as file:
+            yield from read(_lines(file))
+    while follow or path.exists():
+        while not path.exists():
+            time.sleep(LOOK_S)
+        with path.open() as file:
+            yield from read(_lines(file, path if follow else None))
+        if not follow:
+            return
 
 
-def _lines(file: Any, follow: bool) -> Iterator[str]:
+def _lines(file: TextIO, followed: Path | None = None) -> Iterator[str]:
+    """The lines so far; those that come, too, until another file is at the path that is `followed`."""
     rest = ""
     while True:
+        others = followed is not None and _is_another(followed, file)
         piece: str = file.readline()
         if piece.endswith("\n"):
             yield rest + piece
             rest = ""
-        elif follow:
+        elif followed is None or others:
+            return
+        else:
             rest += piece
             time.sleep(LOOK_S)
-        else:
-            return
+
+
+def _is_another(path: Path, file: TextIO) -> bool:
+    try:
+        return not os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return True
 
 
 COMMANDS = (trace,)

@@ -1,10 +1,13 @@
 """A trace of every call of a driver: a line of JSON for each in a file, without secrets; and its display.
 
-Several processes append to one file, so each line is written with one system call.
+Several processes append to one file, so each line is written with one system call. One that cannot be
+written (a full disk) is lost: the call has its answer all the same. A file that has grown begins anew, and
+one older part of it is kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -15,6 +18,8 @@ from typing import Any
 from mooring.csi.client import Exchange
 from mooring.csi.errors import Code
 
+LARGEST = 64 * 1024 * 1024
+"""Bytes of one part: drivers are asked all the time how full their volumes are."""
 LONGEST = 160
 """Characters of a request or reply that `shown` prints."""
 
@@ -34,18 +39,31 @@ def tracer(path: Path, caller: str, now: Callable[[], datetime]) -> Callable[[st
             "request": exchange.request(),
             "reply": exchange.reply(),
         }
-        append(path, json.dumps(line, default=str))
+        with contextlib.suppress(OSError):
+            append(path, json.dumps(line, default=str))
 
     return observe
 
 
 def append(path: Path, line: str) -> None:
-    """Appends one line to the file, with one write(2)."""
+    """Appends one line to the file, with one write(2). Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, f"{line}\n".encode())
+        if os.fstat(descriptor).st_size > LARGEST and _is_still(path, descriptor):
+            os.replace(path, older_part(path))
     finally:
         os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the file at the path is the one that is open: another process may have moved it."""
+    return os.path.samestat(os.stat(path), os.fstat(descriptor))
+
+
+def older_part(path: Path) -> Path:
+    """Where the part before the present one is, if there is one."""
+    return path.with_name(f"{path.name}.1")
 
 
 def read(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
