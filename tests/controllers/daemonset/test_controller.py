@@ -260,3 +260,39 @@ def test_failed_pods_that_wait_take_no_turn_of_those_that_are_missing(play: Play
         assert not any(task.done() for task in working)
 
     play(story)
+
+
+@pytest.mark.parametrize("what", ["set", "nodes"])
+def test_nothing_is_kept_of_pods_that_failed_once_their_set_or_their_nodes_are_gone(play: Play, what: str):
+    async def story(stage: ControllerStage):
+        controller = stage.make(DaemonSetController)
+        working = asyncio.create_task(controller.run())
+        names = [f"node-{number}" for number in range(9)]
+        for name in names:
+            await add_node(stage, name)
+        daemon_set = await add_set(stage)
+        await pods(stage)
+        for pod in (await stage.api.list(Pod, "default")).items:
+            failed = {"status": {"phase": "Failed"}}
+            await stage.api.patch(Pod, pod.name, failed, "default", subresource="status")
+        await asyncio.sleep(1)
+        kept = [daemon_set.uid] if what == "set" else names
+        assert set(remembered_words(controller)) & set(kept)
+        for name in names if what == "nodes" else ():
+            await stage.api.delete(Node, name)
+        if what == "set":
+            await stage.api.delete(DaemonSet, "d", "default")
+        else:
+            await asyncio.sleep(3600)
+            await add_set(stage, "another")
+        await asyncio.sleep(1)
+        assert not set(remembered_words(controller)) & set(kept)
+        assert not working.done()
+
+    play(story)
+
+
+def remembered_words(controller: DaemonSetController) -> list[str]:
+    """What stands in the keys of what it remembers of failed pods."""
+    backoffs: dict[tuple[str, str], object] = vars(controller)["_backoffs"]
+    return [word for place in backoffs for word in place]

@@ -56,9 +56,11 @@ class DaemonSetController(Controller[str]):
         self._revisions.call_when_changed(DaemonSet.RESOURCE.kind, self.queue.add)
         self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
         """Of a set (by uid) on a node: until when (the loop's time) it waits, and how long the next time."""
+        self._sets.when_gone(self._forget_set)
 
     async def reconcile(self, key: str) -> None:
         """Adopts, releases, creates and deletes pods, then updates the status."""
+        self._forget_what_ran_for_long()
         daemon_set = self._sets.get(key)
         if daemon_set is None or daemon_set.deleting:
             return
@@ -111,10 +113,16 @@ class DaemonSetController(Controller[str]):
         if now < until:
             self.queue.add_after(daemon_set.key, until - now)
             return True
-        if now - until > 2 * LONGEST_BACKOFF_S:
-            delay = FIRST_BACKOFF_S  # it has run for long: begin anew
         self._backoffs[place] = now + delay, min(delay * 2, LONGEST_BACKOFF_S)
         return False
+
+    def _forget_what_ran_for_long(self) -> None:
+        """The next time it begins anew; or its node, or a set that went during its step, is gone."""
+        ended = asyncio.get_running_loop().time() - 2 * LONGEST_BACKOFF_S
+        self._backoffs = {place: each for place, each in self._backoffs.items() if each[0] >= ended}
+
+    def _forget_set(self, gone: DaemonSet) -> None:
+        self._backoffs = {place: each for place, each in self._backoffs.items() if place[0] != gone.uid}
 
     async def _create(self, daemon_set: DaemonSet, node: str, revision: str) -> None:
         body = pod_body(daemon_set, node, revision)
