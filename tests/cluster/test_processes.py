@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,16 @@ def test_a_pid_with_another_start_time_is_not_signalled(sleeper: subprocess.Pope
     assert running is not None
     Running(running.pid, running.start_time + 1).send(signal.SIGKILL)
     assert running.alive
+
+
+def test_a_record_of_another_boot_loads_as_nothing(tmp_path: Path) -> None:
+    """Another process may have its pid, and have been started as long after its boot."""
+    us, record = Running.of(os.getpid()), tmp_path / "part.json"
+    assert us is not None
+    save(record, us)
+    assert load(record) == us
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"bootID": "before"}))
+    assert load(record) is None
 
 
 def test_a_record_of_a_process_that_has_ended_loads_as_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A process is known by pid *and* start time, so that a pid that the kernel has given to another process is
 never taken for ours. Records are files under `run/`: they outlive us, and `mooring down` reads them after a
-`kill -9` of everything.
+`kill -9` of everything. They name the host's boot, too: start times count from it, and what starts at each
+boot gets about the same pids at about the same time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ log = structlog.get_logger(component="cluster")
 
 FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Running:
 def save(record: Path, running: Running) -> None:
     """Writes which processes run; atomically."""
     draft = record.with_suffix(".new")
-    draft.write_text(json.dumps({"pid": running.pid, "startTime": running.start_time}))
+    written = {"pid": running.pid, "startTime": running.start_time, "bootID": _boot_id()}
+    draft.write_text(json.dumps(written))
     draft.rename(record)
 
 
@@ -76,9 +79,14 @@ def load(record: Path) -> Running | None:
     try:
         held = json.loads(record.read_text())
         running = Running(int(held["pid"]), int(held["startTime"]))
+        of_this_boot = held.get("bootID", _boot_id()) == _boot_id()  # those of before had none
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return running if running.alive else None
+    return running if of_this_boot and running.alive else None
+
+
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip()
 
 
 def end(running: Running, *, grace: float = 5.0) -> None:
