@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.node.pods.cleanup import remove_pod_directory
 from mooring.node.process_runtime import ProcessRuntime
 from mooring.node.run import agent_id
 from mooring.node.supervisor.main import earlier_sandboxes
@@ -35,6 +36,24 @@ def test_a_pod_whose_record_was_not_synced_has_ended(tmp_path: Path, damaged: st
             await runtime.close()
 
     assert asyncio.run(recovered()) is False
+
+
+def test_nothing_is_left_of_a_pod_whose_supervisor_was_killed_while_it_wrote(tmp_path: Path) -> None:
+    pod = tmp_path / "pods" / "uid"
+    pod.mkdir(parents=True)
+    for name, content in (("state.json", STATE), ("supervisor.json", IDENTITY)):
+        (pod / name).write_text(content)
+        (pod / f"{name}.new").write_text(content[:9])
+
+    async def removed() -> bool:
+        runtime = ProcessRuntime(tmp_path, "after")
+        await runtime.recover(lambda uid: None)
+        await runtime.remove_sandbox("uid")
+        await runtime.close()
+        return remove_pod_directory(tmp_path, "uid")
+
+    assert asyncio.run(removed())
+    assert not pod.exists()
 
 
 @pytest.mark.parametrize("left", LEFT)

@@ -48,6 +48,11 @@ from mooring.volumes.directories import entry
 log = structlog.get_logger(__name__)
 _Kept = TypeVar("_Kept")
 
+_FILES = (
+    *("control.sock", "exec.sock", "lock", "supervisor.log", "state.json", "supervisor.json"),
+    *("state.json.new", "supervisor.json.new"),
+)
+"""A supervisor's own; the last are there if it was killed, or the disk was full, while it wrote."""
 KILLED = 128 + signal.SIGKILL
 CONNECT_RETRY_S = 0.05
 REQUEST_TIMEOUT_S = 10.0
@@ -159,7 +164,7 @@ class ProcessRuntime:
         directory = self._directory(uid)
         for name in ("logs", "messages", "etc"):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for name in ("control.sock", "exec.sock", "lock", "supervisor.log", "state.json", "supervisor.json"):
+        for name in _FILES:
             (directory / name).unlink(missing_ok=True)
         if (directory / "sandbox").exists():
             (directory / "sandbox").rmdir()
