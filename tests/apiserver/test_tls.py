@@ -29,6 +29,12 @@ def test_certificates_are_kept_until_a_month_before_they_expire(tmp_path: Path) 
     assert ensure(tmp_path, NOW + timedelta(days=3640)).chain.read_text() != first
 
 
+def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) -> None:
+    first = ensure(tmp_path, NOW + timedelta(days=1)).chain.read_text()
+    assert ensure(tmp_path, NOW + timedelta(days=2)).chain.read_text() == first
+    assert ensure(tmp_path, NOW).chain.read_text() != first
+
+
 def test_a_missing_file_has_all_made_anew(tmp_path: Path) -> None:
     made = ensure(tmp_path)
     before = made.authority.read_text()

@@ -2,10 +2,10 @@
 
 kubectl sends a bearer token over TLS only, so without TLS the server could not identify users. The keys never
 leave the data directory (mode 0600); the authority's certificate goes into the kubeconfigs. Both are made
-once, and made anew before they expire. The address for machines has a certificate and an authority of its
-own: the key of an authority is not kept, so another address in the same certificate would make every
-kubeconfig that was copied worthless. To kubelets the server shows a client's certificate, which they are
-given as their `clientCAFile`.
+once, and made anew before they expire, or where they are of a time to come. The address for machines has a
+certificate and an authority of its own: the key of an authority is not kept, so another address in the same
+certificate would make every kubeconfig that was copied worthless. To kubelets the server shows a client's
+certificate, which they are given as their `clientCAFile`.
 """
 
 from __future__ import annotations
@@ -107,8 +107,12 @@ def _still_good(certificates: Certificates, now: datetime) -> bool:
         return False
     # Both certificates are made together and last equally long.
     (authority,) = ssl.create_default_context(cafile=certificates.authority).get_ca_certs()
-    expires = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(authority["notAfter"])), UTC)
-    return now + RENEW_BEFORE < expires
+    begins, expires = (
+        datetime.fromtimestamp(ssl.cert_time_to_seconds(str(authority[each])), UTC)
+        for each in ("notBefore", "notAfter")
+    )
+    # Not begun: the clock was ahead when they were made, and has been set since. No client takes them.
+    return begins <= now and now + RENEW_BEFORE < expires
 
 
 def _make(certificates: Certificates, now: datetime, write: Callable[[Path, str], None], what: str) -> None:
