@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mooring.cluster import processes
 from mooring.cluster.processes import Part, Running, end, kill, load, save
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -117,6 +118,26 @@ async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
     await part.stop()
     assert part.running is None
     assert not (tmp_path / "p.json").exists()
+
+
+async def test_a_log_that_has_grown_begins_anew_while_its_part_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "LARGEST_LOG", 1000)
+    monkeypatch.setattr(processes, "LOOK_AT_LOG_S", 0.01)
+    code = "import time\nwhile True: print('x' * 99, flush=True); time.sleep(0.001)"
+    part = Part("p", [sys.executable, "-c", code], run=tmp_path, logs=tmp_path)
+    log, older = tmp_path / "p.log", tmp_path / "p.log.1"
+    await part.start()
+    while not older.exists():  # noqa: ASYNC110 — a process, not an event of ours
+        await asyncio.sleep(0.01)
+    emptied = log.stat().st_size
+    while log.stat().st_size == emptied:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    await part.stop()
+    assert part.restarts == 0
+    assert log.read_bytes().lstrip(b"x\n") == b""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.log", "p.log.1"]
 
 
 async def test_a_part_that_cannot_be_started_again_is_tried_again(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 A process is known by pid *and* start time, so that a pid that the kernel has given to another process is
 never taken for ours. Records are files under `run/`: they outlive us, and `mooring down` reads them after a
 `kill -9` of everything. They name the host's boot, too: start times count from it, and what starts at each
-boot gets about the same pids at about the same time.
+boot gets about the same pids at about the same time. A part's log begins anew when it has grown, and one
+older part of it is kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -23,11 +25,15 @@ from pathlib import Path
 import structlog
 
 from mooring.cluster import heartbeat
+from mooring.mounts.blocking import blocking
 
 log = structlog.get_logger(component="cluster")
 
 FIRST_RESTART_S = 0.1
 LAST_RESTART_S = 5.0
+LARGEST_LOG = 32 * 1024 * 1024
+"""Bytes of a part's log."""
+LOOK_AT_LOG_S = 300.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -83,6 +89,15 @@ def load(record: Path) -> Running | None:
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return running if of_this_boot and running.alive else None
+
+
+def begin_anew(log: Path) -> None:
+    """Empties a log that has grown; what it said is its older part from now on. Those who write to it go on:
+    they append. What comes in between is lost. Blocks."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LARGEST_LOG:
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)
 
 
 def _boot_id() -> str:
@@ -231,12 +246,19 @@ class Part:
             )
             self._process.kill()
 
+    async def _end_of(self, process: asyncio.subprocess.Process) -> int:
+        """Its exit status; meanwhile its log is looked after."""
+        ending = asyncio.create_task(process.wait())
+        while not (await asyncio.wait((ending,), timeout=LOOK_AT_LOG_S))[0]:
+            await blocking(begin_anew, self._log)
+        return ending.result()
+
     async def _watch(self) -> None:
         delay = FIRST_RESTART_S
         while True:
             assert self._process is not None
             born = asyncio.get_running_loop().time()
-            status = await self._process.wait()
+            status = await self._end_of(self._process)
             if not self._wanted:
                 break
             log.warning("died: started again", part=self.name, status=status, log=str(self._log))
