@@ -13,7 +13,7 @@ import pytest
 
 from mooring.kube import errors
 from mooring.kube.client import Client
-from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, StatefulSet
+from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, ProjectedVolumeSource, StatefulSet
 from mooring.kube.transport import InProcess, Request, Response
 from mooring.simulation.parts.faulty_transport import request
 
@@ -438,3 +438,60 @@ def test_a_subresource_of_another_kind_is_read_as_it_is(play: Play):
         assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
 
     play(story)
+
+
+PROJECTED = b'{"name":"all","projected":{"sources":null,"defaultMode":420}}'
+"""A volume `projected: {}` as every API server of Kubernetes gives it back."""
+POD = (
+    b'{"metadata":{"name":"p","namespace":"n","resourceVersion":"7"},"spec":{"volumes":[' + PROJECTED + b"]}}"
+)
+
+
+def test_null_stands_for_nothing_as_go_writes_it(run: Callable[[Any], Any]):
+    async def story():
+        pod = await Client(OneAnswer(200, POD)).get(Pod, "p", "n")
+        listed = await Client(
+            OneAnswer(200, b'{"metadata":{"resourceVersion":"7"},"items":[' + POD + b"]}")
+        ).list(Pod)
+        line = b'{"type":"ADDED","object":' + POD + b"}\n"
+        seen = [each.object async for each in Client(OneAnswer(200, b"", [line])).watch(Pod)]
+        assert pod.spec.volumes[0].projected == ProjectedVolumeSource(default_mode=420)
+        assert [pod] == listed.items == seen
+
+    run(story())
+
+
+def test_a_list_whose_items_are_null_is_empty(run: Callable[[Any], Any]):
+    async def story():
+        answer = b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"7"},"items":null}'
+        assert await Client(OneAnswer(200, answer)).list(Pod) == ([], "7")
+
+    run(story())
+
+
+@pytest.mark.parametrize("body", [b"<html>Log in</html>", b'{"metadata":{"name":7}}', b"\xff", b"[" * 9999])
+def test_an_answer_that_cannot_be_read_says_nothing_of_the_effect(run: Callable[[Any], Any], body: bytes):
+    async def story():
+        with pytest.raises(errors.Unreadable, match="PATCH /api/v1/nodes/n: the answer"):
+            await Client(OneAnswer(200, body)).patch(Node, "n", {})
+        assert issubclass(errors.Unreadable, errors.Unreachable)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("line", "whose"),
+    [
+        (b'{"type":"ADDED","object":{"metadata":{"name":"p","namespace":"n"},"spec":[]}}', "n/p"),
+        (b"no JSON", "of an unknown object"),
+    ],
+)
+def test_of_an_event_that_cannot_be_read_the_error_says_whose_it_is(
+    run: Callable[[Any], Any], line: bytes, whose: str
+):
+    async def story():
+        with pytest.raises(errors.Unreadable, match=whose):
+            async for _ in Client(OneAnswer(200, b"", [line + b"\n"])).watch(Pod):
+                pass
+
+    run(story())

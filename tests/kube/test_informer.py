@@ -437,6 +437,67 @@ def test_an_unreachable_server_is_tried_until_it_answers(play: Play):
     play(story)
 
 
+class Garbling:
+    """A wire on which, while `garbled`, what is `old` reads as `new`."""
+
+    def __init__(self, inner: Any, old: bytes, new: bytes) -> None:
+        self.inner, self.old, self.new, self.garbled = inner, old, new, True
+
+    async def send(self, request: Request) -> Response:
+        answer = await self.inner.send(request)
+        return Response(
+            answer.status,
+            answer.headers,
+            self.read(answer.body),
+            None if answer.stream is None else self.pieces(answer.stream),
+        )
+
+    async def pieces(self, stream: Any) -> AsyncIterator[bytes]:
+        try:
+            async for piece in stream:
+                yield self.read(piece)
+        finally:
+            await stream.aclose()
+
+    def read(self, body: bytes) -> bytes:
+        return body.replace(self.old, self.new) if self.garbled else body
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_one_object_that_cannot_be_read_takes_nothing_from_the_cache_until_it_is_mended(play: Play):
+    async def story(api: Any):
+        bad = b'"data":{"value":"bad"}'
+        api.client.transport = Garbling(api.client.transport, bad, b'"data":"bad"')
+        await create(api, "m", "1")
+        watched = await Watched(api).synced()
+        await create(api, "n", "bad")
+        await asyncio.sleep(30)
+        assert watched.values() == {"m": "1"}
+        assert "default/n" in str(watched.informer.trouble)
+        await change(api, "m", "2")
+        await change(api, "n", "good")
+        await watched.until({"m": "2", "n": "good"})
+        assert watched.changes == [(None, "1"), ("1", "2"), (None, "good")]
+
+    play(story)
+
+
+def test_versions_that_are_no_numbers_are_a_trouble_of_their_kind_alone(play: Play):
+    async def story(api: Any):
+        garbling = Garbling(api.client.transport, b'"resourceVersion":"', b'"resourceVersion":"12/')
+        api.client.transport = garbling
+        watched = Watched(api)
+        await asyncio.sleep(30)
+        assert not watched.informer.is_synced
+        assert "is no number" in str(watched.informer.trouble)
+        garbling.garbled = False
+        await watched.synced()
+
+    play(story)
+
+
 def test_wait_for_returns_when_the_watch_has_brought_that_version(play: Play):
     async def story(api: Any):
         watched = await Watched(api).synced()

@@ -20,7 +20,8 @@ from tests.upstream.tables import Json, Table, name_of, read
 from mooring.apiserver import Server
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.nodelifecycle.zones import Zones
-from mooring.kube.client import Client, WatchEvent, decoder
+from mooring.kube.client import Client, WatchEvent
+from mooring.kube.decoding import decoder
 from mooring.kube.keys import PodKey
 from mooring.kube.objects import Lease, Node, Object, Pod
 from mooring.simulation.parts.faulty_transport import FaultyTransport, admin, request

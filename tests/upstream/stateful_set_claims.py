@@ -12,7 +12,7 @@ from tests.upstream.stateful_set_stage import POLICIES, expect, staged
 from tests.upstream.tables import Json
 
 from mooring.controllers.statefulset.identity_objects import claim_owners, is_stale
-from mooring.kube.client import decoder
+from mooring.kube.decoding import decoder
 from mooring.kube.objects import Object, PersistentVolumeClaim, Pod, StatefulSet
 
 T = TypeVar("T", bound=Object)

@@ -18,7 +18,8 @@ from tests.upstream.tables import Json, Table, name_of, read
 from mooring.apiserver import Server
 from mooring.controllers.nodelifecycle.controller import NodeLifecycleController
 from mooring.controllers.nodelifecycle.decide import tolerated_for
-from mooring.kube.client import Client, WatchEvent, decoder
+from mooring.kube.client import Client, WatchEvent
+from mooring.kube.decoding import decoder
 from mooring.kube.objects import Node, Object, Pod, Taint
 from mooring.kube.times import format_time
 from mooring.simulation.parts.faulty_transport import FaultyTransport, admin

@@ -15,17 +15,20 @@ Guarantees:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from mooring.kube import errors
+from mooring.kube.decoding import decoded
 from mooring.kube.objects import Object, ObjectMeta
 from mooring.kube.transport import Request, Response, Transport
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 JSON = "application/json"
 PATCH_TYPES = {
@@ -53,11 +56,24 @@ class _ListMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class _List(msgspec.Struct, Generic[T], gc=False):
-    items: list[T]
     metadata: _ListMeta
+    items: list[T] = []
 
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class _Name(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+
+
+class _NamedObject(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Name = _Name()
+
+
+class _Named(msgspec.Struct, gc=False):
+    object: _NamedObject = _NamedObject()
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -104,17 +120,6 @@ class WatchEvent(NamedTuple, Generic[T]):
     object: T | None
     resource_version: str
     initial_events_end: bool = False
-
-
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
-
-
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The (cached) JSON decoder of a type."""
-    found = _decoders.get(kind)
-    if found is None:
-        found = _decoders[kind] = msgspec.json.Decoder(kind)
-    return found
 
 
 class Client:
@@ -170,7 +175,10 @@ class Client:
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """One object, read live. NotFound if it is not there."""
-        return decoder(kind).decode(await self.request("GET", kind.RESOURCE.path(namespace, name)))
+        return await self._read(kind, kind.RESOURCE.path(namespace, name))
+
+    async def _read(self, kind: type[R], path: str, query: Iterable[tuple[str, str]] = ()) -> R:
+        return decoded(kind, await self.request("GET", path, query=query), tried=f"GET {path}")
 
     async def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Like `get`, with None for an object that is not there, also because none can have such a name."""
@@ -194,9 +202,7 @@ class Client:
         token = ""
         while True:
             page_query = [*query, ("continue", token)] if token else query
-            page = decoder(_List[kind]).decode(
-                await self.request("GET", kind.RESOURCE.path(namespace), query=page_query)
-            )
+            page = await self._read(_List[kind], kind.RESOURCE.path(namespace), page_query)
             items += page.items
             token = page.metadata.continue_
             if not token:
@@ -204,14 +210,15 @@ class Client:
 
     async def version(self, kind: type[T]) -> int:
         """The resourceVersion at which a list of the kind is true now."""
-        answer = await self.request("GET", kind.RESOURCE.path(), query=[("limit", "1")])
-        return int(decoder(_List[kind]).decode(answer).metadata.resource_version)
+        page = await self._read(_List[kind], kind.RESOURCE.path(), [("limit", "1")])
+        return int(page.metadata.resource_version)
 
     async def create(self, kind: type[T], body: Mapping[str, Any], namespace: str = "") -> T:
         """Creates what `body` describes (apiVersion and kind are filled in). AlreadyExists if it is there."""
         resource = kind.RESOURCE
         full = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        return decoder(kind).decode(await self.request("POST", resource.path(namespace), body=full))
+        path = resource.path(namespace)
+        return decoded(kind, await self.request("POST", path, body=full), tried=f"POST {path}")
 
     async def get_raw(self, kind: type[T], *, name: str, namespace: str = "", sub: str) -> bytes:
         """The body of a subresource (scale, log) of the named object, as the server sends it."""
@@ -246,7 +253,7 @@ class Client:
             answer = await self.request("PATCH", path, body=body, content_type=PATCH_TYPES[strategy])
         except errors.Invalid as error:
             raise _another_uid(error) or error from None
-        return decoder(kind).decode(answer)
+        return decoded(kind, answer, tried=f"PATCH {path}")
 
     async def revise(
         self,
@@ -298,7 +305,7 @@ class Client:
         query = [("fieldManager", field_manager), *([("force", "true")] if force else [])]
         path = resource.path(namespace, name, subresource)
         answer = await self.request("PATCH", path, query=query, body=full, content_type=APPLY)
-        return decoder(kind).decode(answer)
+        return decoded(kind, answer, tried=f"PATCH {path}")
 
     async def delete(
         self,
@@ -480,7 +487,10 @@ def _event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
 
 
 def _decoded_event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
-    event = _events(kind).decode(line)
+    try:
+        event = decoded(_events(kind), line, tried=f"watch {path}")
+    except errors.Unreadable as error:
+        raise errors.Unreadable(f"{error} ({_whose(line)})") from None
     if isinstance(event, _Error):
         status = msgspec.json.decode(event.object)
         raise errors.from_answer(int(status.get("code") or 500), bytes(event.object), tried=f"watch {path}")
@@ -492,11 +502,17 @@ def _decoded_event(line: bytes, kind: type[T], path: str) -> WatchEvent[T]:
     return WatchEvent(event.TYPE, event.object, event.object.metadata.resource_version)
 
 
+def _whose(line: bytes) -> str:
+    """Which object an event is of that cannot be read otherwise."""
+    with contextlib.suppress(errors.Unreadable):
+        named = decoded(_Named, line, tried="").object.metadata
+        return f"{named.namespace}/{named.name}".strip("/")
+    return "of an unknown object"
+
+
 @cache
-def _events(
-    kind: type[T],
-) -> msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]:
-    return msgspec.json.Decoder(_Added[kind] | _Modified[kind] | _Deleted[kind] | _Bookmark | _Error)
+def _events(kind: type[T]) -> type[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]:
+    return cast(Any, _Added[kind] | _Modified[kind] | _Deleted[kind] | _Bookmark | _Error)
 
 
 _shared = lru_cache(SHARED_EVENTS)(_decoded_event)

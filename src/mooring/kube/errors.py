@@ -8,6 +8,7 @@ KubeError
 │   └── InvalidRequest      a name or header that no request can carry; repeating it is useless
 ├── NotLeading              nothing was done: the process does not hold the Lease any more
 ├── Unreachable             no answer. A write *may have happened*: read before deciding anything
+│   └── Unreadable          an answer that is not what was asked for: it says nothing, as none does
 └── ApiError                the server answered with a Status
     ├── BadRequest          400, 415, 405: the request itself is wrong; repeating it is useless
     ├── Unauthorized        401: the server does not accept our credentials
@@ -59,6 +60,10 @@ class NotLeading(KubeError):
 
 class Unreachable(KubeError):
     """The request got no answer; its effect is unknown."""
+
+
+class Unreadable(Unreachable):
+    """The request got an answer that cannot be understood; its effect is unknown."""
 
 
 class ApiError(KubeError):

@@ -9,6 +9,8 @@ Guarantees:
 - A dropped watch resumes from the last version seen; a version too old (410), or one that the server has not
   come to (504), leads to a new list, whose differences reach the handlers like any other change. Failures are
   retried with jittered backoff, for ever, and not before the server's Retry-After (ten minutes at the most).
+  An object that cannot be read is such a failure: the cache stays as it is, `trouble` names the object, and
+  once that is mended or gone, a new list tells the differences.
 - Read-your-writes: `accept(obj)` puts the answer of one's own write into the cache at once, and
   `wait_for(version)` returns once the watch has delivered everything up to a version (for deletes).
 - Handlers are plain functions, called with (old, new); they must not block and must not raise.
@@ -27,7 +29,16 @@ from typing import Generic, TypeVar
 import structlog
 
 from mooring.kube.client import Client, WatchEvent
-from mooring.kube.errors import Gone, Invalid, KubeError, Throttled, TooLargeVersion, Unreachable, conflict
+from mooring.kube.errors import (
+    Gone,
+    Invalid,
+    KubeError,
+    Throttled,
+    TooLargeVersion,
+    Unreachable,
+    Unreadable,
+    conflict,
+)
 from mooring.kube.metrics import ReflectorMetrics
 from mooring.kube.objects import Object
 
@@ -239,14 +250,15 @@ class Informer(Generic[T]):
             self._streams = False
             log.debug("the server streams no lists", kind=self.kind.RESOURCE.plural)
             return
-        self._listed = self._listed and not isinstance(error, (Gone, TooLargeVersion))
+        self._listed = self._listed and not isinstance(error, (Gone, TooLargeVersion, Unreadable))
         self._ahead = self._ahead or isinstance(error, TooLargeVersion)
         self._has(error)
         wait = self._retry * (0.5 + self._random.random())
         if isinstance(error, Throttled):
             wait = max(wait, error.retry_after)
         self._retry = min(self._retry * 2, LAST_RETRY_S)
-        log.debug("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=wait)
+        tell = log.warning if isinstance(error, Unreadable) else log.debug
+        tell("watch failed", kind=self.kind.RESOURCE.plural, error=str(error), retry_s=wait)
         await asyncio.sleep(wait)
 
     def _has(self, trouble: KubeError | None) -> None:
@@ -262,7 +274,7 @@ class Informer(Generic[T]):
             field_selector=self._field_selector,
         )
         self._replace(
-            {item.key: self._trimmed(item) for item in listing.items}, int(listing.resource_version)
+            {item.key: self._trimmed(item) for item in listing.items}, _number(listing.resource_version)
         )
 
     def _replace(self, fresh: dict[str, T], version: int) -> None:
@@ -312,11 +324,13 @@ class Informer(Generic[T]):
                 if initial is None:
                     self.apply(event)
                 elif event.initial_events_end:
-                    self._replace(initial, int(event.resource_version))
+                    self._replace(initial, _number(event.resource_version))
                     initial = None
                 else:
                     self._gather(initial, event)
-                self._retry, seen = FIRST_RETRY_S, True
+                if initial is None:  # a list that breaks off again and again at the same place is a failure
+                    self._retry = FIRST_RETRY_S
+                seen = True
         finally:
             await events.aclose()
         if not seen and asyncio.get_running_loop().time() - began < 1:
@@ -325,7 +339,7 @@ class Informer(Generic[T]):
 
     def apply(self, event: WatchEvent[T]) -> None:
         """Applies an event of a watch, unless the cache holds something newer."""
-        version = int(event.resource_version)
+        version = _number(event.resource_version)
         if event.object is not None:
             key = event.object.key
             held = self._objects.get(key)
@@ -414,4 +428,12 @@ def _unindex(index: dict[str, _Keys], value: str, key: str) -> None:
 
 
 def _version_of(item: Object) -> int:
-    return int(item.metadata.resource_version or 0)
+    return _number(item.metadata.resource_version or "0")
+
+
+def _number(resource_version: str) -> int:
+    """All of Kubernetes' own are numbers; those of an aggregated API server (Calico's) need not be."""
+    try:
+        return int(resource_version)
+    except ValueError:
+        raise Unreadable(f"the resourceVersion {resource_version!r} is no number: none is newer") from None
