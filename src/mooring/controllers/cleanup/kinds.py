@@ -9,7 +9,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from mooring.kube.client import Client
-from mooring.kube.errors import NotFound, ServerError
+from mooring.kube.decoding import decoded
+from mooring.kube.errors import NotFound, ServerError, Unreadable
 from mooring.kube.objects import Object, Resource
 from mooring.kube.objects.meta import version_path
 
@@ -43,14 +44,16 @@ class _Entries(msgspec.Struct):
     resources: tuple[_Entry, ...] = ()
 
 
-class _ResponseKind(msgspec.Struct):
+class _ResponseKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
 class _Described(msgspec.Struct, rename="camel"):
+    """Without a kind and verbs where only its subresources are served (KubeVirt's)."""
+
     resource: str
-    response_kind: _ResponseKind
-    scope: str
+    response_kind: _ResponseKind = _ResponseKind()
+    scope: str = ""
     verbs: tuple[str, ...] = ()
 
 
@@ -111,7 +114,7 @@ async def discover(client: Client) -> Discovered:
 
 async def _document(client: Client, path: str) -> _Document:
     body = await client.request("GET", path, accept=f"{AGGREGATED},application/json")
-    return msgspec.json.decode(body, type=_Document)
+    return decoded(_Document, body, tried=f"GET {path}")
 
 
 def _preferred(group: _Discovered) -> Iterator[Resource]:
@@ -129,12 +132,11 @@ async def _one_by_one(client: Client, document: _Document) -> Discovered:
     found, unknown = list[Resource](), list[str]()
     for group, version in groups:
         try:
-            entries = msgspec.json.decode(
-                await client.request("GET", version_path(group, version)), type=_Entries
-            )
+            path = version_path(group, version)
+            entries = decoded(_Entries, await client.request("GET", path), tried=f"GET {path}")
         except NotFound:
             continue  # a group that has just gone
-        except ServerError:
+        except (ServerError, Unreadable):
             unknown.append(group)
             continue
         found += _resources(entries, group, version)

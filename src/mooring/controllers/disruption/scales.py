@@ -8,6 +8,7 @@ import msgspec
 
 from mooring.controllers.disruption.decide import Scale
 from mooring.kube.client import Client
+from mooring.kube.decoding import decoded
 from mooring.kube.errors import NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
@@ -88,19 +89,21 @@ class Scales:
     async def _by_subresource(self, owner: OwnerReference, namespace: str) -> Scale | None:
         resource = await self._resource(owner)
         try:
-            body = await self._client.request("GET", resource.path(namespace, owner.name, "scale"))
+            path = resource.path(namespace, owner.name, "scale")
+            body = await self._client.request("GET", path)
         except NotFound:
             return None
-        scale = msgspec.json.decode(body, type=_Scale)
+        scale = decoded(_Scale, body, tried=f"GET {path}")
         return Scale(scale.metadata.uid, scale.spec.replicas) if scale.metadata.uid == owner.uid else None
 
     async def _resource(self, owner: OwnerReference) -> Resource:
         group, _, version = owner.api_version.rpartition("/")
         try:
-            body = await self._client.request("GET", version_path(group, version))
+            path = version_path(group, version)
+            body = await self._client.request("GET", path)
         except NotFound:
             raise NoScale(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"') from None
-        entries = msgspec.json.decode(body, type=_Entries).resources
+        entries = decoded(_Entries, body, tried=f"GET {path}").resources
         names = {each.name for each in entries}
         kind = next((each for each in entries if each.kind == owner.kind and "/" not in each.name), None)
         if kind is None or f"{kind.name}/scale" not in names:
