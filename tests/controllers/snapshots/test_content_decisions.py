@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.snapshots.content_decisions import Action, decide, is_answered
+from mooring.controllers.snapshots.content_decisions import UNKNOWN_POLICY, Action, decide, is_answered
 from mooring.controllers.snapshots.names import BEING_CREATED, CONTENT_FINALIZER
 from mooring.kube.objects import ObjectMeta, ObjectReference
 from mooring.kube.objects.snapshots import (
@@ -61,6 +61,8 @@ def content(
         (content(BEING_DELETED, deleting=True, handle="h"), Action.DELETE, "Deleting"),
         (content(BEING_DELETED, deleting=True, held=False, handle="h"), Action.SETTLED, "Deleted"),
         (content(BEING_DELETED, deleting=True, handle="h", policy="Retain"), Action.RELEASE, "Retained"),
+        (content(BEING_DELETED, deleting=True, handle="h", policy="Archive"), Action.WAIT, UNKNOWN_POLICY),
+        (content(BEING_DELETED, deleting=True, handle="h", policy=""), Action.WAIT, UNKNOWN_POLICY),
         (content(BEING_DELETED, deleting=True), Action.RELEASE, "NothingLeft"),
         (content(BEING_DELETED, BEING_CREATED, deleting=True), Action.TAKE, "NotAnswered"),
         (content(deleting=True, uid="", snapshot_handle="h"), Action.DELETE, "Deleting"),

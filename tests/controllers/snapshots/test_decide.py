@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mooring.controllers.snapshots.content_decisions import UNKNOWN_POLICY
 from mooring.controllers.snapshots.decide import Action, class_of, content_body, decide, status_of
 from mooring.controllers.snapshots.names import BEING_CREATED, DEFAULT_CLASS, SNAPSHOT_FINALIZER
 from mooring.kube.objects import (
@@ -123,6 +124,7 @@ def claim(phase: str = "Bound") -> PersistentVolumeClaim:
         (snapshot(deleting=True), content(being_deleted=True), None, Action.DELETE_CONTENT, "Deleting"),
         (snapshot(deleting=True), content(being_deleted=True, deleting=True), None, Action.WAIT, "Deleting"),
         (snapshot(deleting=True), content(policy="Retain"), None, Action.DELETE_CONTENT, "Deleting"),
+        (snapshot(deleting=True), content(policy="Archive"), None, Action.WAIT, UNKNOWN_POLICY),
         (
             snapshot(deleting=True),
             content(policy="Retain", being_deleted=True, ready=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from crashes import crashed_under
 from played_driver import NAME, Failing
 from requests_sent import marked
 
+from mooring.controllers.snapshots.content_decisions import UNKNOWN_POLICY
 from mooring.controllers.snapshots.controller import SnapshotController
 from mooring.controllers.snapshots.kinds import DEFINITIONS
 from mooring.controllers.snapshots.late_contents import LATEST_CREATION_S
@@ -41,6 +43,11 @@ BODY: dict[str, Any] = {
 }
 
 
+def _of_a_newer_version(definition: dict[str, Any]) -> dict[str, Any]:
+    """With one more policy of deletion."""
+    return json.loads(json.dumps(definition).replace('"Retain"', '"Retain", "Archive"'))
+
+
 class SnapshotHalves(DriverStage):
     """A bound claim c of the volume v; the first half knows no driver."""
 
@@ -53,7 +60,7 @@ class SnapshotHalves(DriverStage):
     async def set_up(self) -> None:
         self.start()
         for body in DEFINITIONS:
-            await self.api.create(CustomResourceDefinition, body)
+            await self.api.create(CustomResourceDefinition, _of_a_newer_version(body))
         await self.volume()
         asked = {
             "accessModes": ["ReadWriteOnce"],
@@ -90,6 +97,14 @@ class SnapshotHalves(DriverStage):
     async def ask(self) -> None:
         """Runs the first half, with caches that are filled anew."""
         self.start()
+        await self.fill(self.first, *(informer.kind for informer in self.first.caches))
+        await self.first.reconcile("default/s")
+
+    async def ask_telling(self, told: list[tuple[str, str]]) -> None:
+        """The same; what both halves tell from then on is noted: about whom, and the code."""
+        self.start()
+        for half in (self.first, self.second):
+            half.recorder.once = lambda about, type_, reason: told.append((about.name, reason.code))
         await self.fill(self.first, *(informer.kind for informer in self.first.caches))
         await self.first.reconcile("default/s")
 
@@ -184,6 +199,27 @@ def test_a_content_that_a_user_deletes_stays_while_its_snapshot_does(play: Play)
         assert content is not None
         await stage.api.delete(VolumeSnapshotContent, content.name)
         await stage.take()
+        assert len(stage.storage.snapshots) == 1
+
+    play(story)
+
+
+def test_a_snapshot_with_a_deletion_policy_that_is_not_known_stays_and_is_told_of(play: Play):
+    async def story(stage: SnapshotHalves) -> None:
+        await stage.ask()
+        await stage.take()
+        content = await stage.content()
+        assert content is not None
+        await stage.api.patch(VolumeSnapshotContent, content.name, {"spec": {"deletionPolicy": "Archive"}})
+        await stage.api.delete(VolumeSnapshot, "s", "default")
+        told: list[tuple[str, str]] = []
+        await stage.ask_telling(told)
+        await stage.api.patch(
+            VolumeSnapshotContent, content.name, {"metadata": {"annotations": {BEING_DELETED: "yes"}}}
+        )
+        await stage.api.delete(VolumeSnapshotContent, content.name)
+        await stage.take()
+        assert told == [(name, UNKNOWN_POLICY) for name in ("s", content.name)]
         assert len(stage.storage.snapshots) == 1
 
     play(story)

@@ -23,6 +23,8 @@ from mooring.kube.reason import Reason
 from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 from mooring.volumes.secrets import PREFIX, secret_reference
 
+UNKNOWN_POLICY = "SnapshotUnknownDeletionPolicy"
+
 
 class Action(Enum):
     """The next step for a VolumeSnapshotContent."""
@@ -60,6 +62,8 @@ def _on_its_way_out(content: VolumeSnapshotContent) -> Decision[Action]:
         return Decision(
             Action.WAIT, Reason("SnapshotInUse", "the content goes when its VolumeSnapshot is deleted")
         )
+    if (unknown := unknown_policy(content)) is not None:
+        return Decision(Action.WAIT, unknown)
     if spec.deletion_policy == "Retain":
         return Decision(Action.RELEASE, Reason("Retained", "the storage is to keep the snapshot"))
     if handle_of(content):
@@ -74,6 +78,16 @@ def _on_its_way_out(content: VolumeSnapshotContent) -> Decision[Action]:
 def has_nothing(content: VolumeSnapshotContent) -> bool:
     """Whether the storage has no snapshot for it, and was not asked for one that may come."""
     return not handle_of(content) and BEING_CREATED not in content.metadata.annotations
+
+
+def unknown_policy(content: VolumeSnapshotContent) -> Reason | None:
+    """Why nothing is done about the storage's snapshot, with upstream's code: it is deleted on the word
+    Delete alone, and a newer API may have other words. None for one that is known."""
+    policy = content.spec.deletion_policy
+    if policy in ("Delete", "Retain"):
+        return None
+    message = f"deletionPolicy {policy!r} of VolumeSnapshotContent {content.name} is not known: it stays until that is "
+    return Reason(UNKNOWN_POLICY, f"{message}Delete or Retain")
 
 
 def handle_of(content: VolumeSnapshotContent) -> str | None:

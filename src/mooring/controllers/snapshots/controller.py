@@ -17,7 +17,7 @@ import msgspec
 
 from mooring.controllers.snapshots.decide import (
     FINALIZERS,
-    STILL_RESTORED,
+    TOLD_AT_THE_END,
     Action,
     belongs,
     class_of,
@@ -120,7 +120,7 @@ class SnapshotController(Controller[Key]):
             if action is Action.SETTLED:
                 return
             if action is Action.WAIT:
-                if not snapshot.deleting or reason.code == STILL_RESTORED:
+                if not snapshot.deleting or reason.code in TOLD_AT_THE_END:
                     self.recorder.once(snapshot, "Warning", reason)
                 return
             self.log.info(action.value, snapshot=key, reason=reason.message)

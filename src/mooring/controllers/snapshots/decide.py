@@ -12,7 +12,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from mooring.controllers.snapshots.content_decisions import class_secret, handle_of, has_nothing
+from mooring.controllers.snapshots.content_decisions import (
+    UNKNOWN_POLICY,
+    class_secret,
+    handle_of,
+    has_nothing,
+    unknown_policy,
+)
 from mooring.controllers.snapshots.names import (
     CONTENT_FINALIZER,
     DEFAULT_CLASS,
@@ -39,6 +45,8 @@ from mooring.volumes.claims import waits_for_copy_of
 
 STILL_RESTORED = "SnapshotDeletePending"
 """Upstream's reason for an event on a snapshot that is being deleted, and that a claim is being made of."""
+TOLD_AT_THE_END = (STILL_RESTORED, UNKNOWN_POLICY)
+"""Why a snapshot that is being deleted stays: what its user, or an administrator, has to do."""
 FINALIZERS = frozenset({SNAPSHOT_FINALIZER, SOURCE_FINALIZER})
 
 
@@ -179,6 +187,8 @@ def _on_its_way_out(
         return Decision(Action.SETTLED, Reason("Deleted", "the snapshot is being deleted"))
     if content is None or not belongs(content, snapshot):
         return Decision(Action.RELEASE, Reason("NothingLeft", "the storage keeps nothing for the snapshot"))
+    if (unknown := unknown_policy(content)) is not None:
+        return Decision(Action.WAIT, unknown)
     marked = BEING_DELETED in content.metadata.annotations
     if restored and not marked:
         message = (

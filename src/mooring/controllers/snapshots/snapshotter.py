@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, assert_never
 
 from mooring.controllers.snapshots.content_decisions import (
+    UNKNOWN_POLICY,
     Action,
     creation_secret,
     decide,
@@ -59,6 +60,8 @@ class SnapshotterController(Controller[str]):
         while content is not None and plugin is not None:
             decision = decide(content)
             if decision.action in (Action.SETTLED, Action.WAIT):
+                if decision.reason.code == UNKNOWN_POLICY:
+                    self.recorder.once(content, "Warning", decision.reason)
                 return
             self.log.info(decision.action.value, content=key, reason=decision.reason.message)
             content = await self._carry_out(decision.action, content, plugin)

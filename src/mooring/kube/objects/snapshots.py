@@ -53,7 +53,7 @@ class VolumeSnapshotContentSource(Struct, frozen=True):
 
 
 class VolumeSnapshotContentSpec(Struct, frozen=True):
-    deletion_policy: str = "Delete"
+    deletion_policy: str = ""
     driver: str = ""
     source: VolumeSnapshotContentSource = VolumeSnapshotContentSource()
     volume_snapshot_class_name: str | None = None
