@@ -19,7 +19,7 @@ from mooring.controllers.replicaset.rollout import (
     number_of,
     same_template,
 )
-from mooring.controllers.replicaset.rollout_status import conditions, counts
+from mooring.controllers.replicaset.rollout_status import as_written, conditions, counts
 from mooring.kube.adoption import Adopter, orphaned_in
 from mooring.kube.client import Client
 from mooring.kube.controller import Controller
@@ -245,17 +245,7 @@ def _held(deployment: Deployment) -> dict[str, Any]:
         "readyReplicas": status.ready_replicas,
         "availableReplicas": status.available_replicas,
         "unavailableReplicas": status.unavailable_replicas,
-        "conditions": [
-            {
-                "type": each.type,
-                "status": each.status,
-                "reason": each.reason,
-                "message": each.message,
-                "lastUpdateTime": each.last_update_time,
-                "lastTransitionTime": each.last_transition_time,
-            }
-            for each in status.conditions
-        ],
+        "conditions": [as_written(each) for each in status.conditions],
     }
 
 

@@ -10,6 +10,10 @@ from mooring.controllers.replicaset.rollout import bounds
 from mooring.kube.objects import Condition, Deployment, ReplicaSet
 from mooring.kube.times import format_time, parse_time
 
+OURS = ("Available", "Progressing", "ReplicaFailure")
+"""The types of conditions that this controller answers for. The last is upstream's alone: one that was left
+by kube-controller-manager would be taken back by no other."""
+
 
 def counts(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, Any]:
     """The numbers of the status, as upstream names them."""
@@ -29,13 +33,26 @@ def counts(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Replica
 def conditions(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> list[dict[str, Any]]:
-    """Returns Available and Progressing; `lastUpdateTime` of the latter is when the rollout
-    last made progress."""
+    """Returns Available and Progressing, then those of others; `lastUpdateTime` of Progressing is when the
+    rollout last made progress."""
     numbers = counts(deployment, new, old)
     return [
         _condition(deployment, "Available", *_available(deployment, numbers["availableReplicas"]), now=now),
         _progressing(deployment, new, numbers, now),
+        *(as_written(each) for each in deployment.status.conditions if each.type not in OURS),
     ]
+
+
+def as_written(condition: Condition) -> dict[str, Any]:
+    """A condition as a Deployment's status has it."""
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastUpdateTime": condition.last_update_time,
+        "lastTransitionTime": condition.last_transition_time,
+    }
 
 
 def complete(deployment: Deployment, numbers: dict[str, Any]) -> bool:
@@ -106,14 +123,15 @@ def _condition(
         and (held.status, held.reason, held.message) == (status, reason, message)
         and not touch
     )
-    turned = held is None or held.status != status
+    stays = held is not None and held.status == status
     return {
         "type": kind,
         "status": status,
         "reason": reason,
         "message": message,
-        "lastUpdateTime": held.last_update_time if same and held else stamp,
-        "lastTransitionTime": stamp if turned or held is None else held.last_transition_time,
+        # What another has written may have no times.
+        "lastUpdateTime": (held.last_update_time if same and held else None) or stamp,
+        "lastTransitionTime": (held.last_transition_time if stays and held else None) or stamp,
     }
 
 
