@@ -15,7 +15,7 @@ from mooring.node.supervisor.main import earlier_sandboxes
 
 STATE = json.dumps({"number": 3, "rootfs": "overlay", "containers": {}})
 IDENTITY = json.dumps({"pid": 1, "startTime": 5, "bootID": "before"})
-LEFT = (b"", b"\0" * 40, b"{", b"[]", b'{"number": ')
+LEFT = (b"", b"\0" * 40, b"{", b"[]", b'{"number": ', b'{"bootID": "\xff", "rootfs": "\xff"}')
 
 
 @pytest.mark.parametrize("left", LEFT)

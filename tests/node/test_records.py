@@ -97,11 +97,12 @@ def test_a_record_of_an_earlier_agent_that_lacks_what_is_new_is_read(tmp_path: P
     ]
 
 
-def test_a_damaged_record_does_not_keep_the_agent_from_starting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b'{"unique_name": ', b'{"unique_name": "\xff", "plugin": "p"}'])
+def test_a_damaged_record_does_not_keep_the_agent_from_starting(tmp_path: Path, left: bytes) -> None:
     records = Records(tmp_path)
     records.load()
     records.save(RECORD)
-    next((tmp_path / "volumes").iterdir()).write_bytes(b'{"unique_name": ')
+    next((tmp_path / "volumes").iterdir()).write_bytes(left)
     assert records.load() == []
     assert list((tmp_path / "volumes").iterdir()) == []
 

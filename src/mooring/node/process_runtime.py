@@ -300,7 +300,7 @@ def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # no JSON, not of that form, or no UTF-8
         log.warning("a file was lost with the machine's power", path=str(path), error=str(error))
         return None
 

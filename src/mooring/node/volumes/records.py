@@ -106,7 +106,7 @@ class Records:
 def _read(path: Path) -> VolumeRecord | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=VolumeRecord)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # no JSON, not such a record, or no UTF-8
         log.error(
             "damaged volume record removed; its mounts are looked for", path=str(path), error=str(error)
         )

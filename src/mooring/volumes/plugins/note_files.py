@@ -31,7 +31,7 @@ def read(path: Path, kind: type[_T], advice: str) -> _T:
     """Raises VolumeError, with this advice, if it is damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # no JSON, not such a note, or no UTF-8
         raise VolumeError(f"{path} is damaged, so {advice}, and remove the file ({error})") from error
 
 

@@ -244,10 +244,14 @@ async def test_a_driver_that_stages_nothing_is_only_asked_to_publish(tmp_path: P
     assert node.storage.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
 
 
-async def test_a_device_without_record_is_not_unmounted_by_guessing(node: NodePluginWithDriver):
+@pytest.mark.parametrize("left", [None, b"{", b'{"driverName": "\xff"}'])
+async def test_a_device_without_record_is_not_unmounted_by_guessing(
+    node: NodePluginWithDriver, left: bytes | None
+):
     spec = volume()
     path = await node.stage(spec, {})
-    (Path(path).parent / "vol_data.json").unlink()
+    data = Path(path).parent / "vol_data.json"
+    data.unlink() if left is None else data.write_bytes(left)
     with pytest.raises(VolumeError, match="which driver has mounted"):
         await node.start().new_detacher().unmount_device(path)
     assert path in node.points.points

@@ -472,11 +472,12 @@ async def test_an_agent_that_is_killed_at_any_step_of_releasing_releases_when_it
     assert step > 2
 
 
-async def test_a_damaged_note_ends_no_session(node: Node):
+@pytest.mark.parametrize("left", [b"{", b'{"path": "\xff"}'])
+async def test_a_damaged_note_ends_no_session(node: Node, left: bytes):
     await node.connect()
     await node.connect(SECOND, OTHER)
     (found, _) = (node.root / "plugin/notes").glob("*.json")
-    found.write_text("{")
+    found.write_bytes(left)
     for path in (PATH, OTHER):
         with pytest.raises(VolumeError, match="damaged"):
             await node.sessions.release(path)

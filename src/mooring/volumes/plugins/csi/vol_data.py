@@ -41,7 +41,7 @@ def load(directory: str) -> VolumeData | None:
     mounted there is not known."""
     try:
         return msgspec.json.decode((Path(directory) / NAME).read_bytes(), type=VolumeData)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # no JSON, not of that form, or no UTF-8
         return None
 
 
