@@ -67,6 +67,8 @@ class Storage:
     full: bool = False
     short_by: int = 0
     """Bytes that a new volume lacks of what was asked for."""
+    same_page: bool = False
+    """Each page of a list names the same one as the next."""
 
     def methods(self) -> list[str]:
         """The calls so far, without the questions for capabilities."""
@@ -143,6 +145,8 @@ class PlayedController(ControllerService):
             names = sorted(self.storage.volumes.keys() | self.storage.published.keys())
             first = int(request.starting_token or 0)
             reply = csi.ListVolumesResponse(next_token=str(first + 1) if first + 1 < len(names) else "")
+            if self.storage.same_page:
+                first, reply.next_token = 0, "1"
             for name in names[first : first + 1]:  # one on a page, so that pages are followed
                 entry = reply.entries.add()
                 entry.volume.volume_id = name

@@ -379,6 +379,21 @@ def test_a_volume_that_is_not_listed_counts_as_attached(play: Play):
     play(story)
 
 
+def test_a_driver_whose_list_never_ends_has_not_answered(play: Play):
+    """Nothing is taken from what it lists, and other drivers are asked, too."""
+
+    async def story(stage: CsiAttacherStage) -> None:
+        await stage.set_up()
+        await stage.reconciled()
+        stage.storage.published["v"].clear()
+        stage.storage.failing["ListVolumes"].delay_s, stage.storage.same_page = 1, True
+        stage.controller.cache(VolumeAttachment).accept(await stage.record())
+        await asyncio.wait_for(stage.controller.reconcile(VERIFY), 60)
+        assert (await stage.record()).status.attached
+
+    play(story)
+
+
 def test_what_is_on_a_node_without_csinode_counts_as_attached_and_hinders_no_other_look(play: Play):
     async def story(stage: CsiAttacherStage) -> None:
         await stage.set_up()

@@ -13,7 +13,7 @@ from typing import NoReturn
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.csi.rpc import Controller
 from mooring.kube.objects import CSINode, SecretReference
-from mooring.volumes.errors import InvalidSpec, NotAsked
+from mooring.volumes.errors import InvalidSpec, NotAsked, OutcomeUnknown
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Attacher, Attachment, BulkVolumeVerifier, Detacher
 from mooring.volumes.names import VOLUME_NAME, csi_volume_name, split_csi_volume_name
@@ -26,6 +26,8 @@ SECRET = "mooring.dev/detach-secret"
 """On a VolumeAttachment: "<namespace>/<name>" of the Secret that a detach needs."""
 PAGE = 500
 """Entries requested in one page; a driver may return fewer."""
+MOST_PAGES = 10_000
+"""A list of more has no end."""
 
 
 class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
@@ -96,10 +98,12 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
         return all([await self._driver.controller_can(ability) for ability in abilities])
 
     async def _published(self) -> dict[str, tuple[str, ...]]:
-        """Returns the nodes of each volume, by handle."""
+        """Returns the nodes of each volume, by handle. Raises OutcomeUnknown for a list without an end: other
+        drivers are to be asked, too."""
         found: dict[str, tuple[str, ...]] = {}
-        token = ""
-        while True:
+        token, given = "", set[str]()
+        while token not in given and len(given) < MOST_PAGES:
+            given.add(token)
             request = csi.ListVolumesRequest(max_entries=PAGE, starting_token=token)
             page = await self._driver.call(Controller.list_volumes, request)
             found |= {
@@ -108,6 +112,10 @@ class CSIAttacher(Attacher, Detacher, BulkVolumeVerifier):
             token = page.next_token
             if not token:
                 return found
+        raise OutcomeUnknown(
+            f"CSI driver {self._driver.name} does not end its list of volumes: page {len(given)} names {token!r} as "
+            "the next one"
+        )
 
     async def node_id(self, node_name: str) -> str:
         """Returns the driver's own ID of the node. Raises NotAsked if the driver has not
