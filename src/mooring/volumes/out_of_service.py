@@ -9,7 +9,8 @@ that stored it could be away at that moment.
 Our agent states it: while it sees the taint, each of its status writes carries the annotation SEEN with the
 taint's identity. For upstream's kubelets, the API server records in `managedFields` when they last wrote a
 status. The taint was set at its `timeAdded`, or else when the spec's taints were last written, by the same
-clock. If a controller has written the taints since, that time is unknown, and the taint counts as spent.
+clock. If a controller has written the taints since, that time is unknown, and the taint counts as spent; so
+it does where `managedFields` was cleared, and the node has ever reported.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def _reported_since(node: Node, taint: Taint) -> bool:
     """Whether upstream's kubelet has written a status since the taint appeared, or may have."""
     others = _others(node)
     reports, appeared = _reports(others), taint.time_added or _written(others)
-    if not reports:
-        return False
+    if not reports:  # it never has; or what tells when is gone, as managedFields can be cleared
+        return any(each.last_heartbeat_time for each in node.status.conditions)
     return appeared is None or max(reports) >= datetime.fromisoformat(appeared)
 
 

@@ -178,11 +178,15 @@ def entry(manager: str, when: str, *, status: bool = False, taints: bool = False
     )
 
 
-def kubelets_node(*entries: ManagedFieldsEntry, added: str | None = None) -> Node:
+def kubelets_node(
+    *entries: ManagedFieldsEntry, added: str | None = None, heartbeat: str | None = None
+) -> Node:
     return Node(
         metadata=ManagedMeta(name="n0", uid="u", managed_fields=entries),
         spec=NodeSpec(taints=(Taint(key=TAINT, effect="NoExecute", time_added=added),)),
-        status=NodeStatus(conditions=(Condition(type="Ready", status="Unknown"),)),
+        status=NodeStatus(
+            conditions=(Condition(type="Ready", status="Unknown", last_heartbeat_time=heartbeat),)
+        ),
     )
 
 
@@ -207,6 +211,14 @@ def test_c11_a_taint_under_which_a_kubelet_has_reported_is_spent(
     entries: tuple[ManagedFieldsEntry, ...], added: str | None, in_force: bool
 ):
     assert out_of_service(kubelets_node(*entries, added=added)) is in_force
+
+
+@pytest.mark.parametrize("entries", [(), (entry("kubectl-taint", "2:00", taints=True),)])
+def test_c11_a_taint_is_spent_where_what_tells_when_the_kubelet_has_reported_was_cleared(
+    entries: tuple[ManagedFieldsEntry, ...],
+):
+    node = kubelets_node(*entries, added="2030-01-01T00:02:00Z", heartbeat="2030-01-01T00:01:00Z")
+    assert not out_of_service(node)
 
 
 @pytest.mark.parametrize("ours", ["2029-12-31T00:00:00", "2030-01-02T00:00:00"], ids=["behind", "ahead"])

@@ -90,7 +90,13 @@ def nodes(draw: st.DrawFn) -> Node:
         metadata=ManagedMeta(name="n0", uid="u", annotations=annotations, managed_fields=tuple(written)),
         spec=NodeSpec(taints=(taint,) if draw(yes_or_no) else ()),
         status=NodeStatus(
-            conditions=(Condition(type="Ready", status=draw(st.sampled_from(["True", "False", "Unknown"]))),),
+            conditions=(
+                Condition(
+                    type="Ready",
+                    status=draw(st.sampled_from(["True", "False", "Unknown"])),
+                    last_heartbeat_time=draw(st.sampled_from([None, "t"])),
+                ),
+            ),
             volumes_in_use=(VOLUME,) if draw(yes_or_no) else (),
             volumes_attached=(AttachedVolume(name=VOLUME),) if draw(yes_or_no) else (),
         ),

@@ -85,7 +85,8 @@ def _node(known: NodeState, node: Node, volume: str) -> Iterator[str]:
 
 def has_reported_under(node: Node, taint: Taint) -> bool:
     """A taint under which the node has reported is spent (C11): our agent says so itself; of upstream's
-    kubelets `managedFields` tells when they last reported. When it appeared may not be known: then it is."""
+    kubelets `managedFields` tells when they last reported. When it appeared, or when they did, may not be
+    known: then it is."""
     annotations = node.metadata.annotations
     if annotations.get(SEEN) == (taint.time_added or "true"):
         return True
@@ -94,7 +95,7 @@ def has_reported_under(node: Node, taint: Taint) -> bool:
     written = [each for each in node.metadata.managed_fields if each.time and each.manager not in CONTROLLERS]
     reports = [datetime.fromisoformat(each.time or "") for each in written if each.subresource == "status"]
     if not reports:
-        return False
+        return any(each.last_heartbeat_time is not None for each in node.status.conditions)
     of_taints = [each.time for each in written if "f:taints" in each.fields_v1.spec]
     since = taint.time_added or next(iter(sorted(filter(None, of_taints), reverse=True)), None)
     return since is None or any(each >= datetime.fromisoformat(since) for each in reports)
