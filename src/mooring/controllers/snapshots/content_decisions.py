@@ -86,8 +86,8 @@ def unknown_policy(content: VolumeSnapshotContent) -> Reason | None:
     policy = content.spec.deletion_policy
     if policy in ("Delete", "Retain"):
         return None
-    message = f"deletionPolicy {policy!r} of VolumeSnapshotContent {content.name} is not known: it stays until that is "
-    return Reason(UNKNOWN_POLICY, f"{message}Delete or Retain")
+    message = f"deletionPolicy {policy!r} of VolumeSnapshotContent {content.name} is not known: set Delete or Retain"
+    return Reason(UNKNOWN_POLICY, message)
 
 
 def handle_of(content: VolumeSnapshotContent) -> str | None:
