@@ -127,8 +127,10 @@ def decide(
         return Decision(Action.WAIT, Reason("SnapshotContentMismatch", message))
     if not content.spec.volume_snapshot_ref.uid:
         if content.deleting:  # with what the storage keeps: it waits for no VolumeSnapshot
-            message = f"VolumeSnapshotContent {content.name} is being deleted"
-            return Decision(Action.WAIT, Reason("SnapshotContentMissing", message))
+            return Decision(
+                Action.WAIT,
+                Reason("SnapshotContentMissing", f"VolumeSnapshotContent {content.name} is being deleted"),
+            )
         return Decision(
             Action.BIND, Reason("Binding", f"VolumeSnapshotContent {content.name} is not bound yet")
         )

@@ -90,10 +90,11 @@ class SnapshotHeirs:
             lambda: self._api.create(VolumeSnapshotContent, content),
             lambda: self._api.create(VolumeSnapshot, snapshot, NAMESPACE),
         ]
-        for create in reversed(made) if step.how == CONTENT_LAST else made:
-            await self._cluster.as_user(create)
-            goes = step.how == CONTENT_GOES and await self._is_held(name)
-            await asyncio.sleep(min(step.value, SOON_S) if step.how == CONTENT_LAST else 0)
+        first, second = reversed(made) if step.how == CONTENT_LAST else made
+        await self._cluster.as_user(first)
+        await asyncio.sleep(min(step.value, SOON_S) if step.how == CONTENT_LAST else 0)
+        goes = step.how == CONTENT_GOES and await self._is_held(name)
+        await self._cluster.as_user(second)
         if goes:
             await insist(lambda: self._api.delete(VolumeSnapshotContent, name))
 
