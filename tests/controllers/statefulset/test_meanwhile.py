@@ -97,6 +97,24 @@ def test_no_claim_is_made_for_a_pod_that_began_to_end_meanwhile(play: Play, matc
     play(story)
 
 
+def test_no_pod_is_asked_for_that_another_controller_has_made_meanwhile(play: Play):
+    """Nor are its claims, for which it does not wait any more (88003 of the swarm)."""
+
+    async def story(stage: ControllerStage):
+        await add_set(stage, 2, podManagementPolicy="Parallel")
+        controller = await on(stage)
+        step, held = await begun(stage, controller, MAKES_A_CLAIM)
+        await settled(stage)
+        await know(stage, controller, "db-1")
+        stage.wire.sent.clear()
+        held.release()
+        with contextlib.suppress(Conflict):
+            await step
+        assert not [sent for sent in stage.wire.sent if sent.startswith("POST") and "claims" in sent]
+
+    play(story)
+
+
 def test_no_pod_is_scaled_away_that_is_wanted_again_meanwhile(play: Play):
     """It would take its claim with it, and what is there."""
 

@@ -247,6 +247,8 @@ class StatefulSetController(Controller[str]):
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int, revision: str) -> None:
         for body in claim_bodies(stateful_set, ordinal):
+            if ordinal in self._pods_of(stateful_set):  # another controller has made it since it was decided
+                return
             if not await self._ensure_claim(stateful_set, body, ordinal):
                 return
         rests, now = self._rests_of(stateful_set), asyncio.get_running_loop().time()
