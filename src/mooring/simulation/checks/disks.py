@@ -37,8 +37,11 @@ async def complaints(cluster: SimulatedCluster) -> AsyncIterator[Complaint]:
     }
     disks = [cluster.ec2.cloud.region.volume(id) for id in cluster.ec2.volumes()]
     for disk in disks:
-        of_its_class = of_class(disk, wanted, is_modified=cluster.ec2.is_modified(disk.id))
-        for what in (*of_its_class, *of_volume(disk, volumes.get(disk.id), wanted)):
+        volume = volumes.get(disk.id)
+        has_attributes = volume is not None and bool(volume.spec.volume_attributes_class_name)
+        is_modified = has_attributes or cluster.ec2.is_modified(disk.id)
+        of_its_class = of_class(disk, wanted, is_modified=is_modified)
+        for what in (*of_its_class, *of_volume(disk, volume, wanted)):
             yield "L22", f"the disk of {cluster.ec2.disk(disk.id)} {what}"
     assert cluster.ebs is not None
     try:
@@ -64,10 +67,11 @@ def listed(disks: Iterable[Volume], answer: csi.ListVolumesResponse) -> Iterator
 
 def of_class(disk: Volume, wanted: DiskClass, *, is_modified: bool = False) -> Iterator[str]:
     """What is otherwise than the class and the operator say. A disk that was enlarged has kept its IOPS; how
-    fast one is that was modified, a VolumeAttributesClass says."""
+    fast one is that was modified, a VolumeAttributesClass says, and by that how small it may be."""
+    is_other = is_modified and disk.type != wanted.has.get("type", disk.type)
     for field, value in wanted.has.items():
         there = getattr(disk, field)
-        if is_modified and field in OF_MODIFICATION:
+        if (is_modified and field in OF_MODIFICATION) or (is_other and field == "size"):
             continue
         if there != value and not (field == "size" and there > value):
             yield f"has {field} {there}, and its class says {value}"

@@ -55,18 +55,24 @@ class AttributeUsers:
 
     async def replace_attributes(self, step: PlanStep) -> None:
         """Deletes a class, and makes it anew after `value` seconds with other parameters; `how` 1: while a
-        claim begins to name it."""
+        claim begins to name it. Not while a volume is made by it: what a driver has made by the former one,
+        and not answered, it does not find by the new one."""
         name = self._chance(step).choice(FEASIBLE)
         if step.how == AT_ONCE and (claim := await self._claim(step)) is not None:
             await self._name(claim, name)
         found = await self._api.find(VolumeAttributesClass, name)
-        if found is None:
+        if found is None or await self._is_being_made(name):
             return  # another user is at it
         await self._cluster.as_user(lambda: self._api.delete(VolumeAttributesClass, name, uid=found.uid))
         await asyncio.sleep(step.value)
         self._editions[name] += 1
         body = class_body(name, self._editions[name], self._driver)
         await self._users.create_when_gone(VolumeAttributesClass, body)
+
+    async def _is_being_made(self, name: str) -> bool:
+        claims = (await self._api.list(PersistentVolumeClaim, NAMESPACE)).items
+        named = (each for each in claims if each.spec.volume_attributes_class_name == name)
+        return any(not each.spec.volume_name for each in named)
 
     def _chance(self, step: PlanStep) -> Random:
         return stream(self._cluster.seed, f"{step.what} at {step.at}")

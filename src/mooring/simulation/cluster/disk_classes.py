@@ -29,6 +29,9 @@ OURS = {"ebs.csi.aws.com/cluster": "true"}
 OWNED = "kubernetes.io/cluster/played"
 OF_CLUSTER = {OWNED: "owned", "KubernetesCluster": "played", "ebs.csi.aws.com/cluster-name": "played"}
 
+FIXED = ("proportional", "at-most", "chosen")
+"""Those of the following by which no volume can be made that is like a VolumeAttributesClass says, too: their
+IOPS do not suit its type."""
 CLASSES: Mapping[str, DiskClass] = {
     "": DiskClass(has=PLAIN, tags=OURS, lacks=(OWNED, "KubernetesCluster", "Name")),
     "tuned": DiskClass(

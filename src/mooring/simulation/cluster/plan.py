@@ -157,7 +157,7 @@ LASTING = (
 """Actions that last for a while."""
 CLAIMING = (
     *("disk", "ordered", "retained", "growing", "quota", "one-pod", "two-disks", "static", "scarce"),
-    *("recycled", "guarded", "raw", "passing", "kept", "tuned"),
+    *("recycled", "guarded", "raw", "passing", "kept", "tuned", "tuned-first"),
 )
 """Workloads that are StatefulSets with claims."""
 DYNAMIC = tuple(kind for kind in CLAIMING if kind not in STATIC)

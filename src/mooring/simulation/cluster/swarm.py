@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from mooring.simulation.cluster.disk_classes import CLASSES
+from mooring.simulation.cluster.disk_classes import CLASSES, FIXED
 from mooring.simulation.cluster.fencing import drawn_policy, drawn_storage_policy
 from mooring.simulation.cluster.plan import (
     ACTIONS,
@@ -58,7 +58,7 @@ WORKLOADS_BESIDE: Mapping[str, Mapping[str, int]] = {
     "copied": {"kept": 6},
     "few": {"guarded": 6},
     "hand": {"named": 6, "reserved": 4, "scarce": 6},
-    "speed": {"tuned": 4},
+    "speed": {"tuned": 3, "tuned-first": 3},
 }
 """Names of workloads that are dealt beside the others, and their kinds: to so many of twenty seeds."""
 FEW: Mapping[str, tuple[int, ...]] = {"conf": (1, 2), "big": (1,), "copied": (1, 2), "speed": (1, 2)}
@@ -101,6 +101,7 @@ GIVEN_TO: Mapping[str, str] = {
     "configured": "edit-content",
     "kept": "take-snapshot",
     "tuned": "name-attributes",
+    "tuned-first": "name-attributes",
     "named": "restore-volume",
     "reserved": "restore-volume",
 }
@@ -169,6 +170,8 @@ def drawn(seed: int, given: Scenario) -> Scenario:
     history = stream(seed, "swarm history").choice(HISTORIES)
     of_bytes = stream(seed, "swarm history bytes").choice(HISTORY_BYTES)
     disks = stream(seed, "swarm disks").choice([*CLASSES]) if driver == "ebs" else ""
+    if "tuned-first" in scenario.workloads.values() and disks in FIXED:
+        disks = ""
     lost = f"lose-machine {scenario.force_detach_after_s:.0f}" if "lose-machine" in faults else ""
     calm = _calm({scenario.storage, *faults, *scenario.workloads.values(), *actions, lost})
     longer = replace(scenario, minutes=scenario.minutes + calm, calm_minutes=calm)

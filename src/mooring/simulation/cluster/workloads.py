@@ -61,8 +61,10 @@ GROWING = frozenset({"growing"})
 """The kinds of workloads whose claims ask for more, now and then."""
 KEPT = frozenset({"kept"})
 """The kinds of workloads of whose claims users take snapshots, and make copies."""
-TUNED = frozenset({"tuned"})
+TUNED = frozenset({"tuned", "tuned-first"})
 """The kinds of workloads whose claims name a VolumeAttributesClass, and another one now and then."""
+FIRST_ATTRIBUTES = "bronze"
+"""The VolumeAttributesClass that claims name from the beginning, where they do."""
 OF_PLUGIN = STATIC
 """The kinds of workloads whose storage is reached by a plugin, and not by a driver."""
 OF_DRIVER = TUNED
@@ -159,6 +161,13 @@ def maker_of(disk: str) -> str:
 
 def _disk(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
     return [(StatefulSet, _set(name, replicas, {"data": CLASS}), NAMESPACE)]
+
+
+def _tuned_first(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
+    """Its volumes are made as a VolumeAttributesClass says."""
+    body = _set(name, replicas, {"data": CLASS})
+    body["spec"]["volumeClaimTemplates"][0]["spec"]["volumeAttributesClassName"] = FIRST_ATTRIBUTES
+    return [(StatefulSet, body, NAMESPACE)]
 
 
 def _ordered(name: str, replicas: int) -> list[tuple[type[Object], Body, str]]:
@@ -424,6 +433,7 @@ KINDS: Mapping[str, Callable[[str, int], list[tuple[type[Object], Body, str]]]] 
     "growing": _disk,
     "kept": _disk,
     "tuned": _disk,
+    "tuned-first": _tuned_first,
     "one-pod": _one_pod,
     "plain": _plain,
     "retained": _retained,

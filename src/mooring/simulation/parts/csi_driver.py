@@ -23,6 +23,7 @@ from mooring.csi.driver.services import (
 from mooring.csi.errors import Code, CsiError
 from mooring.csi.proto import csi_pb2 as csi
 from mooring.simulation.parts.csi_snapshots import SnapshotService, source_of
+from mooring.simulation.parts.disk_attributes import REFUSED
 from mooring.simulation.parts.driver_process import DriverProcess
 from mooring.simulation.parts.plugins_beside import plugins_beside
 from mooring.simulation.parts.raw_devices import make_device
@@ -82,7 +83,12 @@ class _Controller(SnapshotService):
             raise CsiError(Code.INVALID_ARGUMENT, "the parameter bad is not known")
         if self._array.failure is not None:
             raise self._array.failure
+        if REFUSED in request.mutable_parameters:
+            raise CsiError(Code.INVALID_ARGUMENT, f"the parameter {REFUSED} is not known")
+        if not self._array.attributes.may_begin(request.name, request.mutable_parameters):
+            raise CsiError(Code.ALREADY_EXISTS, f"{request.name} is there, and made as something else")
         self._array.create(request.name, of=source_of(request))
+        self._array.attributes.begin(request.name, request.mutable_parameters)
         if self._array.unanswered():
             raise Unanswered(f"creating {request.name}: no answer")
         size = request.capacity_range.required_bytes

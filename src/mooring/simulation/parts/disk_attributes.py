@@ -41,7 +41,18 @@ class DiskAttributes:
     def __init__(self, array: Disks) -> None:
         self._array = array
         self._has: dict[str, str] = {}
+        self._first: dict[str, str] = {}  # as what they were made
         self._turns = KeyLocks()
+
+    def may_begin(self, disk: str, attributes: Mapping[str, str]) -> bool:
+        """Whether a disk is not there, or was made like this."""
+        return disk not in self._array.disks or self._first.get(disk, "") == in_text(attributes)
+
+    def begin(self, disk: str, attributes: Mapping[str, str]) -> None:
+        """A disk is made like this; idempotent."""
+        if attributes and disk not in self._first:
+            self._first[disk] = in_text(attributes)
+            self._make(disk, attributes)
 
     async def change(self, disk: str, attributes: Mapping[str, str]) -> None:
         """Idempotent. Raises `VolumeNotFound`, `Infeasible`."""

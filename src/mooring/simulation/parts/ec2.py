@@ -48,6 +48,8 @@ CHANGES = (
 """Requests that change a volume or a snapshot."""
 MODIFIED = {"VolumeType": "type", "Throughput": "throughput"}
 """What is told of a modification: how a request calls it, and a VolumeAttributesClass."""
+USUAL = in_text({"type": "gp3", "throughput": "125"})
+"""What a volume is like of which nothing was asked."""
 ACTS = {"AttachVolume": "attach", "DetachVolume": "detach"}
 """What changes where a volume is."""
 
@@ -170,8 +172,8 @@ class Ec2:
     def _changed(self, known: _Known, volume: Volume) -> None:
         """Tells what a volume is like, if that is something new."""
         has = in_text({"type": volume.type, "throughput": str(volume.throughput)})
-        if known.attributes and has != known.attributes:
-            known.is_modified = True
+        known.is_modified = known.is_modified or known.attributes not in ("", has)
+        if has != (known.attributes or USUAL):
             self.array.journal("ec2", "truth.modified", volume=known.disk, attributes=has)
         known.attributes = has
 

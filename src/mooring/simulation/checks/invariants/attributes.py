@@ -77,8 +77,13 @@ class SaysWhatItHas(Checker):
             before, now = self._volumes.get(name), object_of(event)
             self._volumes[name] = now
             says = now.spec.volume_attributes_class_name
-            if before is not None and says != before.spec.volume_attributes_class_name:
+            if says != (before.spec.volume_attributes_class_name if before else self._first(now)):
                 self._judge(name, says, f"volume {name}", event)
+
+    def _first(self, volume: StoredObject) -> str:
+        """What a new volume need not have: that of a claim that goes may be made only to be deleted."""
+        claim = self._claims.get(volume.spec.claim_ref.key) if volume.spec.claim_ref is not None else None
+        return volume.spec.volume_attributes_class_name if claim is None or claim.going else ""
 
     def _judge(self, disk: str, says: str, whose: str, event: Event) -> None:
         if not says:

@@ -1,4 +1,5 @@
-"""StorageClasses that users have deleted: whether a claim's volume can be made without its own."""
+"""StorageClasses and VolumeAttributesClasses that users have deleted: whether a claim's volume can be made
+without its own."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from mooring.simulation.checks.invariants.objects import CLAIMS, StoredObject, o
 from mooring.simulation.engine.trace import Event, Trace
 
 CLASSES = "storageclasses.storage.k8s.io"
+ATTRIBUTES = "volumeattributesclasses.storage.k8s.io"
 PROCESS = "placing"
 """It makes volumes for claims, and remembers the class of each that it has begun, for as long as it lives."""
 ENDING = ("kill", "crash", "freeze", "stall", "doze", "two-leaders")
@@ -19,7 +21,7 @@ class Classes:
     """Follows a trace."""
 
     def __init__(self, trace: Trace) -> None:
-        self._gone: set[str] = set()  # names
+        self._gone: dict[str, set[str]] = {CLASSES: set(), ATTRIBUTES: set()}  # names
         self._begun: dict[str, float] = {}  # uid of a claim -> since when its volume is being made
         self._under_way = 0  # faults that may end the process
         self._ended = -math.inf  # when it may have ended last
@@ -33,22 +35,26 @@ class Classes:
 
     def is_missed(self, claim: StoredObject) -> bool:
         """Whether no volume can be made for the claim, or none be made to the end: its class is gone, and
-        none remembers it."""
-        if claim.spec.volume_name or claim.spec.storage_class_name not in self._gone:
+        none remembers it. What a volume is to be like is not remembered."""
+        if claim.spec.volume_name:
+            return False
+        if claim.spec.volume_attributes_class_name in self._gone[ATTRIBUTES]:
+            return True
+        if claim.spec.storage_class_name not in self._gone[CLASSES]:
             return False
         begun = self._begun.get(claim.metadata.uid) if BEGUN in claim.metadata.finalizers else None
         return begun is None or begun <= self._ended
 
     def _written(self, event: Event) -> None:
         resource = event.fields["resource"]
-        if resource == CLASSES:
-            self._gone.discard(event.fields["name"])
+        if resource in self._gone:
+            self._gone[resource].discard(event.fields["name"])
         elif resource == CLAIMS and BEGUN in (claim := object_of(event)).metadata.finalizers:
             self._begun.setdefault(claim.metadata.uid, event.time)
 
     def _deleted(self, event: Event) -> None:
-        if event.fields["resource"] == CLASSES:
-            self._gone.add(event.fields["name"])
+        if event.fields["resource"] in self._gone:
+            self._gone[event.fields["resource"]].add(event.fields["name"])
 
     def _struck(self, event: Event) -> None:
         if event.fields["on"] == PROCESS and event.fields["what"] in ENDING:

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from mooring.controllers.provisioning.askers import ASKED_BY
 from mooring.controllers.provisioning.decide import BEGUN
-from mooring.simulation.checks.invariants.deadlines.classes import CLASSES, Classes
+from mooring.simulation.checks.invariants.deadlines.classes import ATTRIBUTES, CLASSES, Classes
 from mooring.simulation.checks.invariants.deadlines.sources import Sources
 from mooring.simulation.checks.invariants.fences import FENCES, OVER
 from mooring.simulation.checks.invariants.kept_objects import SNAPSHOTS
@@ -107,7 +107,7 @@ class World:
             if table is self.claims and " " in written.metadata.annotations.get(ASKED_BY, ""):
                 self._of_several.add(written.metadata.uid)
             self.changed = True
-        elif event.fields["resource"] in ("nodes", CLASSES, SNAPSHOTS):
+        elif event.fields["resource"] in ("nodes", CLASSES, ATTRIBUTES, SNAPSHOTS):
             self.changed = True
 
     def _deleted(self, event: Event) -> None:
