@@ -46,6 +46,26 @@ async def test_at_the_deadline_nothing_of_it_is_left(tmp_path: Path):
     assert not alive(file)
 
 
+async def test_when_the_time_is_over_nothing_is_started(monkeypatch: pytest.MonkeyPatch):
+    async def start(*words: object, **_: object) -> None:
+        raise AssertionError(f"started: {words}")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    assert (await sh("exit 0", deadline=0)).status is None
+
+
+def test_an_order_has_no_time_left_when_its_machine_has_slept(monkeypatch: pytest.MonkeyPatch):
+    slept, read = 0.0, time.clock_gettime
+
+    def clock(which: int) -> float:
+        return read(which) + (slept if which == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", clock)
+    deadline = programs.Deadline(60)
+    slept = 3600.0
+    assert deadline.left() == 0
+
+
 async def test_a_helper_that_it_leaves_is_ended_and_its_status_is_told(tmp_path: Path):
     file = tmp_path / "pid"
     ended = await sh(DAEMON.format(file) + "exit 2", deadline=60)

@@ -4,6 +4,7 @@ Guarantees:
 - When `run` has returned, raised or was cancelled, nothing that the program started is left: neither its
   process group, nor a helper in a session of its own. Each process that it starts inherits a mark in its
   environment, by which it is found in /proc.
+- Nothing is started when the time for it is over. A pause of this process counts, and a sleep of its machine.
 - Not more than `keep` bytes of each of its outputs are kept; the rest is read and forgotten.
 - It gets a small environment of our making, so nothing of this process's (credentials, Python's paths).
 - Secrets come by its standard input, or by a `Hidden` file. Such a file exists in memory alone and goes with
@@ -92,14 +93,15 @@ def missing(programs: Mapping[str, str]) -> list[str]:
 
 
 class Deadline:
-    """What is left of an order's time. A little is kept back, so that what runs can be ended within it."""
+    """What is left of an order's time. A little is kept back, so that what runs can be ended within it. It
+    goes on while the machine sleeps: what was to be done before may be undone by another since."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + max(0.0, seconds - min(0.5, seconds / 10))
+        self._end = self._now() + max(0.0, seconds - min(0.5, seconds / 10))
 
     def left(self, share: float = 1.0) -> float:
         """Seconds, not below 0; or that share of them."""
-        return max(0.0, self._end - time.monotonic()) * share
+        return max(0.0, self._end - self._now()) * share
 
     async def pause(self, seconds: float) -> bool:
         """Waits; False, at once, if there is not that much time left."""
@@ -107,6 +109,10 @@ class Deadline:
             return False
         await asyncio.sleep(seconds)
         return True
+
+    @staticmethod
+    def _now() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Hidden:
@@ -138,11 +144,13 @@ async def run(
     environ: Mapping[str, str] = {},
     keep: int = OUTPUT_BYTES,
 ) -> Ended:
-    """Runs it in a session of its own, at most `deadline` seconds. `given` is its standard input; `environ`
-    is added to its environment. Raises ProgramMissing."""
+    """Runs it in a session of its own, at most `deadline` seconds; not at all if that is 0. `given` is its
+    standard input; `environ` is added to its environment. Raises ProgramMissing."""
     program = find(words[0])
     if program is None:
         raise ProgramMissing(f"{words[0]} is not installed")
+    if deadline <= 0:
+        return Ended(None)
     stop = asyncio.Event()
     order = asyncio.create_task(_run(program, words[1:], deadline, given, environ, keep, stop))
     try:
