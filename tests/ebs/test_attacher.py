@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -431,6 +432,31 @@ def test_nothing_is_detached_for_a_caller_that_has_gone_long_ago(run) -> None:
             async with asyncio.timeout(3):
                 await attaching.detach(VOLUME, NODE)
         assert [action for _, action, _ in ec2.calls] == ["DetachVolume"] * 2
+
+    run(story())
+
+
+def test_nothing_is_detached_after_the_machine_of_the_driver_has_slept(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop's clock stood meanwhile. Another driver may have attached the volume there again."""
+    slept, read = 0.0, time.clock_gettime
+
+    def clock(which: int) -> float:
+        return read(which) + (slept if which == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", clock)
+
+    def described(at: float) -> Volume:
+        nonlocal slept
+        slept = 3600.0
+        return on("attached")
+
+    async def story() -> None:
+        ec2 = ec2_that(described)
+        with due_in(15), pytest.raises(CsiError, match="has gone"):
+            await attacher(ec2).detach(VOLUME, NODE)
+        assert ec2.calls == []
 
     run(story())
 

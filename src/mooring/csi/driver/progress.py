@@ -9,6 +9,7 @@ what may be, for a while, after `check_not_forgotten`.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -33,8 +34,24 @@ class UnderWay:
 
 current: ContextVar[UnderWay | None] = ContextVar("current", default=None)
 """The operation of the current task."""
-_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
-"""Until when the caller of the current task waits, by the event loop's clock; None: for ever."""
+
+
+@dataclass(frozen=True)
+class _Due:
+    """Until when the caller waits, by the event loop's clock; `slept`: how long the machine had slept by the
+    time of the call."""
+
+    at: float
+    slept: float
+
+
+_due: ContextVar[_Due | None] = ContextVar("due", default=None)
+"""Of the caller of the current task; None: it waits for ever."""
+
+
+def _slept() -> float:
+    """For how long this machine has slept since its start. The event loop's clock stands meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 @contextmanager
@@ -44,17 +61,19 @@ def due_in(timeout_s: float | None) -> Generator[None]:
     if timeout_s is None:
         yield
         return
-    token = _deadline.set(asyncio.get_running_loop().time() + timeout_s)
+    token = _due.set(_Due(asyncio.get_running_loop().time() + timeout_s, _slept()))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _due.reset(token)
 
 
 def is_overdue(by: float = 0.0) -> bool:
     """Whether the caller of the current task does not wait any longer, for so many seconds."""
-    deadline = _deadline.get()
-    return deadline is not None and asyncio.get_running_loop().time() >= deadline + by
+    if (due := _due.get()) is None:
+        return False
+    slept = round(_slept() - due.slept)  # the two clocks are not read at the same instant
+    return asyncio.get_running_loop().time() + slept >= due.at + by
 
 
 def check_not_forgotten(what: str) -> None:
@@ -71,7 +90,8 @@ async def while_it_waits() -> AsyncGenerator[None]:
     stands in a queue is not sent then. Raises TimeoutError."""
     if is_overdue():
         raise TimeoutError
-    async with asyncio.timeout_at(_deadline.get()):
+    due = _due.get()
+    async with asyncio.timeout_at(due.at if due is not None else None):
         yield
 
 
