@@ -9,6 +9,9 @@ import asyncio
 import os
 import stat
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +285,46 @@ def test_a_recycled_export_is_empty_and_still_there(export: Export) -> None:
     assert export.tree() == [] and export.directory.is_dir()
     assert events == ["everything in files:/srv/claims is being removed"]
     assert export.calls[0][9].startswith("nfsvers=3,soft")
+
+
+STANDS_STILL = """#!/bin/sh
+case "$*" in
+*-delete) if mkdir "{0}/began" 2>/dev/null; then while ! [ -e "{0}/go" ]; do sleep 0.01; done; fi ;;
+esac
+PATH="{1}" exec find "$@"
+"""
+"""A `find` that, the first time that it is to remove anything, first stands still."""
+
+
+def test_who_stood_still_while_it_emptied_an_export_removes_nothing_of_its_next_claim(
+    export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor has emptied it meanwhile, and another claim has it."""
+    program, path = export.root / "bin/find", os.environ["PATH"]
+    program.parent.mkdir()
+    program.write_text(STANDS_STILL.format(export.root, path))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{path}")
+    (export.directory / "data").mkdir()
+    with ThreadPoolExecutor() as other:
+        late = other.submit(export.recycle)
+        try:
+            while not (export.root / "began").exists():
+                time.sleep(0.01)
+            export.recycle()
+            assert export.tree() == []
+            (export.directory / "data").mkdir()
+        finally:
+            (export.root / "go").touch()
+        with suppress(VolumeError):
+            late.result()
+    assert export.tree() == ["data"]
+
+
+def test_what_is_left_aside_is_removed_the_next_time(export: Export) -> None:
+    (export.directory / f"{nfs_directories.ASIDE}Wx3fQ0aa/rest").mkdir(parents=True)
+    export.recycle()
+    assert export.tree() == []
 
 
 def test_without_the_operators_word_nothing_is_recycled(export: Export) -> None:

@@ -54,7 +54,9 @@ enter "$1"
 chmod -- "$mode" .
 """
 _EMPTY = f"""{_ENTER}
-find . -xdev -mindepth 1 -delete
+aside=$(mktemp -d "./{ASIDE}XXXXXXXX")
+find . -mindepth 1 -maxdepth 1 ! -name "{ASIDE}*" -exec mv -t "$aside" -- {{}} + || :
+for each in "./{ASIDE}"*; do find "$each" -ignore_readdir_race -xdev -delete; done
 if [ -n "$(ls -A .)" ]; then echo "it was written to meanwhile" >&2; exit 4; fi
 """
 _REMOVE = f"""{_ENTER}
@@ -98,7 +100,9 @@ class Directories:
         await self._work(_MAKE, export, options, [mode, *_checked(names)], MADE_S)
 
     async def empty(self, export: str, options: Sequence[str], size: int) -> None:
-        """Nothing is left in the export itself. `size`, in bytes, says how long that may take."""
+        """Nothing is left in the export itself. `size`, in bytes, says how long that may take. All is moved
+        aside before anything of it is removed: that may go on when the controller is gone, or has stood
+        still, and what is written by the next claim is not there."""
         await self._work(_EMPTY, export, options, [], _patience(size))
 
     async def remove(self, export: str, options: Sequence[str], names: Sequence[str], size: int) -> None:
