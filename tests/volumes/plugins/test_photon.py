@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from example_volumes import volume_of
 from tests.doubles.played_fc import PlayedFabric
 from tests.doubles.storage_api import PlayedPhoton, certificates
 
+from mooring.kube.errors import NotLeading
 from mooring.kube.objects import (
     ObjectMeta,
     PersistentVolume,
@@ -31,10 +33,10 @@ from mooring.volumes.errors import (
     VolumeNotFound,
     WrongDevice,
 )
-from mooring.volumes.host import NodeVolumeHost
+from mooring.volumes.host import ControllerVolumeHost, NodeVolumeHost
 from mooring.volumes.plugins.photon.controller import Controller, api
 from mooring.volumes.plugins.photon.plugin import PhotonPlugin
-from mooring.volumes.plugins.rest import Api
+from mooring.volumes.plugins.photon.source import PLUGIN_NAME
 from mooring.volumes.spec import VolumeSpec
 
 DISK = "6000c298-595b-f457-5739-e9105b2c0c2d"
@@ -50,6 +52,7 @@ class World:
         self.server = certificates(root / "tls")
         (root / "token").write_text("t0ken\n")
         self.plugin = PhotonPlugin()
+        self.settings: dict[str, str] = {}
 
     def run(self, story: Callable[[], Coroutine[Any, Any, None]], **settings: str) -> None:
         async def served() -> None:
@@ -61,9 +64,10 @@ class World:
 
     def _made(self, url: str, settings: dict[str, str]) -> None:
         files = {"caFile": str(self.server.authority), "tokenFile": str(self.root / "token")}
-        of = api({"target": url, **files, **settings})
+        self.settings = {"target": url, "project": "p-1", **files, **settings}
+        of = api(self.settings, lambda: None)
         assert of is not None
-        short = Api(of.url, of.service, of.credentials, of.context, of.headers, deadline_s=0.5)
+        short = replace(of, deadline_s=0.5)
         self.plugin = PhotonPlugin(Controller(short, "p-1", order_s=1.0, poll_s=0.01))
         refuse: Any = None
         self.plugin.init(NodeVolumeHost("node-1", self.root, refuse, refuse, refuse, refuse))
@@ -101,6 +105,25 @@ def test_a_disk_is_attached_once_and_detached_once_each_as_a_task_that_is_waited
         await world.detach()
         assert world.photon.disks == {DISK: []}
         assert world.photon.orders() == ["/vms/vm-1/attach_disk", "/vms/vm-1/detach_disk"]
+
+    world.run(story)
+
+
+def test_who_has_lost_the_lease_since_it_looked_orders_nothing(world: World) -> None:
+    """Its successor may have detached the disk, and attached it there again."""
+
+    def check_leading() -> None:
+        raise NotLeading("another one leads")
+
+    async def story() -> None:
+        plugin, settings = PhotonPlugin(), {PLUGIN_NAME: world.settings}
+        plugin.init(ControllerVolumeHost(lambda: pytest.fail("no clock"), settings, leads=check_leading))
+        with pytest.raises(NotLeading):
+            await plugin.new_attacher().attach(volume(), "node-1")
+        world.photon.disks = {DISK: ["vm-1"]}
+        with pytest.raises(NotLeading):
+            await plugin.new_detacher().detach(DISK, "node-1")
+        assert world.photon.orders() == []
 
     world.run(story)
 
@@ -253,7 +276,7 @@ def test_without_settings_nothing_is_asked(tmp_path: Path) -> None:
 )
 def test_a_target_that_is_no_such_url_is_refused(text: str) -> None:
     with pytest.raises(PluginError, match="target"):
-        api({"target": text})
+        api({"target": text}, lambda: None)
 
 
 @pytest.mark.parametrize("text", ["", "disk", "../../etc", DISK + "\n", DISK[:-1]])

@@ -42,10 +42,15 @@ class _Said(msgspec.Struct):
     code: str = ""
 
 
+def _always() -> None:
+    """Who holds no Lease may."""
+
+
 @dataclass(frozen=True)
 class Api:
     """One server's API below `url`, which ends without a slash. `context` reads this node's certificates anew
-    for each request, as they are replaced. `credentials`: what to look at when it refuses them."""
+    for each request, as they are replaced. `credentials`: what to look at when it refuses them. `may_order`
+    raises where this process may change nothing any more: it is asked just before a request that would."""
 
     url: str
     service: str
@@ -53,6 +58,7 @@ class Api:
     context: Callable[[], ssl.SSLContext]
     headers: Callable[[], Mapping[str, str]] = field(default=dict[str, str])
     deadline_s: float = DEADLINE_S
+    may_order: Callable[[], None] = _always
 
     async def ask(self, method: str, path: str, kind: type[_T], body: object = None) -> _T:
         """The answer, of that kind. `path` begins with a slash, and is made of checked names alone."""
@@ -69,6 +75,8 @@ class Api:
                 f"{self.service} is not asked, because its credentials on this machine cannot be read "
                 f"({said(str(error))}): look at {self.credentials}"
             ) from None
+        if method != "GET":
+            self.may_order()
         try:
             async with asyncio.timeout(self.deadline_s):
                 return await self._send(method, path, body, context, headers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -32,7 +32,7 @@ ORDER_S, POLL_S = 120.0, 1.0
 TOKEN_BYTES = 16 * 1024
 
 
-def api(settings: Mapping[str, str]) -> Api | None:
+def api(settings: Mapping[str, str], may_order: Callable[[], None]) -> Api | None:
     """Photon Controller by these settings; None if there are none. Raises PluginError."""
     if "target" not in settings:
         return None
@@ -43,6 +43,7 @@ def api(settings: Mapping[str, str]) -> Api | None:
         " and ".join(filter(None, (ca, token))) or "the settings caFile and tokenFile",
         partial(ssl.create_default_context, cafile=ca or None),
         partial(_headers, token),
+        may_order=may_order,
     )
 
 

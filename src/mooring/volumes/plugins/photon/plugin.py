@@ -52,7 +52,8 @@ class PhotonPlugin(AttachableVolumePlugin, PersistentVolumePlugin):
     def init(self, host: VolumeHost) -> None:
         self._host = host
         settings = host.settings(PLUGIN_NAME)
-        self._controller = self._given or Controller(api(settings), settings.get("project", ""))
+        of = api(settings, host.check_leading)
+        self._controller = self._given or Controller(of, settings.get("project", ""))
 
     def get_plugin_name(self) -> str:
         return PLUGIN_NAME
