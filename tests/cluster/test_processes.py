@@ -8,13 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.cluster import processes
+from mooring.cluster import heartbeat, processes
 from mooring.cluster.processes import Part, Running, end, kill, load, save
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -228,6 +229,21 @@ async def test_a_part_that_lives_and_does_nothing_is_started_again(
         assert bool(part.restarts) is restarted
     finally:
         await part.stop(grace=0.1)
+
+
+async def test_who_stood_still_with_all_its_parts_calls_none_silent_before_it_has_listened_anew() -> None:
+    silent = asyncio.Event()
+    listener = heartbeat.Listener(silent.set, patience=0.1)
+    try:
+        os.write(listener.writer, b".")
+        await asyncio.sleep(0.01)
+        time.sleep(heartbeat.BEAT_S + 0.2)  # noqa: ASYNC251 - the event loop is what stands still
+        await asyncio.sleep(0.02)
+        assert not silent.is_set()
+        await asyncio.wait_for(silent.wait(), 30)
+    finally:
+        listener.started()
+        listener.close()
 
 
 async def test_a_program_without_a_heartbeat_is_left_alone(tmp_path: Path) -> None:

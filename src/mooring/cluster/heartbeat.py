@@ -3,7 +3,8 @@
 A process that lives and does nothing (stopped, stuck in a call that does not return) answers no request, and
 a supervisor that waits for its death does not start it again. Guarantees: silence counts from the first
 heartbeat on, so that a program without one is never ended; time is the monotonic clock's, which stands still
-while the machine sleeps. Both sides are here.
+while the machine sleeps; who stood still itself (a container that is paused), listens anew. Both sides are
+here.
 """
 
 from __future__ import annotations
@@ -69,7 +70,18 @@ class Listener:
             self._loop.remove_reader(self._reader)
             return
         self._stop_timer()
-        self._timer = self._loop.call_later(self._patience, self._silent)
+        self._wait()
+
+    def _wait(self) -> None:
+        due = self._loop.time() + self._patience
+        self._timer = self._loop.call_at(due, self._over, due)
+
+    def _over(self, due: float) -> None:
+        """What stopped this process may have stopped the part, too, which has had no time to beat yet."""
+        if self._loop.time() - due > BEAT_S:
+            self._wait()
+        else:
+            self._silent()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
