@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
@@ -26,3 +27,19 @@ def play(run: Callable[[Any], Any], now: Callable[[], datetime]) -> Play:
         return run(not_stuck(on_server()))
 
     return play_story
+
+
+@pytest.fixture
+def asleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Has the machine slept for so many seconds, in which the event loop's clock stood."""
+    slept, read = 0.0, time.clock_gettime
+
+    def clock(which: int) -> float:
+        return read(which) + (slept if which == time.CLOCK_BOOTTIME else 0.0)
+
+    def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+
+    monkeypatch.setattr(time, "clock_gettime", clock)
+    return sleep

@@ -320,6 +320,30 @@ def test_c7_what_a_process_has_seen_before_it_stood_still_takes_nothing_by_force
     play(schedule)
 
 
+def test_c7_what_a_process_has_seen_before_its_machine_slept_takes_nothing_by_force(
+    play: Play, asleep: Callable[[float], None]
+):
+    async def schedule(stage: Any, a: Any, b: Any):
+        await stage.attached(a)
+        await a.handshake.report(a.record(), locked=False)
+        assert await stage.n0.mount()
+        await stage.n0.falls_silent()
+        await stage.n0.taint("2030-01-01T00:00:05Z")
+        real = a.handshake.lists.unreport
+
+        async def unreport(*asked: Any) -> Any:
+            answer = await real(*asked)
+            asleep(3600)
+            return answer
+
+        a.handshake.lists.unreport = unreport
+        with pytest.raises(Conflict):
+            await a.handshake.detach(a.record())
+        assert await stage.find() is not None
+
+    play(schedule)
+
+
 async def c11_left_over_taint(stage: Any, a: Any, b: Any) -> str:
     await stage.attached(a)
     await a.handshake.report(a.record(), locked=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,6 +57,27 @@ def test_a_node_that_answers_while_the_process_stands_still_just_before_the_orde
         with pytest.raises(Conflict) if answers else contextlib.nullcontext():
             await step
         assert bool(stage.machines.orders) is not answers
+
+    fencing(story)
+
+
+def test_a_node_that_answers_while_the_machine_sleeps_just_before_the_order_is_not_ordered_off(
+    fencing: Any, asleep: Callable[[float], None]
+):
+    async def story(stage: Any):
+        controller, name = await lost(stage)
+        written = stage.wire.hold(writes(b"orderedAt"))
+        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
+        await written.arrived.wait()
+        held = stage.wire.hold(request("GET", "/fencemechanisms/"))  # when the Node has been read
+        written.release()
+        await held.arrived.wait()
+        asleep(3600)
+        await stage.report("a")
+        held.release()
+        with pytest.raises(Conflict):
+            await step
+        assert not stage.machines.orders
 
     fencing(story)
 

@@ -18,7 +18,6 @@ what to do. Reports and un-reports are written by `attached_lists`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, assert_never
@@ -30,6 +29,7 @@ from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision, may_release
 from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms
 from mooring.kube.client import Client
+from mooring.kube.elapsed import Elapsed
 from mooring.kube.errors import conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
@@ -186,7 +186,7 @@ class Handshake:
         # R1: the mark first. From here on no report of the volume is computed any more.
         marked = await self._annotate(record, {DETACHING: token})
         # R4: this write changes the Node in any case, so that every report that is in flight is refused.
-        asked = asyncio.get_running_loop().time()
+        asked = Elapsed()
         answer = await self.lists.unreport(self._named(record, None), record.spec.node_name, token, marked)
         state = NodeState.of(answer, self._named(marked, answer)) if answer is not None else None
         # C7: the answer of that write, and nothing that was read before it.
@@ -194,7 +194,7 @@ class Handshake:
         match verdict.action:
             case Release.FORCE:
                 # A process that has stood still meanwhile does not know whether the node answers by now.
-                if asyncio.get_running_loop().time() - asked > TOO_OLD_S:
+                if asked.seconds > TOO_OLD_S:
                     raise conflict(f"what node {record.spec.node_name} has shown is too old: look again")
                 # C16: on the PersistentVolume first. After a crash in between, the node is closed already.
                 await self.locks.release(marked, answer, exclusive=exclusive)

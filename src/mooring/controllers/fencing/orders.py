@@ -23,6 +23,7 @@ from mooring.controllers.fencing.silence import LEASES
 from mooring.controllers.fencing.statuses import Statuses
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, State
 from mooring.kube.client import Client
+from mooring.kube.elapsed import Elapsed
 from mooring.kube.errors import Conflict, conflict
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
@@ -97,7 +98,7 @@ class Orders:
         """Reads the Node live, gives the order that was written down, judges and writes the answer. None is
         given about another boot than runs there now, or about a node that answers and did not when that was
         decided (`known`): that is decided anew."""
-        target, began = fence.status.target, asyncio.get_running_loop().time()
+        target, began = fence.status.target, Elapsed()
         assert target is not None
         node = await self._client.find(Node, target.node_name)
         if not self._may_be_ordered(node, target, known):
@@ -123,7 +124,7 @@ class Orders:
             "absent": node is None,
         }
         await self._answered(fence, step.token, ended)
-        metrics.ordered(step.mechanism, judged.outcome, asyncio.get_running_loop().time() - began)
+        metrics.ordered(step.mechanism, judged.outcome, began.seconds)
         if judged.outcome is Outcome.FENCED:
             metrics.reached(fence, "fenced", self._now())
         if node is not None:
@@ -162,10 +163,10 @@ class Orders:
             self._nodes.accept(node)
         return same
 
-    async def _look_again(self, target: FenceTarget, known: Node | None, began: float) -> None:
+    async def _look_again(self, target: FenceTarget, known: Node | None, began: Elapsed) -> None:
         """Raises Conflict if the Node is not any more as it was decided upon, where that was looked at long
         ago: answers were slow, or the process stood still."""
-        if asyncio.get_running_loop().time() - began <= TOO_OLD_S:
+        if began.seconds <= TOO_OLD_S:
             return
         if not self._may_be_ordered(await self._client.find(Node, target.node_name), target, known):
             raise conflict(f"node {target.node_name} is not as it was when its order was written down")
