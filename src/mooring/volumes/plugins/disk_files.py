@@ -1,5 +1,5 @@
-"""How the disk array keeps its records: small JSON files that are replaced whole, and locks
-between processes.
+"""How the disk array keeps its records, and plugins their notes: small JSON files that are replaced whole,
+and locks between processes.
 
 Guarantees: a record is the old one or the new one, also after a power failure, never a mixture; a change that
 returned is durable; the kernel drops the lock of a process that dies. Blocking.

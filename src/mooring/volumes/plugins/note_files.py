@@ -1,10 +1,11 @@
-"""Files of a plugin, one for each thing that it writes down on the node: whole or not there, named by a hash
-of what they are about. Blocking."""
+"""Files of a plugin, one for each thing that it writes down on the node: whole or not there, also after a
+power loss, as other volumes can not be let go of while one of them cannot be read. Named by a hash of what
+they are about. Blocking.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Generic, Protocol, TypeVar, cast
 import msgspec
 
 from mooring.volumes.errors import VolumeError
+from mooring.volumes.plugins.disk_files import write_durably
 
 _T = TypeVar("_T")
 
@@ -37,9 +39,7 @@ def read(path: Path, kind: type[_T], advice: str) -> _T:
 
 def write(path: Path, content: msgspec.Struct) -> None:
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(content))
-    os.replace(new, path)
+    write_durably(path, msgspec.json.encode(content))
 
 
 class Placed(Protocol):
