@@ -16,6 +16,7 @@ import msgspec
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugins.disk_files import write_durably
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 _T = TypeVar("_T")
 
 
@@ -88,4 +89,5 @@ class NotesOfBoot(ABC, Generic[_N]):
         return [self._of_this_boot(each) for each in each_of(self._notes, self.kind, self.advice)]
 
     def _of_this_boot(self, note: _N) -> _N:
-        return note if note.boot == self._boot else self.without_device(note)
+        """One that says no boot is of a version whose notes had none: the agent alone was made anew."""
+        return note if note.boot in ("", self._boot) else self.without_device(note)

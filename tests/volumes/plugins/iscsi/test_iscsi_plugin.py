@@ -52,7 +52,7 @@ def iscsi(host: NodeVolumeHost, kernel: PlayedKernel) -> IscsiPlugin:
     made = plugin()
     made.init(host)
     played: Any = PlayedIscsiadm(kernel, IQN)
-    notes = Notes(host.get_plugin_dir(PLUGIN_NAME))
+    notes = Notes(host.get_plugin_dir(PLUGIN_NAME), "boot-1")
     made.__dict__["_sessions"] = Sessions(notes, Iscsiadm(played, (played.records,)), kernel, "a", played)
     return made
 

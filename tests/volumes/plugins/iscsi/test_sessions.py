@@ -50,10 +50,10 @@ class Node:
         self.dies_at: int | None = None
         self.start()
 
-    def start(self) -> None:
+    def start(self, boot: str = "boot-1") -> None:
         """An agent that knows nothing but what is written down."""
         self.dies_at = None
-        notes = Notes(self.root / "plugin")
+        notes = Notes(self.root / "plugin", boot)
         for each in ("save", "remove", "begin", "end"):
             setattr(notes, each, self._step(getattr(notes, each)))
         run: Any = self._run
@@ -316,6 +316,41 @@ async def test_a_name_of_a_device_that_pods_have_as_another_disk_is_not_given_ag
     node.kernel.disks = 0
     with pytest.raises(VolumeError, match="delete those pods"):
         await node.connect(SECOND, OTHER, block=True)
+
+
+async def given_again(node: Node, disk: Disk, path: str) -> str:
+    """As the plugin sets a raw device up."""
+    return await node.connect(disk, path, block=True, in_use=await node.sessions.has(path))
+
+
+async def test_raw_devices_that_have_changed_names_with_a_new_boot_are_given_all_the_same(node: Node):
+    await given_again(node, DISK, PATH)
+    await given_again(node, SECOND, OTHER)
+    node.kernel.end(TARGET, ONE, "default")
+    node.kernel.disks = 0
+    node.start(boot="boot-2")
+    assert await given_again(node, SECOND, OTHER) == "/dev/sda"
+    assert await given_again(node, DISK, PATH) == "/dev/sdb"
+
+
+async def test_a_raw_device_stays_known_when_the_agent_alone_is_a_newer_one(node: Node):
+    """Its note is of a version whose notes named no boot."""
+    device = await node.connect(block=True)
+    (note,) = (node.root / "plugin/notes").glob("*.json")
+    note.write_text(note.read_text().replace('"boot":"boot-1"', '"boot":""'))
+    node.start()
+    assert await node.sessions.block_path(device) == PATH
+
+
+async def test_a_raw_device_of_before_the_last_boot_does_not_keep_its_name_for_ever(node: Node):
+    await node.connect(block=True)
+    node.kernel.end(TARGET, ONE, "default")
+    node.kernel.disks = 0
+    node.start(boot="boot-2")
+    assert await node.sessions.block_path("/dev/sda") is None
+    assert await node.connect(SECOND, OTHER, block=True) == "/dev/sda"
+    await node.sessions.release(OTHER)
+    assert node.left() == []
 
 
 async def test_a_raw_device_that_could_not_be_given_leaves_nothing(node: Node):

@@ -7,14 +7,11 @@ Without its note, a volume is known by its global path alone. Blocking.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from mooring.volumes.plugins.fc.source import Disk, disk_at
 from mooring.volumes.plugins.note_files import NotesOfBoot
 
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ADVICE = "it is not known which Fibre Channel disks are used here: look at what is mounted, and at its pods"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from mooring.kube.objects import FCVolumeSource, PersistentVolumeSpec
 from mooring.volumes.plugins.fc.connections import Connections
 from mooring.volumes.plugins.fc.devices import Devices
-from mooring.volumes.plugins.fc.notes import BOOT, Notes
+from mooring.volumes.plugins.fc.notes import Notes
 from mooring.volumes.plugins.fc.source import (
     PLUGIN_NAME,
     Disk,
@@ -24,6 +24,7 @@ from mooring.volumes.plugins.fc.source import (
     written,
 )
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
+from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.spec import VolumeSpec
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from mooring.volumes.plugins.iscsi.source import Disk, disk_at
-from mooring.volumes.plugins.note_files import each_of, file_name, read, write
+from mooring.volumes.plugins.note_files import NotesOfBoot, each_of, file_name, write
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A volume at its global path. `device` is what pods get of a raw one; `wwid` what its disk said of
-    itself; `key` that under which this node registers at it (0: it does not)."""
+    """A volume at its global path. `device` is what pods get of a raw one, in that `boot`; `wwid` what its
+    disk said of itself; `key` that under which this node registers at it (0: it does not)."""
 
     path: str
     disk: Disk
@@ -26,6 +26,7 @@ class Note(msgspec.Struct, frozen=True):
     device: str = ""
     wwid: str = ""
     key: int = 0
+    boot: str = ""
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -41,29 +42,21 @@ _ADVICE = (
 )
 
 
-class Notes:
+class Notes(NotesOfBoot[Note]):
     """The files of one node."""
 
-    def __init__(self, directory: Path) -> None:
-        self._notes = directory / "notes"
+    kind, advice = Note, _ADVICE
+
+    def __init__(self, directory: Path, boot: str) -> None:
+        super().__init__(directory, boot)
         self._logins = directory / "logins"
 
-    def find(self, path: str) -> Note | None:
-        """The note of the volume there; without one, what its path says."""
-        name = file_name(path)
-        if (self._notes / name).exists():
-            return read(self._notes / name, Note, _ADVICE)
+    def said_by(self, path: str) -> Note | None:
         disk = disk_at(path)
         return Note(path, disk, block="/volumeDevices/" in path) if disk is not None else None
 
-    def save(self, note: Note) -> None:
-        write(self._notes / file_name(note.path), note)
-
-    def remove(self, path: str) -> None:
-        (self._notes / file_name(path)).unlink(missing_ok=True)
-
-    def all(self) -> list[Note]:
-        return list(each_of(self._notes, Note, _ADVICE))
+    def without_device(self, note: Note) -> Note:
+        return msgspec.structs.replace(note, device="")
 
     def begin(self, login: Login) -> None:
         write(self._logins / file_name("\n".join(msgspec.structs.astuple(login))), login)

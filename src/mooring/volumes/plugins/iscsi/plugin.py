@@ -30,6 +30,7 @@ from mooring.volumes.plugins.iscsi.source import (
     volume_name,
     written,
 )
+from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.plugins.scsi.reservations import key_of
 from mooring.volumes.spec import VolumeSpec
 
@@ -42,7 +43,7 @@ class IscsiPlugin(GrantedDiskPlugin):
     @cached_property
     def _sessions(self) -> Sessions:
         """Made when first needed: a controller has no directory for them."""
-        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME))
+        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), BOOT.read_text().strip())
         return Sessions(notes, Iscsiadm(), Devices(), self._host.node_name)
 
     @property

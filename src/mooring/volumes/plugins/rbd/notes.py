@@ -7,14 +7,11 @@ Without its note, a volume is known by its global path alone. No keys here. Bloc
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from mooring.volumes.plugins.note_files import NotesOfBoot
 from mooring.volumes.plugins.rbd.source import Image, image_at
 
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ADVICE = (
     "it is not known which images of Ceph are used here: look at what is mounted, and at /sys/bus/rbd/devices"
 )

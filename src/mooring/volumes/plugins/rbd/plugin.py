@@ -15,9 +15,10 @@ from mooring.kube.objects import PersistentVolumeSpec, RBDVolumeSource
 from mooring.volumes.interfaces import Served
 from mooring.volumes.plugins.ceph.cluster import read_key
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
+from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.plugins.rbd.devices import Devices
 from mooring.volumes.plugins.rbd.images import Images
-from mooring.volumes.plugins.rbd.notes import BOOT, Notes
+from mooring.volumes.plugins.rbd.notes import Notes
 from mooring.volumes.plugins.rbd.source import (
     PLUGIN_NAME,
     Image,
