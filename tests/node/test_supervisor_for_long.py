@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,8 +17,10 @@ import pytest
 
 from mooring.node.supervisor import complaints, container
 from mooring.node.supervisor.container import Container, new_record
-from mooring.node.supervisor.exec import Command
+from mooring.node.supervisor.descriptors import accepted
+from mooring.node.supervisor.exec import Command, ExecServer
 from mooring.node.supervisor.logs import Log
+from mooring.node.supervisor.main import Supervisor
 
 
 def full(*_: object) -> int:
@@ -112,3 +115,28 @@ def test_a_command_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.M
     assert descriptors() == before
     client.close()
     other.close()
+
+
+@contextmanager
+def no_descriptor_left() -> Generator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("server", [Supervisor, ExecServer])
+def test_a_client_that_cannot_be_taken_ends_no_supervisor_and_waits(server: Any, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as other:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        other.connect(str(tmp_path / "s"))
+        with no_descriptor_left():
+            server._accept(object.__new__(server), listener)
+        client = accepted(listener)
+        assert client is not None
+        client.close()

@@ -21,7 +21,7 @@ from functools import partial
 
 from mooring.node.supervisor import START_ERROR, program, syscalls
 from mooring.node.supervisor.container import Container
-from mooring.node.supervisor.descriptors import Descriptors
+from mooring.node.supervisor.descriptors import Descriptors, accepted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ class ExecServer:
             self._finish(command.client, command.answer(status))
 
     def _accept(self, listener: socket.socket) -> None:
-        client, _ = listener.accept()
-        client.settimeout(1)
-        self._register(client.fileno(), lambda: self._begin(client))
+        if (client := accepted(listener)) is not None:
+            self._register(client.fileno(), lambda: self._begin(client))
 
     def _begin(self, client: socket.socket) -> None:
         try:

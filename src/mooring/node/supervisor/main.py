@@ -27,6 +27,7 @@ import time
 from mooring.node.supervisor import ALREADY_STARTED, rootfs, syscalls
 from mooring.node.supervisor.complaints import complain
 from mooring.node.supervisor.container import Container, new_record
+from mooring.node.supervisor.descriptors import accepted
 from mooring.node.supervisor.exec import ExecServer
 from mooring.node.supervisor.logs import LogStream
 from mooring.node.supervisor.network import enter_network
@@ -274,10 +275,8 @@ class Supervisor:
         self._register(listener.fileno(), lambda: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        client, _ = listener.accept()
-        client.settimeout(
-            1
-        )  # a client that does not read must not hold up the pod's other clients and children
+        if (client := accepted(listener)) is None:
+            return
         received = bytearray()
         self._clients.append(client)
         self._register(client.fileno(), lambda: self._read_client(client, received))
