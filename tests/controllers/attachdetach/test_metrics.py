@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.controllers.attachdetach.metrics import Volumes
-from mooring.controllers.attachdetach.state import Action, VolumeDecision, VolumeState
+from mooring.controllers.attachdetach.state import Action, Demand, VolumeDecision, VolumeState
 from mooring.kube.metrics import REGISTRY
 from mooring.kube.reason import Reason
 
+IN_USE = "storage_count_attachable_volumes_in_use"
 NAME = "mooring_attachdetach_desired_to_attached_seconds_sum"
 
 
@@ -46,3 +47,20 @@ def test_a_node_that_wanted_it_no_more_in_between_has_not_waited_then(run: Calla
 
 def test_what_a_node_has_is_told_once(run: Callable[[Any], Any]):
     assert waited(run, (0, [waits("n0")]), (5, [has("n0")]), (5, [has("n0")])) == 5
+
+
+def test_nothing_is_kept_of_nodes_that_have_come_and_gone(run: Callable[[Any], Any]):
+    def nodes() -> int:
+        return sum(len(each.samples) for each in REGISTRY.collect() if each.name == IN_USE)
+
+    async def story() -> None:
+        volumes = Volumes()
+        for number in range(300):
+            wanted = (Demand(f"node-{number}", (), "", True),)
+            volumes.note(VolumeState("example.com/disk/moves", False, wanted, (), {}), [])
+        assert nodes() == before + 1
+        volumes.clear()
+
+    before = nodes()
+    run(story())
+    assert nodes() == before

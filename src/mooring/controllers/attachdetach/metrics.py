@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mooring.controllers.attachdetach.release import FORCED
@@ -22,12 +22,6 @@ from mooring.kube.metrics import REGISTRY
 from mooring.volumes.attachability import driver_of
 from mooring.volumes.names import CSI_PLUGIN
 
-_IN_USE = Gauge(
-    "storage_count_attachable_volumes_in_use",
-    "Attachable volumes that pods use.",
-    ["node", "volume_plugin"],
-    registry=REGISTRY,
-)
 _TOTAL = Gauge(
     "attachdetach_controller_total_volumes",
     "Volumes that are wanted on nodes (desired_state_of_world), or have VolumeAttachments (actual_state_of_world).",
@@ -86,8 +80,28 @@ class _Forced(Collector):
         yield metric
 
 
-_FORCED = _Forced()
-REGISTRY.register(_FORCED)
+class _InUse(Collector):
+    """Upstream's gauge, of nodes that have some: a Gauge would keep each node that there ever was."""
+
+    def __init__(self) -> None:
+        self._counts = Count[tuple[str, str]]()
+
+    def add(self, node: str, plugin: str, amount: int) -> None:
+        self._counts[node, plugin] += amount
+        if not self._counts[node, plugin]:
+            del self._counts[node, plugin]
+
+    def collect(self) -> Iterator[Metric]:
+        name, labels = "storage_count_attachable_volumes_in_use", ("node", "volume_plugin")
+        metric = GaugeMetricFamily(name, "Attachable volumes that pods use.", labels=labels)
+        for about, count in self._counts.items():
+            metric.add_metric(about, count)
+        yield metric
+
+
+_FORCED, _IN_USE = _Forced(), _InUse()
+for _each in (_FORCED, _IN_USE):
+    REGISTRY.register(_each)
 
 
 def forced(code: str) -> None:
@@ -121,10 +135,12 @@ def plugin_label(volume: str) -> str:
     return f"{CSI_PLUGIN}:{driver}" if volume.startswith(f"{CSI_PLUGIN}/") else driver
 
 
-def _gauge(name: str, plugin: str, about: str) -> Gauge:
+def _count(name: str, plugin: str, about: str, amount: int) -> None:
     if name == "in use":
-        return _IN_USE.labels(about, plugin)
-    return _TOTAL.labels(plugin, about) if name == "total" else _BLOCKED.labels(about)
+        _IN_USE.add(about, plugin, amount)
+    else:
+        gauge = _TOTAL.labels(plugin, about) if name == "total" else _BLOCKED.labels(about)
+        gauge.inc(amount)
 
 
 class _Looks(NamedTuple):
@@ -174,7 +190,7 @@ class Volumes:
                 change["blocked", reason] += sign
         for (gauge, about), amount in change.items():
             if amount:
-                _gauge(gauge, label, about).inc(amount)
+                _count(gauge, label, about, amount)
 
     def _time(self, volume: str, decisions: Iterable[VolumeDecision]) -> None:
         before, now = self._since.pop(volume, {}), asyncio.get_running_loop().time()
