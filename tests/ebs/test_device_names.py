@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mooring.ebs.controller_service.device_names import (
+    BAD_FOR_S,
     NAMES,
     OWN_NAMES,
     DeviceNames,
@@ -55,6 +56,16 @@ def test_names_that_others_may_use_are_given_only_when_no_name_of_two_letters_is
         given_names = [str(give(names, f"vol-{number}")) for number in range(len(NAMES))]
         assert set(given_names[: len(OWN_NAMES)]) == set(OWN_NAMES)
         assert set(given_names) == set(NAMES)
+
+
+def test_of_nodes_that_have_come_and_gone_nothing_is_kept() -> None:
+    names = fresh()
+    names.give("i-busy", "vol-1", (), 0.0)
+    for number in range(500):
+        names.give(f"i-{number}", "vol", (), 60.0 * number)
+        names.end(f"i-{number}", "vol", 60.0 * number)
+    assert len(vars(names)["_nodes"]) <= 1 + BAD_FOR_S / 60
+    assert names.give("i-busy", "vol-2", (), 60.0 * 500) == OWN_NAMES[1]
 
 
 def test_the_turn_begins_at_any_name_of_two_letters() -> None:

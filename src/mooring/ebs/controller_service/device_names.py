@@ -59,6 +59,8 @@ def canonical(device: str) -> str:
 class _Node:
     last: int
     """The place of the name that was given last."""
+    asked: float
+    """When it was last asked about."""
     given: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     """By volume: canonical name and card."""
     held: dict[str, float] = field(default_factory=dict[str, float])
@@ -118,14 +120,25 @@ class DeviceNames:
     def _node(self, node: str, now: float) -> _Node:
         names = self._nodes.get(node)
         if names is None:
-            names = self._nodes[node] = _Node(self._anywhere())
+            self._forget_idle(now)
+            names = self._nodes[node] = _Node(self._anywhere(), now)
+        names.asked = now
         _expire(names.held, now)
         _expire(names.bad, now)
         return names
 
+    def _forget_idle(self, now: float) -> None:
+        """Instances come and go. What is remembered of one is worth nothing once its refusals are not."""
+        for node in [each for each, names in self._nodes.items() if _is_idle(names, now)]:
+            del self._nodes[node]
+
     def _anywhere(self) -> int:
         """The place before a random one of `OWN_NAMES`."""
         return int(self._random() * len(OWN_NAMES)) - 1
+
+
+def _is_idle(names: _Node, now: float) -> bool:
+    return not names.given and names.asked + BAD_FOR_S <= now
 
 
 def _doubt(names: _Node, name: str) -> tuple[bool, bool, bool]:

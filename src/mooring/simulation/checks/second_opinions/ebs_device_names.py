@@ -35,12 +35,13 @@ def plain(device: str) -> str:
 @dataclass
 class Given:
     """The names of one instance. `reserved`: by volume; `refused`, `let_go`: until when they are so; `last`:
-    which was given last; empty: any may be next."""
+    which was given last; empty: any may be next; `asked`: when a name was asked for last."""
 
     reserved: dict[str, str] = field(default_factory=dict[str, str])
     refused: dict[str, float] = field(default_factory=dict[str, float])
     let_go: dict[str, float] = field(default_factory=dict[str, float])
     last: str = ""
+    asked: float = 0.0
 
     def doubt(self, name: str, now: float) -> tuple[bool, bool, bool]:
         """Of two names that are free the one with less of it is given."""
@@ -61,6 +62,9 @@ def of_a_name(
     """It is free: neither shown in use, however it is spelt, nor given to another volume on its way. Of those
     that are, it is the one of the least doubt, and of these the next in turn."""
     given = NAMES.of(names)[node]
+    if now - given.asked >= REFUSED_S:
+        given.last = ""  # of a node that was not asked about for so long nothing need be remembered
+    given.asked = now
     given.reserved.pop(volume, None)
     taken = {*map(plain, in_use), *given.reserved.values()}
     free = [name for name in ALL if name not in taken]
