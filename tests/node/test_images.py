@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from oci_layout import Layout
 
+from mooring.mounts.interface import Mount
+from mooring.node.images import store as store_module
 from mooring.node.images.layout import ImageProblem, read_image
 from mooring.node.images.store import ImageStore, candidates
 
@@ -96,3 +101,51 @@ def test_a_damaged_or_missing_blob_is_named(tmp_path: Path) -> None:
     manifest.unlink()
     with pytest.raises(ImageProblem, match=f"{digest} is missing"):
         read_image(tmp_path / "app")
+
+
+def a_day_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    monkeypatch.setattr(loop, "time", lambda: before() + store_module.KEPT_S)
+
+
+async def prepared(tmp_path: Path, images: ImageStore, name: str) -> str:
+    """A new image of that name; where it is unpacked."""
+    Layout(tmp_path / name).image(User=name)
+    await images.prepare(name)
+    found = images.find(name)
+    assert found is not None
+    return os.path.basename(found.directory)
+
+
+async def test_an_unpacked_image_that_no_pod_has_had_for_long_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = ImageStore(tmp_path, tmp_path / "node")
+    await prepared(tmp_path, images, "one")
+    two = await prepared(tmp_path, images, "two")
+    (tmp_path / "node/images/.left.new").mkdir()
+    three = await prepared(tmp_path, images, "three")
+    a_day_later(monkeypatch)
+    await images.prepare("two")
+    assert three in os.listdir(tmp_path / "node/images")
+    four = await prepared(tmp_path, images, "four")
+    assert {*os.listdir(tmp_path / "node/images")} == {two, four}
+    await images.prepare("one")
+    assert len(os.listdir(tmp_path / "node/images")) == 3
+
+
+async def test_an_unpacked_image_that_a_pod_has_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = ImageStore(tmp_path, tmp_path / "node")
+    one = await prepared(tmp_path, images, "one")
+    mount = Mount(1, 0, (8, 0), f"/node/images/{one}", "/images/0", frozenset(), "ext4", "/dev/sda")
+
+    def in_a_pod(select: Callable[[tuple[Mount, ...]], list[Mount]]) -> list[tuple[int, Mount]]:
+        return [(1, each) for each in select((mount,))]
+
+    monkeypatch.setattr(store_module, "mounts_everywhere", in_a_pod)
+    a_day_later(monkeypatch)
+    two = await prepared(tmp_path, images, "two")
+    assert {*os.listdir(tmp_path / "node/images")} == {one, two}

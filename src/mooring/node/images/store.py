@@ -2,12 +2,13 @@
 
 An image's name means the folder DIR/NAME; without its registry, `library/` and tag it is looked for, too. If
 DIR is an OCI layout itself, its entries' reference names count. A layout is unpacked once, to
-`<root>/images/<digest>`. Nothing is ever fetched.
+`<root>/images/<digest>`, and goes from there when no pod has had it for long. Nothing is ever fetched.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -16,8 +17,12 @@ from pathlib import Path
 from mooring.key_locks import KeyLocks
 from mooring.mounts.blocking import blocking, finish
 from mooring.mounts.commands import run
+from mooring.mounts.holders import mounts_everywhere
 from mooring.node.images.layout import ImageProblem, OciImage, is_layout, read_image, verify
 from mooring.node.pods.containers import Image
+
+KEPT_S = 24 * 3600.0
+"""Seconds after which what no pod was started with, and none has, goes when something else is unpacked."""
 
 
 def candidates(image: str) -> tuple[str, ...]:
@@ -42,6 +47,9 @@ class ImageStore:
         self._directory = directory
         self._unpacked = root / "images"
         self._locks = KeyLocks()
+        self._wanted: dict[str, float] = {}
+        """By its name in that directory: when a pod was last to be started with it, or it was first seen (the
+        loop's time)."""
 
     def find(self, image: str) -> Image | None:
         """The image; None if there is none of that name. Raises `ImageProblem`."""
@@ -62,9 +70,13 @@ class ImageStore:
         found = self._oci(image, self._folder(image))
         if found is None:
             return
-        async with self._locks[found.digest]:
-            if not self._place(found).is_dir():
-                await self._unpack(found)
+        place = self._place(found)
+        self._wanted[place.name] = asyncio.get_running_loop().time()
+        async with self._locks[place.name]:
+            if place.is_dir():
+                return
+            await self._unpack(found)
+        await self._remove_unused()
 
     def _folder(self, image: str) -> Path | None:
         if self._directory is None:
@@ -109,3 +121,28 @@ class ImageStore:
             raise ImageProblem("ErrImagePull", errors.decode(errors="replace").strip() or "unpacking failed")
         await run("sync", "-f", "--", str(draft))
         os.replace(draft, place)
+
+    async def _remove_unused(self) -> None:
+        """An image may be made anew, under its name, many times a day. A draft that a crash has left goes,
+        too."""
+        now = asyncio.get_running_loop().time()
+        there = os.listdir(self._unpacked)
+        self._wanted = {name: self._wanted.get(name, now) for name in there}
+        if old := [name for name in there if self._is_old(name, now)]:
+            mounts = await blocking(mounts_everywhere, list)
+            for name in {*old} - {os.path.basename(mount.root) for _, mount in mounts}:
+                async with self._locks[name]:
+                    if self._is_old(name, now):  # else a pod has come that is to have it
+                        await blocking(_remove, self._unpacked / name)
+
+    def _is_old(self, name: str, now: float) -> bool:
+        return now - self._wanted.get(name, now) >= KEPT_S
+
+
+def _remove(place: Path) -> None:
+    """What is there counts as whole, so it gets another name first. What fails is tried again."""
+    aside = place.with_name(f".{place.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.replace(place, aside)
+    shutil.rmtree(aside, ignore_errors=True)
