@@ -27,6 +27,8 @@ log = structlog.get_logger(component="storage")
 MOST_CONNECTIONS = 64
 _ALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 """A client that lost its power is found out within two minutes; a cut that is shorter is survived."""
+AGAIN_S = 0.5
+"""From a client that could not be taken to the next try."""
 
 
 class Nbdkits:
@@ -62,7 +64,12 @@ class Nbdkits:
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            connection, (host, *_) = await loop.sock_accept(listener)
+            try:
+                connection, (host, *_) = await loop.sock_accept(listener)
+            except OSError as error:  # it has gone, or there is no descriptor left: the others go on
+                log.warning("a client was not taken", error=str(error))
+                await asyncio.sleep(AGAIN_S)
+                continue
             with connection:
                 async with self._starting:
                     try:
