@@ -15,12 +15,27 @@ _AT_ONCE = 64 * 1024 * 1024
 
 
 def copy_medium(source: Path, target: Path) -> None:
-    """Makes `target` what `source` is, in place of any left-over, and has it on disk when this returns."""
-    if source.is_dir():
+    """Makes `target` what `source` is, in place of any left-over, and has it on disk when this returns. What
+    fails, for want of room above all, leaves nothing: who asked for it may never ask again."""
+    _remove(target)
+    try:
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        else:
+            _copy_file(source, target)
+    except BaseException:
+        _remove(target)
+        raise
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir():
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target, symlinks=True)
-        return
-    target.unlink(missing_ok=True)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _copy_file(source: Path, target: Path) -> None:
     with open(source, "rb") as reader, open(target, "xb") as writer:
         size = os.fstat(reader.fileno()).st_size
         if not _cloned(reader.fileno(), writer.fileno()):
