@@ -17,6 +17,7 @@ from mooring.controllers.cleanup.kinds import discover
 from mooring.kube.client import Client
 from mooring.kube.errors import Forbidden, ServerError
 from mooring.kube.keys import NamespaceKey
+from mooring.kube.metrics import REGISTRY
 from mooring.kube.objects import ConfigMap, Namespace, Node, Pod, Secret
 
 Story = Callable[[Client], Awaitable[None]]
@@ -371,24 +372,48 @@ def test_cluster_scoped_owners_are_found(play: Play) -> None:
     play(story)
 
 
+async def define_boats(api: Client) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "boats", "singular": "boat", "kind": "Boat", "listKind": "BoatList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    await api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=definition)
+
+
+def waiting() -> float | None:
+    return REGISTRY.get_sample_value("workqueue_depth", {"name": "garbage-collector"})
+
+
+def test_nothing_is_left_waiting_when_a_new_kind_is_looked_after_too(play: Play) -> None:
+    """A namespace that cannot be emptied is tried again and again, as of one collector and of the next."""
+
+    async def story(api: Client) -> None:
+        await api.create(Namespace, {"metadata": {"name": "stays"}})
+        await api.create(ConfigMap, {"metadata": {"name": "c", "finalizers": ["example.com/held"]}}, "stays")
+        await api.delete(Namespace, "stays")
+        await asyncio.sleep(100)
+        before = waiting()
+        await define_boats(api)
+        await asyncio.sleep(300)
+        assert waiting() == before
+
+    play(story)
+
+
 def test_objects_of_a_kind_defined_later_are_collected(play: Play) -> None:
     """Waits until the object of the new kind is gone."""
 
     async def story(api: Client) -> None:
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        definition = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "boats.example.com"},
-            "spec": {
-                "group": "example.com",
-                "scope": "Namespaced",
-                "names": {"plural": "boats", "singular": "boat", "kind": "Boat", "listKind": "BoatList"},
-                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-            },
-        }
         await asyncio.sleep(10)
-        await api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=definition)
+        await define_boats(api)
         await asyncio.sleep(10)
         owner = await api.create(ConfigMap, {"metadata": {"name": "owner"}}, "default")
         boat = {
