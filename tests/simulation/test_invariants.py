@@ -743,6 +743,22 @@ def test_a_detach_under_use_is_accepted_of_a_node_that_was_declared_dead_and_of_
     )
 
 
+def test_what_was_decided_before_the_controller_stood_still_arrives_when_it_goes_on():
+    """85007 of the swarm: between its last look and its request nothing can be asked any more."""
+    stood = ("plan.stalled", {"request": "PATCH"})
+    over = ("plan.over", {"what": "stall", "on": "attaching"})
+    taken_back = ("plan.declared", DECLARED | {"out": False})
+    going = record(deletionTimestamp="now")
+    before: Events = [record(), ("plan.declared", DECLARED), node(tainted=True)]
+
+    def of(events: Events) -> list[str]:
+        return found([*before, *events], actor="attaching")
+
+    assert of([stood, wait(60), taken_back, wait(60), over, going]) == []
+    assert of([stood, wait(60), taken_back, wait(60), over, wait(2), going]) == ["S23"]
+    assert of([taken_back, wait(60), stood, wait(60), over, going]) == ["S23"], "it was taken back before"
+
+
 def test_a_detach_under_use_is_accepted_after_a_timer_of_a_silent_node_or_of_one_that_is_gone():
     timer = {"mooring.dev/volume-name": "v", FORCE_DETACH_SINCE: "then"}
     mounted, detach = ("truth.mounted", MOUNTED), ("truth.begin", asked("detach"))

@@ -6,12 +6,13 @@ the clock of the run. What the record says of a timer only tells that the contro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from mooring.controllers.attachdetach.release import ABSENCE_S
 from mooring.simulation.checks.faults import Faults
 from mooring.simulation.checks.invariants.checker import Checker, Found
-from mooring.simulation.checks.invariants.node_reports import NodeReports
+from mooring.simulation.checks.invariants.node_reports import ON_ITS_WAY_S, NodeReports
 from mooring.simulation.checks.invariants.objects import ATTACHMENTS, StoredObject, object_of
 from mooring.simulation.checks.invariants.power import Boots
 from mooring.simulation.checks.invariants.standing_words import StandingWords
@@ -50,10 +51,14 @@ class Releases:
         self._going: set[str] = set()
         self._timers: dict[str, tuple[float, frozenset[str]]] = {}
         """VolumeAttachment -> when its timer began, and who used the volume then."""
+        self._stood_still = math.inf, -math.inf
+        """From when till when the controller did so last, in the midst of its work."""
         self.on_begin: Callable[[StoredObject, str, Event], None] = lambda record, problem, event: None
         trace.listen("store.written", self._written)
         trace.listen("store.deleted", self._written)
         trace.listen("truth.attached", self._attached)
+        trace.listen("plan.stalled", self._stalled)
+        trace.listen("plan.over", self._goes_on)
 
     @classmethod
     def of(cls, trace: Trace) -> Releases:
@@ -62,6 +67,21 @@ class Releases:
 
     def __contains__(self, where: object) -> bool:
         return where in self._forced.values()
+
+    def _stalled(self, event: Event) -> None:
+        if event.actor == CONTROLLER:
+            self._stood_still = event.time, math.inf
+
+    def _goes_on(self, event: Event) -> None:
+        if (event.fields["what"], event.fields["on"]) == ("stall", CONTROLLER):
+            self._stood_still = self._stood_still[0], event.time
+
+    def _decided(self, now: float) -> float:
+        """When it may have been decided to send what arrives now: a process that stood still, with its last
+        look behind it, sends it when it goes on. Nothing is lost: the storage revokes, and the mark keeps
+        the node from mounting."""
+        began, over = self._stood_still
+        return began if 0 <= now - over <= ON_ITS_WAY_S else now
 
     def _attached(self, event: Event) -> None:
         self._forced = {name: where for name, where in self._forced.items() if where != place(event)}
@@ -88,8 +108,9 @@ class Releases:
         node, report, now = record.spec.node_name, self._reports[record.spec.node_name], event.time
         if report.has_let_go(record, now):
             return ""
-        stated = self._dead.held_lately(node, now) or self._words.free(name, record, now)
-        problem = "" if stated or self._boots.fenced(record) else self.by_timer(name, record, now)
+        decided = self._decided(now)
+        stated = self._dead.held_lately(node, decided) or self._words.free(name, record, decided)
+        problem = "" if stated or self._boots.fenced(record) else self.by_timer(name, record, decided)
         if not problem:
             self._forced[name] = record.volume_name, node
         return problem
