@@ -143,6 +143,19 @@ def test_a_word_that_is_so_or_says_what_is_under_way_is_right(events: Events):
     assert judged(events) == []
 
 
+def test_a_volume_that_is_made_with_a_class_has_what_that_says_unless_its_claim_goes():
+    def born(**going: Any) -> Events:
+        reference = {"namespace": "default", "name": "c", "uid": "c"}
+        spec = {"volumeAttributesClassName": "gold", "claimRef": reference}
+        body = {"metadata": {"name": "v", "uid": "v"}, "spec": spec}
+        return [claim("gold", **going), written("persistentvolumes", "v", body)]
+
+    assert judged([*CLASSES_THERE, made("gold-0"), *born()]) == []
+    assert judged([*CLASSES_THERE, *born()]) == ["S52"]
+    assert judged([*CLASSES_THERE, made("silver-0"), *born()]) == ["S52"]
+    assert judged([*CLASSES_THERE, *born(deletionTimestamp="now")]) == []
+
+
 @pytest.mark.parametrize("struck", ["placing", "n1"])
 def test_what_another_process_has_asked_for_since_counts_where_one_was_struck(struck: str):
     kills = ("plan.step", CUT[1] | {"what": "two-leaders", "on": struck})

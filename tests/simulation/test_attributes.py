@@ -81,16 +81,40 @@ def test_a_change_that_is_put_off_is_made_before_the_next_one():
     of_array(story)
 
 
+def test_a_disk_is_made_like_something_once_and_not_like_something_else():
+    async def story(array: Array, made: list[str]) -> None:
+        asked = array.attributes
+        assert asked.may_begin("new", {"a": "1"})
+        for _ in range(2):
+            array.disks.add("new")
+            asked.begin("new", {"a": "1"})
+        await asked.change("new", {"a": "2"})
+        assert asked.may_begin("new", {"a": "1"})
+        assert not asked.may_begin("new", {"a": "2"})
+        assert not asked.may_begin("d", {"a": "1"})
+        assert made == ["a=1", "a=2"]
+
+    of_array(story)
+
+
 # --- in clusters
 
 TUNED = Scenario(
     nodes=2, driver="csi", sets={"k": 2}, workloads={"k": "tuned"}, minutes=15, faults=0, actions=0
 )
 OF_EBS = replace(TUNED, driver="ebs")
+FIRST = replace(TUNED, workloads={"k": "tuned-first"})
 
 
 def played(*steps: PlanStep, scenario: Scenario = TUNED, seed: int = 1) -> Outcome:
     return play(seed, scenario, plan=steps, lines=True)
+
+
+@pytest.mark.parametrize("scenario", [FIRST, replace(FIRST, driver="ebs")], ids=["csi", "ebs"])
+def test_volumes_are_made_as_the_class_says_that_their_claims_name(scenario: Scenario):
+    outcome = played(scenario=scenario)
+    assert outcome.violations == []
+    assert outcome.counts["truth.modified"] == 2
 
 
 @pytest.mark.parametrize("scenario", [TUNED, OF_EBS], ids=["csi", "ebs"])
@@ -122,7 +146,8 @@ def test_faults_strike_what_is_being_changed(fault: PlanStep):
 
 def test_some_seeds_have_such_workloads_and_users_who_change_them():
     found = [drawn(seed, DEFAULT) for seed in range(60)]
-    having = [each for each in found if "tuned" in each.workloads.values()]
+    having = [each for each in found if not {"tuned", "tuned-first"}.isdisjoint(each.workloads.values())]
     assert len(having) >= 3
+    assert {"tuned", "tuned-first"} <= {kind for each in having for kind in each.workloads.values()}
     assert {each.driver for each in having} <= {"csi", "ebs"}
     assert all(any(step.what in MODIFYING for step in each.steps) for each in having)
