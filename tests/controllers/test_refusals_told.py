@@ -102,7 +102,7 @@ def test_a_content_says_that_what_is_begun_may_not_be_stored_and_so_does_its_sna
         content = await stage.content()
         assert content is not None
         await stage.fill(stage.second, VolumeSnapshotContent)
-        refuse(stage, request("PATCH", f"volumesnapshotcontents/{content.name}", "finalizers"))
+        refuse(stage, request("PATCH", f"volumesnapshotcontents/{content.name}", "being-created"))
         found = await told(stage, stage.second, content.name)
         assert (content.name, "SnapshotFailed", True) in found
         await stage.ask()
