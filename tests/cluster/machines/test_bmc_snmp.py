@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pysnmp.proto import rfc1902, rfc1905
 
-from mooring.cluster.machines.bmc import mib
+from mooring.cluster.machines.bmc import mib, snmp
 from mooring.cluster.machines.bmc.power_switch import Device, DeviceError, Silence, Verb
 from mooring.cluster.machines.bmc.snmp import DATAGRAM, PENDING, VARIABLES, Agent, Requests, SnmpError
 from mooring.cluster.processes import free_port
@@ -255,11 +255,21 @@ async def test_an_order_that_is_sent_again_while_it_is_under_way_is_done_once_an
     assert wire.world.asked == ["strip node-1 off"]
 
 
-async def test_no_more_than_so_many_requests_wait(wire: Wire):
+async def test_no_more_than_so_many_requests_wait(wire: Wire, monkeypatch: pytest.MonkeyPatch):
+    all_arrived, arrived = asyncio.Event(), list[object]()
+    before = snmp._Responder.handle_management_operation
+
+    def noted(responder: snmp._Responder, *args: Any) -> None:
+        before(responder, *args)
+        arrived.append(args)
+        if len(arrived) == len(packets):
+            all_arrived.set()
+
+    monkeypatch.setattr(snmp._Responder, "handle_management_operation", noted)
     wire.world.hold.clear()
     packets = [request(GET, *[binding(OUTLET_1)] * (1 + n % 40), number=n) for n in range(PENDING + 30)]
     sent = [asyncio.create_task(wire.exchange(packet, 3)) for packet in packets]
-    await asyncio.sleep(1)
+    await all_arrived.wait()
     wire.world.hold.set()
     assert sum(reply is not None for reply in await asyncio.gather(*sent)) == PENDING
     assert await wire.exchange(READ)
