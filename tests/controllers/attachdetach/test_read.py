@@ -144,3 +144,10 @@ def test_a_node_is_out_of_service_under_its_taint_while_it_is_silent(
 ):
     found = NodeState.of(node(*taints, ready=ready), "v")
     assert (found.tainted, found.taint_spent, found.out_of_service) == expected
+
+
+@pytest.mark.parametrize("written", ["soon", "9999-12-31T23:59:59Z", "2026-13-01T00:00:00Z"])
+def test_a_timer_whose_beginning_a_person_has_spoiled_begins_anew(written: str):
+    notes = {FORCE_DETACH_SINCE: written, NODE_ABSENT_SINCE: written}
+    read = Attachment.of(record(metadata={"name": "va", "annotations": notes}))
+    assert (read.force_since, read.absent_since) == ("", "")

@@ -159,9 +159,9 @@ def records(draw: st.DrawFn) -> VolumeAttachment:
         names.DETACHING: ["t"],
         names.DETACHED: ["t"],
         names.NODE_UID: ["u"],
-        names.FORCE_DETACH_SINCE: ["t"],
+        names.FORCE_DETACH_SINCE: ["t", "2030-01-01T00:00:00Z"],
         names.FORCE_DETACH_REPORT: ["r"],
-        names.NODE_ABSENT_SINCE: ["t"],
+        names.NODE_ABSENT_SINCE: ["9999-01-01T00:00:00Z", "2030-01-01T00:00:00Z"],
         names.BROKEN: ["by me"],
         names.NODE_MACHINE: ["m p"],
     }

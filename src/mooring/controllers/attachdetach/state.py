@@ -6,7 +6,7 @@ The values are made here from API objects, and judged in `decide` and `release`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import MAXYEAR, UTC, datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +15,7 @@ import msgspec
 
 from mooring.kube.decision import Decision
 from mooring.kube.objects import Node, Pod, VolumeAttachment
+from mooring.kube.times import parse_time
 from mooring.volumes.attachment_lock import Lock, epoch_of
 from mooring.volumes.names import (
     BROKEN,
@@ -113,9 +114,9 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
             detach_error=status.detach_error.message if status.detach_error else "",
             created=record.metadata.creation_timestamp or "",
             epoch=epoch_of(record),
-            force_since=annotations.get(FORCE_DETACH_SINCE, ""),
+            force_since=_time(annotations.get(FORCE_DETACH_SINCE, "")),
             force_report=annotations.get(FORCE_DETACH_REPORT, ""),
-            absent_since=annotations.get(NODE_ABSENT_SINCE, ""),
+            absent_since=_time(annotations.get(NODE_ABSENT_SINCE, "")),
             broken=annotations.get(BROKEN, ""),
             statement=statement_of(record),
             evidence=evidence_of(record),
@@ -126,6 +127,14 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     @property
     def usable(self) -> bool:
         return _usable(self.attached, self.marked, self.deleting)
+
+
+def _time(written: str) -> str:
+    """A timer's beginning; "" if a person has made something else of it: then it begins anew."""
+    try:
+        return written if written and parse_time(written).year < MAXYEAR else ""
+    except ValueError:
+        return ""
 
 
 def is_usable(record: VolumeAttachment) -> bool:

@@ -130,9 +130,9 @@ def attachment(
         and answer.node_uid == said(names.NODE_UID, "")
         and answer.machine == said(names.NODE_MACHINE, "")
         and answer.broken == said(names.BROKEN, "")
-        and answer.force_since == said(names.FORCE_DETACH_SINCE, "")
+        and answer.force_since == _moment(said(names.FORCE_DETACH_SINCE, ""))
         and answer.force_report == said(names.FORCE_DETACH_REPORT, "")
-        and answer.absent_since == said(names.NODE_ABSENT_SINCE, "")
+        and answer.absent_since == _moment(said(names.NODE_ABSENT_SINCE, ""))
         and answer.attach_error == (status.attach_error.message if status.attach_error is not None else "")
         and answer.detach_error == (status.detach_error.message if status.detach_error is not None else "")
     ):
@@ -150,6 +150,14 @@ def attachment(
 def _said(word: Struct | None, name: str, record: VolumeAttachment) -> Iterator[str]:
     if not _reads(word, record.metadata.annotations.get(name, "")):
         yield f"VolumeAttachment {record.name}: {name} is {record.metadata.annotations.get(name)!r}; {word}"
+
+
+def _moment(text: str) -> str:
+    """A time of which any while is not over the end of all times; "" for what is none, as users may write."""
+    try:
+        return text if text and datetime.fromisoformat(text) and not text.startswith("9999") else ""
+    except ValueError:
+        return ""
 
 
 def _reads(word: Struct | None, text: str) -> bool:
