@@ -407,6 +407,7 @@ def agent(
     from mooring.node.run import run_agent
     from mooring.node.self_fence.keeper import LeaseLost
     from mooring.node.standalone import NoServer
+    from mooring.this_boot import boot_id
 
     if os.geteuid() != 0:
         fail("the node agent needs root: it mounts file systems and makes namespaces")
@@ -418,8 +419,7 @@ def agent(
     options = AgentOptions(
         name=name,
         root_dir=root_dir.absolute(),
-        boot_id=os.environ.get("MOORING_BOOT_ID")
-        or Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        boot_id=os.environ.get("MOORING_BOOT_ID") or boot_id(),
         ended_boot_id=os.environ.get("MOORING_ENDED_BOOT_ID", ""),
         machine_id=machine_id(),
         system_uuid=os.environ.get("MOORING_SYSTEM_UUID") or system_uuid(),

@@ -26,6 +26,7 @@ import structlog
 
 from mooring.cluster import heartbeat
 from mooring.mounts.blocking import blocking
+from mooring.this_boot import boot_id
 
 log = structlog.get_logger(component="cluster")
 
@@ -34,7 +35,6 @@ LAST_RESTART_S = 5.0
 LARGEST_LOG = 32 * 1024 * 1024
 """Bytes of a part's log."""
 LOOK_AT_LOG_S = 300.0
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Running:
 def save(record: Path, running: Running) -> None:
     """Writes which processes run; atomically."""
     draft = record.with_suffix(".new")
-    written = {"pid": running.pid, "startTime": running.start_time, "bootID": _boot_id()}
+    written = {"pid": running.pid, "startTime": running.start_time, "bootID": boot_id()}
     draft.write_text(json.dumps(written))
     draft.rename(record)
 
@@ -85,7 +85,7 @@ def load(record: Path) -> Running | None:
     try:
         held = json.loads(record.read_text())
         running = Running(int(held["pid"]), int(held["startTime"]))
-        of_this_boot = held.get("bootID", _boot_id()) == _boot_id()  # those of before had none
+        of_this_boot = held.get("bootID", boot_id()) == boot_id()  # those of before had none
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return running if of_this_boot and running.alive else None
@@ -98,10 +98,6 @@ def begin_anew(log: Path) -> None:
         if log.stat().st_size > LARGEST_LOG:
             shutil.copyfile(log, log.with_name(f"{log.name}.1"))
             os.truncate(log, 0)
-
-
-def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()
 
 
 def end(running: Running, *, grace: float = 5.0) -> None:

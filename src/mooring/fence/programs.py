@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mooring.this_boot import boottime
+
 OUTPUT_BYTES = 64 * 1024
 ENDING_S = 2.0
 """So long is what is left waited for after it was killed."""
@@ -97,11 +99,11 @@ class Deadline:
     goes on while the machine sleeps: what was to be done before may be undone by another since."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = self._now() + max(0.0, seconds - min(0.5, seconds / 10))
+        self._end = boottime() + max(0.0, seconds - min(0.5, seconds / 10))
 
     def left(self, share: float = 1.0) -> float:
         """Seconds, not below 0; or that share of them."""
-        return max(0.0, self._end - self._now()) * share
+        return max(0.0, self._end - boottime()) * share
 
     async def pause(self, seconds: float) -> bool:
         """Waits; False, at once, if there is not that much time left."""
@@ -109,10 +111,6 @@ class Deadline:
             return False
         await asyncio.sleep(seconds)
         return True
-
-    @staticmethod
-    def _now() -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Hidden:

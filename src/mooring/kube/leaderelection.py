@@ -41,8 +41,9 @@ from mooring.kube.errors import Conflict, KubeError, NotFound, NotLeading
 from mooring.kube.metrics import note_leading
 from mooring.kube.objects import Lease
 from mooring.kube.selectors import field_equals
-from mooring.kube.times import Now, boottime, format_micro_time
+from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import Request, Response, Transport
+from mooring.this_boot import boottime
 
 log = structlog.get_logger(component="leaderelection")
 

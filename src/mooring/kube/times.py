@@ -3,7 +3,6 @@ always UTC."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -14,12 +13,6 @@ Now = Callable[[], datetime]
 def wall_clock() -> datetime:
     """The real wall clock; production code receives it as a `Now`, it never calls it by name."""
     return datetime.now(UTC)
-
-
-def boottime() -> float:
-    """Seconds since the machine's start, those included in which it slept: the event loop's clock stands
-    then."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def format_time(moment: datetime) -> str:

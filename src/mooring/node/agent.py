@@ -36,7 +36,7 @@ from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
 from mooring.kube.objects import ConfigMap, Event, Node, Pod, Secret
 from mooring.kube.selectors import field_equals
-from mooring.kube.times import Now, boottime, format_time
+from mooring.kube.times import Now, format_time
 from mooring.mounts.interface import Mounts
 from mooring.node.csi.drivers import NodeDrivers
 from mooring.node.endpoint.server import Changes, Endpoint
@@ -63,6 +63,7 @@ from mooring.node.volumes.account_tokens import AccountTokens
 from mooring.node.volumes.content import ContentWatches
 from mooring.node.volumes.manager import Publisher, VolumeManager
 from mooring.node.volumes.volume import WantedVolume
+from mooring.this_boot import boottime
 from mooring.volumes.host import NodeVolumeHost, VolumeHost
 from mooring.volumes.names import CSI_PLUGIN, NAME_HELD
 from mooring.volumes.plugin_manager import PluginManager, load_plugins

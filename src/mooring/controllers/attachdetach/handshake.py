@@ -29,12 +29,12 @@ from mooring.controllers.attachdetach.locks import Locks
 from mooring.controllers.attachdetach.release import Release, ReleaseDecision, may_release
 from mooring.controllers.attachdetach.state import NO_POLICY, Attachment, NodeState, Terms
 from mooring.kube.client import Client
-from mooring.kube.elapsed import Elapsed
 from mooring.kube.errors import conflict
 from mooring.kube.informer import Informer
 from mooring.kube.objects import Node, PersistentVolume, VolumeAttachment
 from mooring.kube.times import Now, format_micro_time
 from mooring.kube.transport import AtMost
+from mooring.this_boot import Elapsed
 from mooring.volumes.machines import machine_annotation
 from mooring.volumes.migration import inline_to_csi
 from mooring.volumes.names import (

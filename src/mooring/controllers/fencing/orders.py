@@ -23,7 +23,6 @@ from mooring.controllers.fencing.silence import LEASES
 from mooring.controllers.fencing.statuses import Statuses
 from mooring.fence.interface import Answer, Look, Mechanism, Outcome, State
 from mooring.kube.client import Client
-from mooring.kube.elapsed import Elapsed
 from mooring.kube.errors import Conflict, conflict
 from mooring.kube.events import Recorder
 from mooring.kube.informer import Informer
@@ -31,6 +30,7 @@ from mooring.kube.objects import Lease, Node
 from mooring.kube.objects.fencing import FenceAttempt, FenceMechanism, FenceTarget, NodeFence
 from mooring.kube.reason import Reason
 from mooring.kube.times import Now, format_micro_time, format_time
+from mooring.this_boot import Elapsed
 from mooring.volumes.node_fences import Phase
 from mooring.volumes.plugin_manager import PluginManager
 from mooring.volumes.statements import last_report

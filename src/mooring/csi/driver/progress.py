@@ -9,14 +9,14 @@ what may be, for a while, after `check_not_forgotten`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.csi.errors import Code, CsiError
+from mooring.this_boot import Elapsed
 
 FORGOTTEN_S = 30.0
 """Seconds after which a caller that has gone may count its call as over: Mooring's attacher does so after 45,
@@ -38,20 +38,14 @@ current: ContextVar[UnderWay | None] = ContextVar("current", default=None)
 
 @dataclass(frozen=True)
 class _Due:
-    """Until when the caller waits, by the event loop's clock; `slept`: how long the machine had slept by the
-    time of the call."""
+    """For how many seconds from its call on the caller waits."""
 
-    at: float
-    slept: float
+    timeout_s: float
+    since: Elapsed = field(default_factory=Elapsed)
 
 
 _due: ContextVar[_Due | None] = ContextVar("due", default=None)
 """Of the caller of the current task; None: it waits for ever."""
-
-
-def _slept() -> float:
-    """For how long this machine has slept since its start. The event loop's clock stands meanwhile."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 @contextmanager
@@ -61,7 +55,7 @@ def due_in(timeout_s: float | None) -> Generator[None]:
     if timeout_s is None:
         yield
         return
-    token = _due.set(_Due(asyncio.get_running_loop().time() + timeout_s, _slept()))
+    token = _due.set(_Due(timeout_s))
     try:
         yield
     finally:
@@ -70,10 +64,8 @@ def due_in(timeout_s: float | None) -> Generator[None]:
 
 def is_overdue(by: float = 0.0) -> bool:
     """Whether the caller of the current task does not wait any longer, for so many seconds."""
-    if (due := _due.get()) is None:
-        return False
-    slept = round(_slept() - due.slept)  # the two clocks are not read at the same instant
-    return asyncio.get_running_loop().time() + slept >= due.at + by
+    due = _due.get()
+    return due is not None and due.since.seconds >= due.timeout_s + by
 
 
 def check_not_forgotten(what: str) -> None:
@@ -91,7 +83,7 @@ async def while_it_waits() -> AsyncGenerator[None]:
     if is_overdue():
         raise TimeoutError
     due = _due.get()
-    async with asyncio.timeout_at(due.at if due is not None else None):
+    async with asyncio.timeout_at(due.since.began + due.timeout_s if due is not None else None):
         yield
 
 

@@ -18,8 +18,8 @@ from typing import Protocol
 
 import structlog
 
-from mooring.kube.times import boottime
 from mooring.node.self_fence.watchdog import Armed, Watchdog, WatchdogRefused
+from mooring.this_boot import boottime
 from mooring.volumes.self_fence import MOST_WORDS, Announcement, encoded
 
 LOOK_S = 1.0

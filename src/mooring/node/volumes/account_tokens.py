@@ -19,7 +19,7 @@ import msgspec
 
 from mooring.kube.client import Client
 from mooring.kube.objects import Pod, ServiceAccount
-from mooring.kube.times import boottime
+from mooring.this_boot import boottime
 from mooring.volumes.errors import ContentMissing
 from mooring.volumes.host import AccountToken
 

@@ -16,7 +16,6 @@ import msgspec
 from mooring.volumes.errors import VolumeError
 from mooring.volumes.plugins.disk_files import write_durably
 
-BOOT = Path("/proc/sys/kernel/random/boot_id")
 _T = TypeVar("_T")
 
 

@@ -17,11 +17,11 @@ from typing import Any, cast
 from mooring.cluster.machines.qemu.boot_files import TRIAL_WORD, trial_files
 from mooring.cluster.machines.qemu.command_line import PROGRAM, Computing, bare
 from mooring.cluster.machines.qemu.guest_kernel import GuestKernel, cache
+from mooring.this_boot import boot_id
 
 PATIENCE_S = 15.0
 KVM = Path("/dev/kvm")
 MEMORY_BYTES = 256 << 20
-_THIS_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def why_not(kernel: GuestKernel, busybox: Path) -> str:
@@ -40,7 +40,7 @@ def why_not(kernel: GuestKernel, busybox: Path) -> str:
 def _key(kernel: GuestKernel) -> list[str]:
     program = shutil.which(PROGRAM) or ""
     changed = [str(path.stat().st_mtime_ns) for path in (Path(program), kernel.image)]
-    return [_THIS_BOOT.read_text().strip(), program, str(kernel.image), *changed]
+    return [boot_id(), program, str(kernel.image), *changed]
 
 
 def _try(kernel: GuestKernel, busybox: Path) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import FCVolumeSource, PersistentVolumeSpec
+from mooring.this_boot import boot_id
 from mooring.volumes.plugins.fc.connections import Connections
 from mooring.volumes.plugins.fc.devices import Devices
 from mooring.volumes.plugins.fc.notes import Notes
@@ -24,7 +25,6 @@ from mooring.volumes.plugins.fc.source import (
     written,
 )
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
-from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.spec import VolumeSpec
 
 
@@ -36,7 +36,7 @@ class FCPlugin(GrantedDiskPlugin):
     @cached_property
     def _connections(self) -> Connections:
         """Made when first needed: a controller has no directory for them."""
-        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), BOOT.read_text().strip())
+        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), boot_id())
         return Connections(notes, Devices(), self._host.node_name)
 
     @property

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import ISCSIVolumeSource, PersistentVolumeSpec
+from mooring.this_boot import boot_id
 from mooring.volumes.errors import ContentMissing
 from mooring.volumes.host import VolumeHost
 from mooring.volumes.interfaces import Served
@@ -30,7 +31,6 @@ from mooring.volumes.plugins.iscsi.source import (
     volume_name,
     written,
 )
-from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.plugins.scsi.reservations import key_of
 from mooring.volumes.spec import VolumeSpec
 
@@ -43,7 +43,7 @@ class IscsiPlugin(GrantedDiskPlugin):
     @cached_property
     def _sessions(self) -> Sessions:
         """Made when first needed: a controller has no directory for them."""
-        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), BOOT.read_text().strip())
+        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), boot_id())
         return Sessions(notes, Iscsiadm(), Devices(), self._host.node_name)
 
     @property

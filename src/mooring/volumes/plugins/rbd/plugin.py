@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 
 from mooring.kube.objects import PersistentVolumeSpec, RBDVolumeSource
+from mooring.this_boot import boot_id
 from mooring.volumes.interfaces import Served
 from mooring.volumes.plugins.ceph.cluster import read_key
 from mooring.volumes.plugins.granted_disks import GrantedDiskPlugin
-from mooring.volumes.plugins.note_files import BOOT
 from mooring.volumes.plugins.rbd.devices import Devices
 from mooring.volumes.plugins.rbd.images import Images
 from mooring.volumes.plugins.rbd.notes import Notes
@@ -39,7 +39,7 @@ class RBDPlugin(GrantedDiskPlugin):
     @cached_property
     def _images(self) -> Images:
         """Made when first needed: a controller has no directory for them."""
-        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), BOOT.read_text().strip())
+        notes = Notes(self._host.get_plugin_dir(PLUGIN_NAME), boot_id())
         return Images(notes, Devices(), self._host.node_name)
 
     @property
