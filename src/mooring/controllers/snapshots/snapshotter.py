@@ -18,6 +18,7 @@ from mooring.controllers.snapshots.content_decisions import (
     decide,
     deletion_secret,
     handle_of,
+    has_nothing,
     is_answered,
     storage_parameters,
 )
@@ -154,9 +155,9 @@ class SnapshotterController(Controller[str]):
         the next snapshotter knows. That one stores it anew, as another value, before it asks: what its
         predecessor has decided, to take the mark off or to let the content go, is refused from then on
         (docs/protocol.md, C3: a change of nothing leaves late writes valid)."""
-        if _is_begun(content):
+        if not has_nothing(content):
             content = await self._still_held(content)
-            if _is_begun(content) and content.uid in self._signed:
+            if not has_nothing(content) and content.uid in self._signed:
                 return content
         marked = {"annotations": {BEING_CREATED: content.metadata.resource_version}}
         answer = self._accept(await self.client.revise(content, {"metadata": marked}))
@@ -222,11 +223,6 @@ class SnapshotterController(Controller[str]):
     def _accept(self, content: VolumeSnapshotContent) -> VolumeSnapshotContent:
         self._contents.accept(content)
         return content
-
-
-def _is_begun(content: VolumeSnapshotContent) -> bool:
-    """Whether the storage may have been asked for its snapshot."""
-    return BEING_CREATED in content.metadata.annotations or bool(handle_of(content))
 
 
 def _status(taken: Snapshot) -> dict[str, Any]:

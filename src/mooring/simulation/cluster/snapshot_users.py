@@ -76,10 +76,7 @@ class SnapshotUsers:
     async def restore_snapshot(self, step: PlanStep) -> None:
         """A claim of a snapshot that is there, or is taken for it, and a pod that uses it; `how` 1: the
         snapshot is deleted in that moment. 2: they go early."""
-        name = await self._snapshot(step)
-        if not name:
-            _, claim = await self._one_of(step)
-            name = await self._take(claim, step) if claim else ""
+        name = await self._there_or_taken(step)
         if name and step.how == SOURCE_GOES_TOO:
             self._cluster.user.start(insist(lambda: self._api.delete(VolumeSnapshot, name, NAMESPACE)))
         if name:
@@ -98,10 +95,7 @@ class SnapshotUsers:
     async def adopt_snapshot(self, step: PlanStep) -> None:
         """What the storage keeps of one that is there, or is taken for it, is handed on to another (`how`:
         `snapshot_heirs`)."""
-        name = await self._snapshot(step, RETAINED_CLASS)
-        if not name:
-            _, claim = await self._one_of(step)
-            name = await self._take(claim, step, RETAINED_CLASS) if claim else ""
+        name = await self._there_or_taken(step, RETAINED_CLASS)
         if name:
             self._cluster.user.start(self._hand_on(name, step))
 
@@ -112,6 +106,13 @@ class SnapshotUsers:
         pod = await self._users.pod(msgspec.structs.replace(step, how=int(1000 * step.value)))
         claims = [key.partition("/")[2] for key in claims_of(pod)] if pod is not None else []
         return pod, claims[0] if claims else ""
+
+    async def _there_or_taken(self, step: PlanStep, of_class: str = "") -> str:
+        """One of a workload's snapshots, which is taken if there is none; "": there is no claim."""
+        if name := await self._snapshot(step, of_class):
+            return name
+        _, claim = await self._one_of(step)
+        return await self._take(claim, step, of_class) if claim else ""
 
     async def _snapshot(self, step: PlanStep, of_class: str = "") -> str:
         """One of a workload's snapshots, of that class if it names one; "": there is none."""

@@ -17,7 +17,13 @@ from mooring.kube.objects import SecretReference
 from mooring.kube.objects.snapshots import VolumeSnapshotContent
 from mooring.simulation.checks.second_opinions import near_snapshots
 from mooring.simulation.checks.second_opinions.question import Question
-from mooring.simulation.checks.second_opinions.snapshots import GOES, NAMES, OF_CONTENT, UNANSWERED
+from mooring.simulation.checks.second_opinions.snapshots import (
+    GOES,
+    NAMES,
+    OF_CONTENT,
+    UNANSWERED,
+    handle_in,
+)
 from mooring.volumes.errors import InvalidSpec, NotAsked, StorageRefused
 
 OURS = "csi.storage.k8s.io/"
@@ -35,7 +41,7 @@ def _of_the_request(content: VolumeSnapshotContent) -> Action:
     is ready; then nothing is unanswered any more. For a VolumeSnapshot that is deleted nothing is begun."""
     if OF_CONTENT not in content.metadata.finalizers:
         return Action.HOLD
-    if GOES in content.metadata.annotations and not is_begun(content):
+    if GOES in content.metadata.annotations and not _is_begun(content):
         return Action.SETTLED
     if not content.status.ready_to_use:
         return Action.TAKE
@@ -52,26 +58,21 @@ def _of_the_end(content: VolumeSnapshotContent) -> Action:
     if was_bound and GOES not in notes:
         return Action.WAIT
     if spec.deletion_policy != "Retain":
-        if _handle(content):
+        if handle_in(content):
             return Action.DELETE
         if UNANSWERED in notes:
             return Action.TAKE
     return Action.RELEASE
 
 
-def is_begun(content: VolumeSnapshotContent) -> bool:
+def _is_begun(content: VolumeSnapshotContent) -> bool:
     """Whether the storage has its snapshot, or may have it."""
-    return bool(_handle(content)) or UNANSWERED in content.metadata.annotations
-
-
-def _handle(content: VolumeSnapshotContent) -> str | None:
-    known = (content.status.snapshot_handle, content.spec.source.snapshot_handle)
-    return next(filter(None, known), None)
+    return bool(handle_in(content)) or UNANSWERED in content.metadata.annotations
 
 
 def of_handle(answer: str | None, content: VolumeSnapshotContent) -> Iterator[str]:
-    if (answer or None) != _handle(content):
-        yield f"VolumeSnapshotContent {content.name} has {answer}, and not {_handle(content)}"
+    if (answer or None) != handle_in(content):
+        yield f"VolumeSnapshotContent {content.name} has {answer}, and not {handle_in(content)}"
 
 
 def of_name(answer: str, uid: str) -> Iterator[str]:

@@ -43,6 +43,12 @@ def is_its(content: VolumeSnapshotContent | None, snapshot: VolumeSnapshot) -> b
     return known and f"{named.namespace}/{named.name}" == snapshot.key
 
 
+def handle_in(content: VolumeSnapshotContent) -> str | None:
+    """What the storage calls the snapshot, as far as the content says."""
+    known = (content.status.snapshot_handle, content.spec.source.snapshot_handle)
+    return next(filter(None, known), None)
+
+
 def of_step(
     answer: Decision[Action],
     snapshot: VolumeSnapshot,
@@ -72,9 +78,8 @@ def _of_the_end(
         return Action.RELEASE
     if GOES not in content.metadata.annotations:
         return Action.WAIT if restored else Action.DELETE_CONTENT
-    handles = (content.status.snapshot_handle, content.spec.source.snapshot_handle)
     if content.spec.deletion_policy == "Retain":
-        if any(handles):
+        if handle_in(content):
             return Action.RELEASE
         if UNANSWERED in content.metadata.annotations:
             return Action.WAIT
