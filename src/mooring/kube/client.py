@@ -162,6 +162,23 @@ class Client:
         answer = await self._send(Request(method, path, tuple(query), headers, payload))
         return answer.body
 
+    async def ask(
+        self,
+        kind: type[R],
+        method: str,
+        path: str,
+        *,
+        query: Iterable[tuple[str, str]] = (),
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> R:
+        """The answer of any request as a type of ours. Raises Unreadable if it is none."""
+        answer = await self.request(
+            method, path, query=query, body=body, content_type=content_type, accept=accept
+        )
+        return decoded(kind, answer, tried=f"{method} {path}")
+
     async def _send(self, request: Request) -> Response:
         """The answer of a success. A read that is throttled is tried again when the server says, a few
         times."""
@@ -175,10 +192,7 @@ class Client:
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """One object, read live. NotFound if it is not there."""
-        return await self._read(kind, kind.RESOURCE.path(namespace, name))
-
-    async def _read(self, kind: type[R], path: str, query: Iterable[tuple[str, str]] = ()) -> R:
-        return decoded(kind, await self.request("GET", path, query=query), tried=f"GET {path}")
+        return await self.ask(kind, "GET", kind.RESOURCE.path(namespace, name))
 
     async def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Like `get`, with None for an object that is not there, also because none can have such a name."""
@@ -202,7 +216,7 @@ class Client:
         token = ""
         while True:
             page_query = [*query, ("continue", token)] if token else query
-            page = await self._read(_List[kind], kind.RESOURCE.path(namespace), page_query)
+            page = await self.ask(_List[kind], "GET", kind.RESOURCE.path(namespace), query=page_query)
             items += page.items
             token = page.metadata.continue_
             if not token:
@@ -210,15 +224,14 @@ class Client:
 
     async def version(self, kind: type[T]) -> int:
         """The resourceVersion at which a list of the kind is true now."""
-        page = await self._read(_List[kind], kind.RESOURCE.path(), [("limit", "1")])
+        page = await self.ask(_List[kind], "GET", kind.RESOURCE.path(), query=[("limit", "1")])
         return int(page.metadata.resource_version)
 
     async def create(self, kind: type[T], body: Mapping[str, Any], namespace: str = "") -> T:
         """Creates what `body` describes (apiVersion and kind are filled in). AlreadyExists if it is there."""
         resource = kind.RESOURCE
         full = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        path = resource.path(namespace)
-        return decoded(kind, await self.request("POST", path, body=full), tried=f"POST {path}")
+        return await self.ask(kind, "POST", resource.path(namespace), body=full)
 
     async def get_raw(self, kind: type[T], *, name: str, namespace: str = "", sub: str) -> bytes:
         """The body of a subresource (scale, log) of the named object, as the server sends it."""
@@ -250,10 +263,9 @@ class Client:
             body = _with_preconditions(body, uid, resource_version)
         path = kind.RESOURCE.path(namespace, name, subresource)
         try:
-            answer = await self.request("PATCH", path, body=body, content_type=PATCH_TYPES[strategy])
+            return await self.ask(kind, "PATCH", path, body=body, content_type=PATCH_TYPES[strategy])
         except errors.Invalid as error:
             raise _another_uid(error) or error from None
-        return decoded(kind, answer, tried=f"PATCH {path}")
 
     async def revise(
         self,
@@ -304,8 +316,7 @@ class Client:
         }
         query = [("fieldManager", field_manager), *([("force", "true")] if force else [])]
         path = resource.path(namespace, name, subresource)
-        answer = await self.request("PATCH", path, query=query, body=full, content_type=APPLY)
-        return decoded(kind, answer, tried=f"PATCH {path}")
+        return await self.ask(kind, "PATCH", path, query=query, body=full, content_type=APPLY)
 
     async def delete(
         self,

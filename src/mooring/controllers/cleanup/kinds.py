@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 import msgspec
 
 from mooring.kube.client import Client
-from mooring.kube.decoding import decoded
 from mooring.kube.errors import NotFound, ServerError, Unreadable
 from mooring.kube.objects import Object, Resource
 from mooring.kube.objects.meta import version_path
@@ -113,8 +112,7 @@ async def discover(client: Client) -> Discovered:
 
 
 async def _document(client: Client, path: str) -> _Document:
-    body = await client.request("GET", path, accept=f"{AGGREGATED},application/json")
-    return decoded(_Document, body, tried=f"GET {path}")
+    return await client.ask(_Document, "GET", path, accept=f"{AGGREGATED},application/json")
 
 
 def _preferred(group: _Discovered) -> Iterator[Resource]:
@@ -132,8 +130,7 @@ async def _one_by_one(client: Client, document: _Document) -> Discovered:
     found, unknown = list[Resource](), list[str]()
     for group, version in groups:
         try:
-            path = version_path(group, version)
-            entries = decoded(_Entries, await client.request("GET", path), tried=f"GET {path}")
+            entries = await client.ask(_Entries, "GET", version_path(group, version))
         except NotFound:
             continue  # a group that has just gone
         except (ServerError, Unreadable):

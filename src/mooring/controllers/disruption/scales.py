@@ -8,7 +8,6 @@ import msgspec
 
 from mooring.controllers.disruption.decide import Scale
 from mooring.kube.client import Client
-from mooring.kube.decoding import decoded
 from mooring.kube.errors import NotFound
 from mooring.kube.informer import Informer
 from mooring.kube.objects import (
@@ -89,21 +88,17 @@ class Scales:
     async def _by_subresource(self, owner: OwnerReference, namespace: str) -> Scale | None:
         resource = await self._resource(owner)
         try:
-            path = resource.path(namespace, owner.name, "scale")
-            body = await self._client.request("GET", path)
+            scale = await self._client.ask(_Scale, "GET", resource.path(namespace, owner.name, "scale"))
         except NotFound:
             return None
-        scale = decoded(_Scale, body, tried=f"GET {path}")
         return Scale(scale.metadata.uid, scale.spec.replicas) if scale.metadata.uid == owner.uid else None
 
     async def _resource(self, owner: OwnerReference) -> Resource:
         group, _, version = owner.api_version.rpartition("/")
         try:
-            path = version_path(group, version)
-            body = await self._client.request("GET", path)
+            entries = (await self._client.ask(_Entries, "GET", version_path(group, version))).resources
         except NotFound:
             raise NoScale(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"') from None
-        entries = decoded(_Entries, body, tried=f"GET {path}").resources
         names = {each.name for each in entries}
         kind = next((each for each in entries if each.kind == owner.kind and "/" not in each.name), None)
         if kind is None or f"{kind.name}/scale" not in names:
