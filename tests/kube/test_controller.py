@@ -10,6 +10,7 @@ from typing import Any
 
 from mooring.kube.controller import Controller
 from mooring.kube.errors import Conflict, NotFound
+from mooring.kube.metrics import REGISTRY
 from mooring.kube.objects import ConfigMap
 from mooring.simulation.parts.faulty_transport import request
 
@@ -192,6 +193,28 @@ def test_any_other_error_brings_the_key_back_after_its_backoff(play: Play):
         assert [round(later - earlier, 3) for earlier, later in itertools.pairwise(times)] == [0.5, 1.0]
 
     play(story)
+
+
+def test_of_a_controller_that_leads_no_more_nothing_waits(play: Play):
+    """Another one takes its place; its keys would count as waiting for good."""
+
+    async def story(api: Any):
+        before = waiting()
+        controller = Noting(api)
+        controller.errors = [RuntimeError("broken")]
+        api.task = asyncio.create_task(controller.run())
+        await api.admin.create(ConfigMap, config_map("a"), "default")
+        await asyncio.sleep(0.1)
+        api.task.cancel()
+        await asyncio.sleep(60)
+        assert len(controller.times("a")) == 1
+        assert waiting() == before
+
+    play(story)
+
+
+def waiting() -> float:
+    return REGISTRY.get_sample_value("workqueue_depth", {"name": "noting"}) or 0.0
 
 
 def test_a_long_wait_by_the_wall_clock_looks_at_that_clock_again_each_minute(play: Play):

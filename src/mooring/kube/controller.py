@@ -143,14 +143,19 @@ class Controller(Generic[K]):
                 group.create_task(informer.run())
 
     async def lead(self) -> None:
-        """Does the work, beside `follow`: first what has changed last, if it has stood by."""
+        """Does the work, beside `follow`: first what has changed last, if it has stood by. Once: another
+        controller takes this one's place, and what waits here waits there, too. A timer that goes on would
+        keep these caches, and count its key as waiting for good."""
         self.queue.newest_first()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.recorder.run())
-            await self.synced()
-            await self.started()
-            self.log.info("started", keys=len(self.queue))
-            await self.queue.run(self.workers, self._reconcile)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.recorder.run())
+                await self.synced()
+                await self.started()
+                self.log.info("started", keys=len(self.queue))
+                await self.queue.run(self.workers, self._reconcile)
+        finally:
+            self.queue.close()
 
     async def _reconcile(self, key: K) -> None:
         try:

@@ -179,14 +179,6 @@ class Collector(Controller[Key]):
                     if owner.deleting
                 )
 
-    async def run(self) -> None:
-        """See `Controller`. Another collector takes this one's place: what waits here waits there, too, and a
-        timer that goes on would keep these caches, and count its key as waiting for good."""
-        try:
-            await super().run()
-        finally:
-            self.queue.close()
-
     async def synced(self) -> None:
         await self._namespaces.synced()
         with suppress(TimeoutError):
