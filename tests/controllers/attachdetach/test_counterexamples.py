@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -295,24 +295,34 @@ def test_c7_a_node_that_speaks_between_look_and_unreport_is_heard(play: Play):
     play(schedule)
 
 
+async def silent_and_mounted(stage: Any, a: Any) -> None:
+    """A node that has its volume mounted, is silent, and declared out of service."""
+    await stage.attached(a)
+    await a.handshake.report(a.record(), locked=False)
+    assert await stage.n0.mount()
+    await stage.n0.falls_silent()
+    await stage.n0.taint("2030-01-01T00:00:05Z")
+
+
+def delay_unreports(a: Any, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    """Something happens between the answer to an un-report and what is done with it."""
+    real = a.handshake.lists.unreport
+
+    async def unreport(*asked: Any) -> Any:
+        answer = await real(*asked)
+        await meanwhile()
+        return answer
+
+    a.handshake.lists.unreport = unreport
+
+
 @pytest.mark.parametrize("stands_still", [0.0, TOO_OLD_S + 1])
 def test_c7_what_a_process_has_seen_before_it_stood_still_takes_nothing_by_force(
     play: Play, stands_still: float
 ):
     async def schedule(stage: Any, a: Any, b: Any):
-        await stage.attached(a)
-        await a.handshake.report(a.record(), locked=False)
-        assert await stage.n0.mount()
-        await stage.n0.falls_silent()
-        await stage.n0.taint("2030-01-01T00:00:05Z")
-        real = a.handshake.lists.unreport
-
-        async def unreport(*asked: Any) -> Any:
-            answer = await real(*asked)
-            await asyncio.sleep(stands_still)
-            return answer
-
-        a.handshake.lists.unreport = unreport
+        await silent_and_mounted(stage, a)
+        delay_unreports(a, lambda: asyncio.sleep(stands_still))
         with pytest.raises(Conflict) if stands_still else contextlib.nullcontext():
             await a.handshake.detach(a.record())
         assert (await stage.find() is not None) == bool(stands_still)
@@ -324,19 +334,11 @@ def test_c7_what_a_process_has_seen_before_its_machine_slept_takes_nothing_by_fo
     play: Play, asleep: Callable[[float], None]
 ):
     async def schedule(stage: Any, a: Any, b: Any):
-        await stage.attached(a)
-        await a.handshake.report(a.record(), locked=False)
-        assert await stage.n0.mount()
-        await stage.n0.falls_silent()
-        await stage.n0.taint("2030-01-01T00:00:05Z")
-        real = a.handshake.lists.unreport
-
-        async def unreport(*asked: Any) -> Any:
-            answer = await real(*asked)
+        async def sleeps() -> None:
             asleep(3600)
-            return answer
 
-        a.handshake.lists.unreport = unreport
+        await silent_and_mounted(stage, a)
+        delay_unreports(a, sleeps)
         with pytest.raises(Conflict):
             await a.handshake.detach(a.record())
         assert await stage.find() is not None

@@ -34,8 +34,26 @@ async def lost(stage: Any) -> tuple[Any, str]:
     return controller, (await stage.fence("a")).name
 
 
+async def held_between(
+    stage: Any, controller: Any, name: str, first: Match, then: Match
+) -> tuple[asyncio.Task[None], Any]:
+    """A step of the fence that has the answer to the first of these requests; and what holds the answer to
+    the second one."""
+    before = stage.wire.hold(first)
+    step = asyncio.create_task(controller.reconcile(FenceKey(name)))
+    await before.arrived.wait()
+    held = stage.wire.hold(then)
+    before.release()
+    await held.arrived.wait()
+    return step, held
+
+
 def writes(what: bytes) -> Match:
     return lambda sent: sent.method == "PATCH" and "nodefences/" in sent.path and what in (sent.body or b"")
+
+
+NODE_WAS_READ = request("GET", "/fencemechanisms/")
+"""What is asked for next."""
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -44,12 +62,7 @@ def test_a_node_that_answers_while_the_process_stands_still_just_before_the_orde
 ):
     async def story(stage: Any):
         controller, name = await lost(stage)
-        written = stage.wire.hold(writes(b"orderedAt"))
-        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
-        await written.arrived.wait()
-        held = stage.wire.hold(request("GET", "/fencemechanisms/"))  # when the Node has been read
-        written.release()
-        await held.arrived.wait()
+        step, held = await held_between(stage, controller, name, writes(b"orderedAt"), NODE_WAS_READ)
         await asyncio.sleep(TOO_OLD_S + 1)
         if answers:
             await stage.report("a")
@@ -66,12 +79,7 @@ def test_a_node_that_answers_while_the_machine_sleeps_just_before_the_order_is_n
 ):
     async def story(stage: Any):
         controller, name = await lost(stage)
-        written = stage.wire.hold(writes(b"orderedAt"))
-        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
-        await written.arrived.wait()
-        held = stage.wire.hold(request("GET", "/fencemechanisms/"))  # when the Node has been read
-        written.release()
-        await held.arrived.wait()
+        step, held = await held_between(stage, controller, name, writes(b"orderedAt"), NODE_WAS_READ)
         asleep(3600)
         await stage.report("a")
         held.release()
@@ -90,12 +98,7 @@ def test_a_node_that_answers_meanwhile_is_not_ordered_off_though_the_cache_knows
 
     async def story(stage: Any):
         controller, name = await lost(stage)
-        frozen = stage.wire.hold(writes(b"target"))
-        step = asyncio.create_task(controller.reconcile(FenceKey(name)))
-        await frozen.arrived.wait()
-        held = stage.wire.hold(match)
-        frozen.release()
-        await held.arrived.wait()
+        step, held = await held_between(stage, controller, name, writes(b"target"), match)
         controller.cache(Node).accept(await stage.report("a"))
         held.release()
         await step

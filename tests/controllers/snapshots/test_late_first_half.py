@@ -195,13 +195,7 @@ def test_a_content_whose_creation_comes_late_finds_its_snapshot_and_goes_with_it
 def test_a_snapshot_that_was_told_of_its_content_is_let_go_with_it(play: Play):
     async def story(stage: LateStage) -> None:
         await stage.ask()
-        await stage.api.delete(VolumeSnapshot, "s", "default")
-        for _ in range(2):
-            await stage.ask()
-            await stage.take()
-        assert await stage.content() is None
-        await stage.ask()
-        assert await stage.snapshot() is None
+        await stage.goes_with_its_content()
 
     play(story)
 

@@ -94,6 +94,16 @@ class SnapshotHalves(DriverStage):
     async def snapshot(self) -> VolumeSnapshot | None:
         return await self.api.find(VolumeSnapshot, "s", "default")
 
+    async def goes_with_its_content(self) -> None:
+        """Deletes the snapshot, and sees that its content goes first."""
+        await self.api.delete(VolumeSnapshot, "s", "default")
+        for _ in range(2):
+            await self.ask()
+            await self.take()
+        assert await self.content() is None
+        await self.ask()
+        assert await self.snapshot() is None
+
     async def ask(self) -> None:
         """Runs the first half, with caches that are filled anew."""
         self.start()
@@ -378,13 +388,7 @@ def test_of_what_was_never_taken_nothing_is_kept_whatever_the_policy(play: Play)
         await stage.api.patch(VolumeSnapshotContent, content.name, {"spec": {"deletionPolicy": "Retain"}})
         with pytest.raises(StorageRefused):
             await stage.take()
-        await stage.api.delete(VolumeSnapshot, "s", "default")
-        for _ in range(2):
-            await stage.ask()
-            await stage.take()
-        assert await stage.content() is None
-        await stage.ask()
-        assert await stage.snapshot() is None
+        await stage.goes_with_its_content()
         assert stage.storage.snapshots == {}
 
     play(story)

@@ -199,13 +199,18 @@ def test_a_pod_gets_the_label_of_its_name_back(play: Play):
     play(story)
 
 
+async def at_work(stage: ControllerStage) -> asyncio.Task[None]:
+    """A controller with a set of one pod without claims."""
+    ((_, body, namespace),) = bodies("plain", "db", 1)
+    await stage.api.create(StatefulSet, body, namespace)
+    return asyncio.create_task(stage.make(StatefulSetController).run())
+
+
 def test_pods_that_the_set_itself_replaces_are_made_at_once_however_often(play: Play):
     """A user who changes the template six times within seconds, as upstream's tables do."""
 
     async def story(stage: ControllerStage):
-        ((_, body, namespace),) = bodies("plain", "db", 1)
-        await stage.api.create(StatefulSet, body, namespace)
-        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        task = await at_work(stage)
         for edition in range(6):
             await asyncio.sleep(0.2)
             await stage.api.patch(Pod, "db-0", READY, "default", subresource="status")
@@ -224,9 +229,7 @@ def test_a_pod_that_another_controller_makes_anew_of_another_view_is_replaced_ev
     each other's pod six times a second."""
 
     async def story(stage: ControllerStage):
-        ((_, body, namespace),) = bodies("plain", "db", 1)
-        await stage.api.create(StatefulSet, body, namespace)
-        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        task = await at_work(stage)
         uids: set[str] = set()
         for _ in range(6000):
             pod = await stage.api.find(Pod, "db-0", "default")
@@ -247,9 +250,7 @@ def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly(play: Play, re
     that one that is ready for an instant was, too."""
 
     async def story(stage: ControllerStage):
-        ((_, body, namespace),) = bodies("plain", "db", 1)
-        await stage.api.create(StatefulSet, body, namespace)
-        task = asyncio.create_task(stage.make(StatefulSetController).run())
+        task = await at_work(stage)
         uids: set[str] = set()
         for _ in range(6000):
             pod = await stage.api.find(Pod, "db-0", "default")
